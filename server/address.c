@@ -1,5 +1,9 @@
-/* Checking addresses, and choosing the advertised one. */
+/* Checking addresses, and choosing the advertised one. Each mistake has its own sentence, since an
+ * address is what people get wrong most often, and a server that advertises a wrong one starts well
+ * and is reached by nobody. */
 #include "server/address.h"
+
+#include "base/assert.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -14,8 +18,11 @@ static bool is_every_interface(const char *host, size_t size);
 static enum ps_status try_to_bind(const struct addrinfo *address, const char *text,
                                   struct ps_error *error);
 
+/* Stricter than the resolver, which takes port 70000 for 4464, and an IPv6 address without brackets
+ * for a host with a strange port. */
 enum ps_status ps_address_check(const char *option, const char *text, struct ps_error *error)
 {
+    PS_ASSERT(option != NULL && text != NULL);
     const char *colon = strrchr(text, ':');
     if (colon == NULL || colon == text)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.100s\" is not HOST:PORT", option, text);
@@ -25,6 +32,7 @@ enum ps_status ps_address_check(const char *option, const char *text, struct ps_
         strtoul(colon + 1, NULL, 10) > 65535)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: the port of \"%.100s\" is not 0 to 65535",
                        option, text);
+    /* The colons of an IPv6 address would be taken for the one before the port. */
     bool bracketed = text[0] == '[' && colon[-1] == ']';
     if (!bracketed && memchr(text, ':', (size_t)(colon - text)) != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.100s\": IPv6 addresses stand in brackets",
@@ -34,8 +42,11 @@ enum ps_status ps_address_check(const char *option, const char *text, struct ps_
     return PS_OK;
 }
 
+/* Tried once more by ourselves, only to learn errno: gRPC says that it could not listen, and not
+ * why. When it works this time the error keeps its first text. */
 void ps_address_explain(const char *listen, struct ps_error *error)
 {
+    PS_ASSERT(error != NULL && error->status != PS_OK);
     const char *colon = strrchr(listen, ':');
     char host[PS_ADDRESS_BYTES_MAX] = {0};
     size_t size = colon != NULL ? (size_t)(colon - listen) : 0;
@@ -43,6 +54,7 @@ void ps_address_explain(const char *listen, struct ps_error *error)
         return;
     bool bracketed = listen[0] == '[' && listen[size - 1] == ']';
     memcpy(host, bracketed ? listen + 1 : listen, bracketed ? size - 2 : size);
+    /* As the listening library asks. */
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
                                     .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
@@ -56,9 +68,11 @@ void ps_address_explain(const char *listen, struct ps_error *error)
     freeaddrinfo(found);
 }
 
+/* Closed at once: this is a question, and the port stays free. */
 static enum ps_status try_to_bind(const struct addrinfo *address, const char *text,
                                   struct ps_error *error)
 {
+    PS_ASSERT(address != NULL);
     int probe = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int yes = 1;
     bool failed = probe < 0 || setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
@@ -71,6 +85,8 @@ static enum ps_status try_to_bind(const struct addrinfo *address, const char *te
     return ps_fail(error, error->status, "cannot listen on %s: %s", text, strerror(reason));
 }
 
+/* Guessing among network cards would be right on one machine and wrong on the next; the host's name
+ * is what the cluster's resolver knows. Where it is not, --advertise says it. */
 enum ps_status ps_address_to_advertise(const char *advertise, const char *listen, uint16_t port,
                                        char address[PS_ADDRESS_BYTES_MAX], struct ps_error *error)
 {
@@ -78,6 +94,7 @@ enum ps_status ps_address_to_advertise(const char *advertise, const char *listen
     const char *colon = strrchr(source, ':');
     if (colon == NULL || colon == source || colon[1] == '\0')
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: expected HOST:PORT", source);
+    PS_ASSERT(colon > source);
     size_t host_size = (size_t)(colon - source);
     char host[PS_ADDRESS_BYTES_MAX] = {0};
     if (host_size >= sizeof host)
@@ -86,6 +103,7 @@ enum ps_status ps_address_to_advertise(const char *advertise, const char *listen
     if (advertise == NULL && is_every_interface(host, host_size) &&
         gethostname(host, sizeof host - 1) != 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "no host name: give --advertise HOST:PORT");
+    /* Port 0 is "whichever was bound". */
     bool bound_port = advertise == NULL || strcmp(colon, ":0") == 0;
     int length = bound_port ? snprintf(address, PS_ADDRESS_BYTES_MAX, "%s:%u", host, port)
                             : snprintf(address, PS_ADDRESS_BYTES_MAX, "%s%s", host, colon);
@@ -94,6 +112,7 @@ enum ps_status ps_address_to_advertise(const char *advertise, const char *listen
     return PS_OK;
 }
 
+/* In the spellings that --listen is given in. */
 static bool is_every_interface(const char *host, size_t size)
 {
     return (size == 7 && memcmp(host, "0.0.0.0", 7) == 0) ||

@@ -1,5 +1,7 @@
 /* Builds libcyaml's schema from the option table, lets it read the file, and turns what it found,
- * or what it says, into options and sentences. */
+ * or what it says, into options and sentences. So an option that is added to the table can stand in
+ * the file without a line here; and what the library says in its own words never reaches an
+ * operator. */
 #include "server/config_file.h"
 
 #include "base/assert.h"
@@ -30,6 +32,7 @@ static enum ps_status explain(const struct complaint *complaint, cyaml_err_t fai
                               struct ps_error *error);
 static unsigned long line_of(const char *text, const char *name);
 
+/* The real files and the heap; tests have others. */
 enum ps_status ps_config_file_init(struct ps_config_file *file, const struct ps_option_set *set,
                                    void *values, const char *path, struct ps_error *error)
 {
@@ -37,6 +40,8 @@ enum ps_status ps_config_file_init(struct ps_config_file *file, const struct ps_
                                error);
 }
 
+/* The content is given back at once; the texts that options point to are the library's copies,
+ * which live until fini. */
 enum ps_status ps_config_file_read(struct ps_config_file *file, const struct ps_files *files,
                                    const struct ps_allocator *memory,
                                    const struct ps_option_set *set, void *values, const char *path,
@@ -57,9 +62,11 @@ enum ps_status ps_config_file_read(struct ps_config_file *file, const struct ps_
 }
 
 /* libcyaml wants one function that gives, changes and takes back; the size of a piece stands in
- * front of it, aligned for anything. */
+ * front of it, aligned for anything. The library's interface has no size for what it gives back,
+ * and our allocator has no way to change one. */
 static void *change_memory(void *context, void *pointer, size_t size)
 {
+    PS_ASSERT(context != NULL);
     enum { FRONT = 16 };
     const struct ps_allocator *memory = context;
     uint8_t *old = pointer != NULL ? (uint8_t *)pointer - FRONT : NULL;
@@ -67,6 +74,7 @@ static void *change_memory(void *context, void *pointer, size_t size)
         ps_release(memory, old);
         return NULL;
     }
+    /* A fresh piece even where it shrinks: an allocator in a test sees each. */
     uint8_t *piece = size < SIZE_MAX - FRONT ? ps_plain(memory, size + FRONT) : NULL;
     if (piece == NULL)
         return NULL;
@@ -98,6 +106,7 @@ __attribute__((format(printf, 3, 0))) static void hear(cyaml_log_t level, void *
         memcpy(complaint->text, text, sizeof text);
 }
 
+/* Aliases are refused: a file of a few lines could make gigabytes of them. */
 static cyaml_config_t config_of(const struct ps_allocator *memory, struct complaint *complaint)
 {
     return (cyaml_config_t){.log_fn = hear,
@@ -108,10 +117,13 @@ static cyaml_config_t config_of(const struct ps_allocator *memory, struct compla
                             .flags = CYAML_CFG_NO_ALIAS};
 }
 
-/* One optional text for each option, in an array of pointers; a row without a key ends them. */
+/* One optional text for each option, in an array of pointers; a row without a key ends them.
+ * Everything is text to the library; what a number or a duration is, the option table decides, in
+ * the same way for the command line. */
 static cyaml_schema_field_t *create_fields(const struct ps_allocator *memory,
                                            const struct ps_option_set *set)
 {
+    PS_ASSERT(set->option_count > 0);
     cyaml_schema_field_t *fields = ps_zeroed_array(memory, set->option_count + 1, sizeof *fields);
     for (size_t i = 0; fields != NULL && i < set->option_count; i++) {
         fields[i].key = set->options[i].name;
@@ -124,6 +136,7 @@ static cyaml_schema_field_t *create_fields(const struct ps_allocator *memory,
     return fields;
 }
 
+/* The file as a whole is one mapping. */
 static cyaml_schema_value_t mapping_of(const cyaml_schema_field_t *fields, size_t count)
 {
     return (cyaml_schema_value_t){.type = CYAML_MAPPING,
@@ -132,9 +145,11 @@ static cyaml_schema_value_t mapping_of(const cyaml_schema_field_t *fields, size_
                                   .mapping = {.fields = fields}};
 }
 
+/* What was read is owned by the file also after a failure, so that fini gives it back. */
 static enum ps_status parse(struct ps_config_file *file, const struct ps_option_set *set,
                             struct ps_bytes text, const char *path, struct ps_error *error)
 {
+    PS_ASSERT(file->texts == NULL);
     cyaml_schema_field_t *fields = create_fields(file->memory, set);
     if (fields == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "%s: no memory to read it", path);
@@ -151,11 +166,14 @@ static enum ps_status parse(struct ps_config_file *file, const struct ps_option_
     return explain(&complaint, failure, set, (const char *)text.data, path, error);
 }
 
+/* In the table's order. The values may be half set after a failure, and the program ends then. */
 static enum ps_status apply(const struct ps_config_file *file, const struct ps_option_set *set,
                             void *values, const char *text, const char *path,
                             struct ps_error *error)
 {
+    PS_ASSERT(file->text_count <= set->option_count);
     for (size_t i = 0; i < file->text_count; i++) {
+        /* "option:" with nothing behind it is an option that somebody means to fill in later. */
         if (file->texts[i] == NULL || file->texts[i][0] == '\0')
             continue;
         const char *name = set->options[i].name;
@@ -167,16 +185,20 @@ static enum ps_status apply(const struct ps_config_file *file, const struct ps_o
     return PS_OK;
 }
 
-/* A sentence for people out of what libcyaml said. */
+/* A sentence for people out of what libcyaml said. Each of the library's ways to fail becomes one
+ * sentence with the file and the line, in the words that the command line uses for the same
+ * mistake. */
 static enum ps_status explain(const struct complaint *complaint, cyaml_err_t failure,
                               const struct ps_option_set *set, const char *text, const char *path,
                               struct ps_error *error)
 {
+    PS_ASSERT(failure != CYAML_OK || complaint->more_documents);
     static const char unexpected[] = "Load: Unexpected key: ";
     if (failure == CYAML_ERR_OOM)
         return ps_fail(error, PS_ERR_NO_MEMORY, "%s: no memory to read it", path);
     if (failure == CYAML_OK)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: more than one document", path);
+    /* A name that is not an option: the nearest one is offered, as on the command line. */
     if (strncmp(complaint->text, unexpected, sizeof unexpected - 1) == 0) {
         const char *name = complaint->text + sizeof unexpected - 1;
         struct ps_error reason;
@@ -195,13 +217,15 @@ static enum ps_status explain(const struct complaint *complaint, cyaml_err_t fai
                    what);
 }
 
-/* The first line, from 1, that begins with `name`; libcyaml does not keep it. 1 when there is
- * none, which only odd spellings of the mapping can bring about. */
+/* The first line, from 1, that begins with `name`; libcyaml does not keep it. 1 when there is none,
+ * which only odd spellings of the mapping can bring about. For errors about values, which the
+ * library hands over without their place. */
 static unsigned long line_of(const char *text, const char *name)
 {
     size_t size = strlen(name);
     unsigned long line = 1;
     while (text != NULL && *text != '\0') {
+        /* Spellings of a key that YAML allows. */
         const char *start = text + strspn(text, " \"'{");
         if (strncmp(start, name, size) == 0 && strchr(" \"':", start[size]) != NULL)
             return line;
@@ -214,6 +238,7 @@ static unsigned long line_of(const char *text, const char *name)
     return 1;
 }
 
+/* Accepts a file that was never read. */
 void ps_config_file_fini(struct ps_config_file *file)
 {
     if (file == NULL || file->memory == NULL)

@@ -1,4 +1,6 @@
-/* From the words of --device to an open device. */
+/* From the words of --device to an open device. With "auto" nothing that goes wrong here keeps a
+ * server from starting: it says in the log why it computes on the CPU. With the name of a device
+ * everything does, since whoever names one has bought it and wants to know. */
 #include "server/device_choice.h"
 
 #include "base/assert.h"
@@ -27,9 +29,12 @@ static void choose_cpu(const struct ps_device_choice_options *options,
 static void tell_device(const struct ps_device_choice_options *options,
                         struct ps_device_choice *choice);
 
+/* Ordinals are what CUDA counts, which may change with the next reboot; a uuid names the card
+ * itself. */
 enum ps_status ps_device_name_parse(const char *text, struct ps_device_name *name,
                                     struct ps_error *error)
 {
+    PS_ASSERT(text != NULL);
     *name = (struct ps_device_name){.kind = PS_DEVICE_CUDA};
     if (strcmp(text, "auto") == 0)
         name->kind = PS_DEVICE_AUTO;
@@ -40,6 +45,7 @@ enum ps_status ps_device_name_parse(const char *text, struct ps_device_name *nam
     if (name->kind != PS_DEVICE_CUDA)
         return PS_OK;
     const char *which = strncmp(text, "cuda:", 5) == 0 ? text + 5 : "";
+    /* strtoul alone would take "0x1" and " 7". */
     size_t digits = strspn(which, "0123456789");
     if (digits > 0 && digits <= ORDINAL_DIGITS && which[digits] == '\0') {
         name->ordinal = (uint32_t)strtoul(which, NULL, 10);
@@ -54,9 +60,12 @@ enum ps_status ps_device_name_parse(const char *text, struct ps_device_name *nam
                    text);
 }
 
+/* A device is opened first and judged by its record afterwards, since its uuid is known only then.
+ * */
 enum ps_status ps_device_choose(const struct ps_device_choice_options *options,
                                 struct ps_device_choice *choice, struct ps_error *error)
 {
+    PS_ASSERT(options->device != NULL);
     struct ps_device_name name;
     struct ps_error reason = {0};
     *choice = (struct ps_device_choice){0};
@@ -73,12 +82,17 @@ enum ps_status ps_device_choose(const struct ps_device_choice_options *options,
         return PS_OK;
     }
     ps_device_choice_close(choice);
+    /* Asked for by name: no CPU in its place, which would be a thousand times slower and look
+     * healthy. */
     if (name.kind != PS_DEVICE_AUTO)
         return ps_fail(error, status, "--device %.60s: %s", options->device, reason.text);
+    /* With the device's own words as the reason. */
     choose_cpu(options, choice, reason.text);
     return PS_OK;
 }
 
+/* Opening computes a few results and compares them with those of the CPU (the plugin's probe): a
+ * device whose arithmetic has other bits is refused like one that is not there. */
 static enum ps_status open_device(const struct ps_device_choice_options *options,
                                   const struct ps_device_name *name,
                                   struct ps_device_choice *choice, struct ps_error *error)
@@ -91,9 +105,11 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
         return ps_fail(error, PS_ERR_NO_MEMORY, "the environment has no room");
     PS_TRY(load_plugin(name->kind == PS_DEVICE_EMU ? "emu" : "cuda", &plugin, error));
     PS_TRY(plugin->count(&count, error));
+    /* Also after a uuid: then there is one device or none. */
     if (name->ordinal >= count)
         return ps_fail(error, PS_ERR_NOT_FOUND, "there is no such device, %u are visible",
                        (unsigned)count);
+    /* The budget is the device's default unless somebody has said one. */
     const struct ps_device_options wish = {.ordinal = name->ordinal,
                                            .memory_bytes = options->memory_bytes,
                                            .wait_ms = options->wait_ms,
@@ -110,10 +126,12 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
     return status;
 }
 
-/* A device that computes when it is tried, and yet fails at work again and again. */
+/* A device that computes when it is tried, and yet fails at work again and again. So that a server
+ * does not come back to the same card after each restart, and lose its shard each time. */
 static enum ps_status check_record(const struct ps_device_choice_options *options,
                                    const struct ps_device_choice *choice, struct ps_error *error)
 {
+    PS_ASSERT(choice->store.device != NULL);
     struct ps_device_facts facts;
     if (options->data_dir == NULL)
         return PS_OK;
@@ -121,6 +139,9 @@ static enum ps_status check_record(const struct ps_device_choice_options *option
     return ps_device_record_check(ps_files_real(), options->data_dir, facts.uuid, error);
 }
 
+/* Loaded at run time, so that one program serves machines with and without CUDA. RTLD_NOW finds a
+ * missing library here and not at the first push; RTLD_LOCAL keeps its symbols from ours. The
+ * version is compared twice: by the entry, which may know older ones, and by us. */
 static enum ps_status load_plugin(const char *name, const struct ps_device_plugin **plugin,
                                   struct ps_error *error)
 {
@@ -128,6 +149,7 @@ static enum ps_status load_plugin(const char *name, const struct ps_device_plugi
     if (!find_plugin(name, path))
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "there is no plugin libpserver_%s.so beside the program", name);
+    /* Never closed: CUDA keeps threads that would run into nothing. */
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, PS_DEVICE_ENTRY) : NULL;
     if (symbol == NULL)
@@ -141,6 +163,8 @@ static enum ps_status load_plugin(const char *name, const struct ps_device_plugi
     return PS_OK;
 }
 
+/* Beside the program, by the kernel's word for where that is: neither the working folder nor an
+ * environment variable decides what code is loaded. */
 static bool find_plugin(const char *name, char path[PATH_MAX])
 {
     static const char *const folders[] = {"", "../lib/pserver/"};
@@ -160,17 +184,21 @@ static bool find_plugin(const char *name, char path[PATH_MAX])
     return false;
 }
 
+/* With the reason, since "why is it slow?" is asked later. */
 static void choose_cpu(const struct ps_device_choice_options *options,
                        struct ps_device_choice *choice, const char *reason)
 {
+    PS_ASSERT(reason != NULL);
     (void)snprintf(choice->text, sizeof choice->text, "cpu");
     PS_LOG(options->log, PS_LOG_INFO, "server", "device chosen", PS_FIELD_TEXT("device", "cpu"),
            PS_FIELD_TEXT("reason", reason));
 }
 
+/* The line has everything that differs between two cards of one name. */
 static void tell_device(const struct ps_device_choice_options *options,
                         struct ps_device_choice *choice)
 {
+    PS_ASSERT(choice->store.plugin != NULL);
     const struct ps_device_store *store = &choice->store;
     struct ps_device_facts facts;
     store->plugin->facts(store->device, &facts);
@@ -185,6 +213,7 @@ static void tell_device(const struct ps_device_choice_options *options,
                                                                         : "asked for"));
 }
 
+/* The store first: it still holds memory of the device. */
 void ps_device_choice_close(struct ps_device_choice *choice)
 {
     const struct ps_device_plugin *plugin = choice->store.plugin;

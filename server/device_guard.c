@@ -2,6 +2,7 @@
  * nothing here waits for one but for the coordinator's mail box. */
 #include "server/device_guard.h"
 
+#include "base/assert.h"
 #include "server/device_record.h"
 
 #include <signal.h>
@@ -9,10 +10,12 @@
 
 static void on_died(void *self, const char *text);
 
+/* The guard is told of a death from here on, when nobody is there yet who could be told further. */
 enum ps_status ps_device_guard_open(struct ps_device_guard *guard,
                                     const struct ps_pserver_options *options,
                                     const struct ps_log *log, int signal, struct ps_error *error)
 {
+    PS_ASSERT(options != NULL && signal > 0);
     const struct ps_device_choice_options wish = {
         .device = options->device,
         .data_dir = options->data_dir,
@@ -33,14 +36,18 @@ void ps_device_guard_close(struct ps_device_guard *guard)
     ps_device_choice_close(&guard->choice);
 }
 
+/* NULL means the host, which is what the service takes. */
 struct ps_device_store *ps_device_guard_store(struct ps_device_guard *guard)
 {
     return guard->choice.store.device != NULL ? &guard->choice.store : NULL;
 }
 
+/* Before the first parameter is placed, and again with no driver before that one ends: a death in
+ * between is seen by the main thread's signal. */
 void ps_device_guard_watch(struct ps_device_guard *guard, struct ps_service *service,
                            struct ps_coordinator_driver *driver)
 {
+    PS_ASSERT(service != NULL || driver == NULL);
     guard->service = service;
     guard->driver = driver;
 }
@@ -50,8 +57,13 @@ bool ps_device_guard_died(const struct ps_device_guard *guard)
     return atomic_load(&guard->died);
 }
 
+/* The order matters. First nothing is acknowledged any more, since every result of the device is in
+ * doubt. Then the death is written where others read it, and the flag is set that says so. Only
+ * then is the process signalled and the shard given back: whoever is woken finds all of it. kill()
+ * is safe from any thread and with any lock held. */
 static void on_died(void *self, const char *text)
 {
+    PS_ASSERT(text != NULL);
     struct ps_device_guard *guard = self;
     if (guard->service != NULL)
         ps_service_break(guard->service);
@@ -59,14 +71,17 @@ static void on_died(void *self, const char *text)
            PS_FIELD_TEXT("device", guard->choice.text), PS_FIELD_TEXT("error", text));
     (void)ps_fail(&guard->death, PS_ERR_UNAVAILABLE, "%s", text);
     atomic_store(&guard->died, true);
+    /* The main thread waits for signals and for nothing else. */
     (void)kill(getpid(), guard->signal);
     if (guard->driver != NULL)
         ps_coordinator_driver_tell_broken(guard->driver, &guard->death);
 }
 
+/* By the main thread and after all else, since it waits for the disk. */
 void ps_device_guard_note_death(struct ps_device_guard *guard)
 {
     const struct ps_device_store *store = &guard->choice.store;
+    /* Wall time, since the record outlives the machine's uptime. */
     uint64_t unix_seconds = ps_unix_ns(ps_clock_real()) / 1000000000;
     struct ps_device_facts facts;
     struct ps_error why = {0};

@@ -1,4 +1,6 @@
-/* A few lines of text, replaced as a whole. */
+/* A few lines of text, replaced as a whole by a rename: a crash in between leaves the old record or
+ * the new one. Text, so that a person can read it and remove it, which is how a card is used again.
+ * */
 #include "server/device_record.h"
 
 #include "base/assert.h"
@@ -30,10 +32,13 @@ static void add(struct record *record, uint64_t unix_seconds, const char *text, 
 static enum ps_status write_record(const struct ps_files *files, const char *path,
                                    const struct record *record, struct ps_error *error);
 
+/* A record that could not be read is begun anew: the failure that just happened counts more than
+ * old ones. */
 enum ps_status ps_device_record_add(const struct ps_files *files, const char *folder,
                                     const char *uuid, uint64_t unix_seconds, const char *text,
                                     struct ps_error *error)
 {
+    PS_ASSERT(text != NULL);
     char path[PATH_MAX];
     char fresh[PATH_MAX];
     struct record record;
@@ -41,12 +46,15 @@ enum ps_status ps_device_record_add(const struct ps_files *files, const char *fo
     PS_TRY(make_path(folder, uuid, "failures.tmp", fresh, error));
     read_record(files, path, &record);
     add(&record, unix_seconds, text, strlen(text));
+    /* Left by a crash in the middle of this. */
     (void)files->remove(files->self, fresh, NULL);
     PS_TRY(write_record(files, fresh, &record, error));
     PS_TRY(files->rename(files->self, fresh, path, error));
     return files->sync_folder(files->self, folder, error);
 }
 
+/* Only failures that follow each other closely make a device bad: one a month is what hardware
+ * does. A clock that was set back makes no verdict. */
 enum ps_status ps_device_record_check(const struct ps_files *files, const char *folder,
                                       const char *uuid, struct ps_error *error)
 {
@@ -56,8 +64,10 @@ enum ps_status ps_device_record_check(const struct ps_files *files, const char *
     read_record(files, path, &record);
     if (record.count < PS_DEVICE_FAILURES_MAX)
         return PS_OK;
+    PS_ASSERT(record.count == PS_DEVICE_FAILURES_MAX);
     const struct failure *first = &record.failures[0];
     const struct failure *last = &record.failures[PS_DEVICE_FAILURES_MAX - 1];
+    /* A clock that was set back between two failures gives no span to judge by. */
     if (last->unix_seconds < first->unix_seconds ||
         last->unix_seconds - first->unix_seconds > PS_DEVICE_FAILURES_SECONDS)
         return PS_OK;
@@ -66,6 +76,7 @@ enum ps_status ps_device_record_check(const struct ps_files *files, const char *
                    PS_DEVICE_FAILURES_MAX, PS_DEVICE_FAILURES_SECONDS, path, last->text);
 }
 
+/* A uuid comes from the driver and not from people, so a slash in it is a bug of ours. */
 static enum ps_status make_path(const char *folder, const char *uuid, const char *ending,
                                 char path[PATH_MAX], struct ps_error *error)
 {
@@ -76,8 +87,10 @@ static enum ps_status make_path(const char *folder, const char *uuid, const char
     return PS_OK;
 }
 
+/* A file that is longer than we write it was written by somebody else: its first lines are read. */
 static void read_record(const struct ps_files *files, const char *path, struct record *record)
 {
+    PS_ASSERT(record != NULL);
     char text[PS_DEVICE_FAILURES_MAX * (TEXT_BYTES + 24)];
     struct ps_file file;
     size_t size = 0;
@@ -95,7 +108,8 @@ static void read_record(const struct ps_files *files, const char *path, struct r
     }
 }
 
-/* Lines that do not begin with a number and a space are none of ours. */
+/* Lines that do not begin with a number and a space are none of ours. Written by a person, perhaps:
+ * what does not look like a line of ours is left out. */
 static void read_line(const char *line, size_t size, struct record *record)
 {
     uint64_t unix_seconds = 0;
@@ -107,8 +121,10 @@ static void read_line(const char *line, size_t size, struct record *record)
     add(record, unix_seconds, line + digits + 1, size - digits - 1);
 }
 
+/* The oldest goes when there are more than a verdict needs. */
 static void add(struct record *record, uint64_t unix_seconds, const char *text, size_t text_size)
 {
+    PS_ASSERT(record->count <= PS_DEVICE_FAILURES_MAX);
     struct failure *failures = record->failures;
     if (record->count == PS_DEVICE_FAILURES_MAX) {
         memmove(&failures[0], &failures[1], (PS_DEVICE_FAILURES_MAX - 1) * sizeof failures[0]);
@@ -118,9 +134,11 @@ static void add(struct record *record, uint64_t unix_seconds, const char *text, 
     fresh->unix_seconds = unix_seconds;
     int width = text_size < TEXT_BYTES ? (int)text_size : TEXT_BYTES - 1;
     (void)snprintf(fresh->text, sizeof fresh->text, "%.*s", width, text);
+    /* One line for each failure. */
     fresh->text[strcspn(fresh->text, "\n")] = '\0';
 }
 
+/* Synced before the rename, or the new name could come to an empty file after a power loss. */
 static enum ps_status write_record(const struct ps_files *files, const char *path,
                                    const struct record *record, struct ps_error *error)
 {

@@ -7,6 +7,7 @@
 static void run(void *argument);
 static bool wait_for_turn(struct ps_errand_thread *errand, uint64_t due_ms);
 
+/* The thread is the last thing that is set up: it may look at everything else at once. */
 enum ps_status ps_errand_thread_init(struct ps_errand_thread *errand, const char *name,
                                      const struct ps_clock *clock, ps_errand_fn turn, void *self,
                                      struct ps_error *error)
@@ -23,6 +24,7 @@ enum ps_status ps_errand_thread_init(struct ps_errand_thread *errand, const char
     return status;
 }
 
+/* A turn at work is not interrupted: it may hold a file that is half written. */
 void ps_errand_thread_fini(struct ps_errand_thread *errand)
 {
     if (errand->turn == NULL)
@@ -49,6 +51,7 @@ void ps_errand_thread_wake(struct ps_errand_thread *errand)
     ps_mutex_unlock(&errand->mutex);
 }
 
+/* Remembered until the next turn, also when the thread is in one just now. */
 void ps_errand_thread_interrupt(struct ps_errand_thread *errand)
 {
     PS_ASSERT(errand->turn != NULL);
@@ -58,6 +61,7 @@ void ps_errand_thread_interrupt(struct ps_errand_thread *errand)
     ps_mutex_unlock(&errand->mutex);
 }
 
+/* The turn runs without the lock, so that waking never waits for it. */
 static void run(void *argument)
 {
     struct ps_errand_thread *errand = argument;
@@ -70,7 +74,8 @@ static void run(void *argument)
     }
 }
 
-/* False when the thread is to end. */
+/* False when the thread is to end. In a pause wakes are left standing, and the turn behind it takes
+ * them all. */
 static bool wait_for_turn(struct ps_errand_thread *errand, uint64_t due_ms)
 {
     bool paused = due_ms != PS_DEADLINE_NEVER;

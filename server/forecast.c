@@ -1,4 +1,6 @@
-/* A checkpoint is as large as what it is loaded into, but for the header. */
+/* A checkpoint is as large as what it is loaded into, but for the header. The largest shard is
+ * taken, since a spare does not know which one it will get; what is made ready and not needed goes
+ * back to the system. */
 #include "server/forecast.h"
 
 #include "base/assert.h"
@@ -21,6 +23,7 @@ static void look_at_shard(void *context, const char *name);
 static uint64_t newest_bytes(const struct look *look, const char *folder);
 static uint64_t file_bytes(const struct ps_files *files, const char *path);
 
+/* A folder that cannot be listed is a server that begins cold, and no reason not to begin. */
 uint64_t ps_forecast_bytes(const struct ps_files *files, const char *folder,
                            const struct ps_allocator *memory)
 {
@@ -31,8 +34,10 @@ uint64_t ps_forecast_bytes(const struct ps_files *files, const char *folder,
     return look.bytes;
 }
 
+/* Only names are looked at here: a folder with another name is not a shard's. */
 static void look_at_shard(void *context, const char *name)
 {
+    PS_ASSERT(context != NULL && name != NULL);
     struct look *look = context;
     char folder[PATH_BYTES];
     int length = snprintf(folder, sizeof folder, "%s/%s", look->folder, name);
@@ -42,13 +47,16 @@ static void look_at_shard(void *context, const char *name)
     look->bytes = bytes > look->bytes ? bytes : look->bytes;
 }
 
+/* The newest is what recovery tries first. */
 static uint64_t newest_bytes(const struct look *look, const char *folder)
 {
+    PS_ASSERT(look->memory != NULL);
     struct ps_catalog catalog = {0};
     uint64_t bytes = 0;
     if (ps_catalog_init(&catalog, look->files, folder, look->memory, NULL) != PS_OK)
         return 0;
     char path[PATH_BYTES + sizeof catalog.entries[0].name];
+    /* Newest first. */
     if (catalog.count > 0) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, catalog.entries[0].name);
         bytes = file_bytes(look->files, path);
@@ -57,8 +65,11 @@ static uint64_t newest_bytes(const struct look *look, const char *folder)
     return bytes;
 }
 
+/* The size of the file, which is not opened further: this runs while the server waits for its
+ * shard, and must not warm the page cache with a checkpoint that another server may load. */
 static uint64_t file_bytes(const struct ps_files *files, const char *path)
 {
+    PS_ASSERT(path != NULL);
     struct ps_file file;
     uint64_t bytes = 0;
     if (files->open(files->self, path, PS_FILE_READ, &file, NULL) != PS_OK)

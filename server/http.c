@@ -1,4 +1,6 @@
-/* A table of pages behind libmicrohttpd. */
+/* A table of pages behind libmicrohttpd. The port is for people and machines that watch, perhaps on
+ * an open network: it reads nothing but a path, keeps few connections, gives each little memory and
+ * closes those that are silent. */
 #include "server/http.h"
 
 #include "base/assert.h"
@@ -54,6 +56,8 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **request);
 
+/* Requests are answered from here on, before the server has a shard: that is what /readyz is asked
+ * for. */
 enum ps_status ps_http_create(const struct ps_http_options *options, struct ps_http **http,
                               struct ps_error *error)
 {
@@ -80,12 +84,14 @@ enum ps_status ps_http_create(const struct ps_http_options *options, struct ps_h
     return PS_OK;
 }
 
+/* Known when the port was bound, also for port 0. */
 uint16_t ps_http_port(const struct ps_http *http)
 {
     PS_ASSERT(http != NULL);
     return http->port;
 }
 
+/* The library waits for the request at work, so that the source may go afterwards. */
 void ps_http_destroy(struct ps_http *http)
 {
     if (http == NULL)
@@ -102,7 +108,8 @@ static bool is_port(const char *text)
     return digits > 0 && digits <= 5 && text[digits] == '\0' && strtoul(text, NULL, 10) <= 65535;
 }
 
-/* "HOST:PORT" as an address to bind; the result is given back with freeaddrinfo. */
+/* "HOST:PORT" as an address to bind; the result is given back with freeaddrinfo. Here without
+ * brackets as well as with them, and a missing host is every interface of IPv4. */
 static enum ps_status resolve(const char *listen, struct addrinfo **found, struct ps_error *error)
 {
     const char *colon = strrchr(listen, ':');
@@ -143,15 +150,21 @@ __attribute__((format(printf, 2, 0))) static void hear(void *context, const char
     PS_LOG(http->log, PS_LOG_WARN, "http", "library complains", PS_FIELD_TEXT("text", text));
 }
 
+/* The library's own thread answers, one call of the source at a time, so that the source needs no
+ * lock of its own for its pages. */
 static enum ps_status start(struct ps_http *http, const struct ps_http_options *options,
                             const struct sockaddr *address, struct ps_error *error)
 {
+    PS_ASSERT(http->daemon == NULL);
     unsigned flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG;
+    /* The library wants to be told. */
     if (address->sa_family == AF_INET6)
         flags |= MHD_USE_IPv6;
+    /* Whoever scrapes needs one; the bound is for those who open many. */
     unsigned connections =
         options->connections_max > 0 ? options->connections_max : CONNECTIONS_DEFAULT;
     unsigned idle_s = options->idle_s > 0 ? options->idle_s : IDLE_S_DEFAULT;
+    /* The library says nothing about why; the system's last word does, when there is one. */
     errno = 0;
     http->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER, hear, http,
@@ -168,9 +181,11 @@ static enum ps_status start(struct ps_http *http, const struct ps_http_options *
     return PS_OK;
 }
 
+/* Never kept by a proxy: an old answer to "are you ready?" is worse than none. */
 static enum MHD_Result send_page(struct MHD_Connection *connection, unsigned status,
                                  const char *content_type, const char *text, size_t size)
 {
+    PS_ASSERT(text != NULL || size == 0);
     /* Copied: the library sends after the buffer is gone. */
     struct MHD_Response *response =
         MHD_create_response_from_buffer(size, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
@@ -188,12 +203,15 @@ static enum MHD_Result send_page(struct MHD_Connection *connection, unsigned sta
     return result;
 }
 
+/* For answers that are no page. */
 static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned status,
                                  const char *text)
 {
     return send_page(connection, status, PLAIN, text, strlen(text));
 }
 
+/* Called with the headers, and before a body: one is not read. A page that found no memory is an
+ * error of the server, so that whoever scrapes metrics sees a gap and not half a page. */
 static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **request)
@@ -205,13 +223,19 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     const struct ps_http *http = context;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    /* The path alone, without what stands behind a question mark: the library has taken that off.
+     * */
     for (size_t i = 0; i < PS_ARRAY_COUNT(pages); i++) {
+        /* Four pages: a table that is searched is shorter than one that is not. */
         if (strcmp(pages[i].path, path) != 0)
             continue;
+        /* Bounded: a page of metrics that grows without end is a bug, and must not take the memory
+         * of the shard. */
         struct ps_buffer page;
         ps_buffer_init(&page, http->memory, PAGE_BYTES_MAX);
         unsigned status = pages[i].fill(http, &page);
         enum MHD_Result result;
+        /* Appending goes on after a refusal and does nothing; it is asked for once, here. */
         if (ps_buffer_status(&page, NULL) != PS_OK)
             result = send_text(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "no memory\n");
         else
@@ -223,6 +247,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
                      "no such page; there are /metrics, /livez and /readyz\n");
 }
 
+/* For people who open the port in a browser. */
 static unsigned fill_index(const struct ps_http *http, struct ps_buffer *page)
 {
     ps_buffer_append_format(page,
@@ -234,17 +259,20 @@ static unsigned fill_index(const struct ps_http *http, struct ps_buffer *page)
     return MHD_HTTP_OK;
 }
 
+/* Whatever is counted elsewhere is brought up to date by the source. */
 static unsigned fill_metrics(const struct ps_http *http, struct ps_buffer *page)
 {
     http->source->render(http->source->self, page);
     return MHD_HTTP_OK;
 }
 
-/* "ok" or "not ok", the reason when there is one, and a status to match. */
+/* "ok" or "not ok", the reason when there is one, and a status to match. The reason is for people;
+ * machines look at the status. */
 static unsigned fill_answer(const struct ps_http *http,
                             bool (*ask)(void *self, struct ps_buffer *reason),
                             struct ps_buffer *page)
 {
+    PS_ASSERT(ask != NULL);
     char text[512];
     struct ps_buffer reason;
     ps_buffer_init_fixed(&reason, text, sizeof text);
@@ -256,11 +284,13 @@ static unsigned fill_answer(const struct ps_http *http,
     return yes ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
+/* Asked by a supervisor that would kill the process. */
 static unsigned fill_live(const struct ps_http *http, struct ps_buffer *page)
 {
     return fill_answer(http, http->source->is_live, page);
 }
 
+/* Asked by whoever sends requests here. */
 static unsigned fill_ready(const struct ps_http *http, struct ps_buffer *page)
 {
     return fill_answer(http, http->source->is_ready, page);

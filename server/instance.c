@@ -1,54 +1,20 @@
-/* Building a pserver of its parts, and the thread that coordinates them. */
-#include "server/instance.h"
+/* Building a pserver of its parts, and the thread that coordinates them. The order of building is
+ * that of need: what a part borrows is there before it. Taking apart goes the other way round, and
+ * each step can be made when the ones behind it were never built. */
+#include "server/instance_parts.h"
 
 #include "base/assert.h"
 #include "base/attributes.h"
 #include "base/bounds.h"
 #include "base/file.h"
-#include "base/metrics.h"
 #include "base/random.h"
-#include "base/thread.h"
 #include "server/address.h"
-#include "server/core/ownership/coordinator_driver.h"
-#include "server/core/values/block_pool.h"
-#include "server/device_guard.h"
-#include "server/probes.h"
-#include "server/rpc/rpc_server.h"
-#include "server/store.h"
-#include "server/tasks.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-
-struct ps_instance {
-    const struct ps_pserver_options *options; /* `own` */
-    struct ps_pserver_options own;            /* a copy; its texts are borrowed */
-    char data_dir[4096];                      /* as a path from the root */
-    const struct ps_log *log;                 /* borrowed */
-    struct ps_metrics *metrics;
-    struct ps_device_guard device;
-    struct ps_block_pool *pool; /* NULL: blocks come from the heap */
-    struct ps_service *service;
-    struct ps_store *store;            /* of the coordinator thread */
-    struct ps_store *checkpoint_store; /* of the checkpointer thread */
-    struct ps_store *note_store;       /* of the thread that notes */
-    struct ps_rpc_server *rpc;
-    struct ps_journal_thread *journal; /* NULL: none is kept */
-    struct ps_note_thread *notes;      /* NULL: no journal is kept */
-    struct ps_tasks *tasks;
-    struct ps_coordinator_driver *driver;
-    struct ps_probes *probes;
-    char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
-    struct ps_thread coordinator;
-    atomic_bool drain_asked;
-    bool listening;          /* coordinator thread */
-    bool told_serving;       /* coordinator thread: what health watchers know */
-    struct ps_error outcome; /* written by the coordinator thread before it ends */
-};
 
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_error *error);
@@ -57,20 +23,14 @@ static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_journal(struct ps_instance *instance, struct ps_error *error);
-static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_tasks(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_driver(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error);
 static void coordinator_main(void *argument);
 static void tell_health(struct ps_instance *instance);
-static void on_changed(void *self);
-static void on_checkpoint_wanted(void *self);
-static void on_journal_wanted(void *self);
-static void on_drain_wanted(void *self);
-static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count);
-static void hook_save(void *self, const struct ps_claim *claim, bool publish);
-static void hook_drain(void *self, uint64_t deadline_ms);
-static enum ps_status hook_listen(void *self, struct ps_error *error);
 
+/* Everything that can be refused for good is refused before a thread runs: an address, a folder, a
+ * device. */
 enum ps_status ps_instance_create(const struct ps_pserver_options *options,
                                   const struct ps_log *log, struct ps_instance **out,
                                   struct ps_error *error)
@@ -78,6 +38,7 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
     struct ps_instance *instance = ps_zeroed(ps_allocator_heap(), sizeof *instance);
     if (instance == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the server");
+    /* A copy, since the data directory is replaced by its path from the root. */
     instance->own = *options;
     instance->options = &instance->own;
     instance->log = log;
@@ -101,17 +62,22 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
     return PS_OK;
 }
 
+/* The coordinator's thread first: it starts everything else. The tasks before what they use, the
+ * lanes before the service, and the device after the last parameter that lives on it. */
 void ps_instance_destroy(struct ps_instance *instance)
 {
     if (instance == NULL)
         return;
+    /* It has ended by itself when the end is clean; after a failed start there is none. */
     ps_thread_join(&instance->coordinator);
     ps_probes_destroy(instance->probes);
     ps_tasks_destroy(instance->tasks);
     ps_rpc_server_destroy(instance->rpc);
     ps_journal_thread_destroy(instance->journal);
     ps_note_thread_destroy(instance->notes);
+    /* From here on a death of the device is told to nobody who is about to go. */
     ps_device_guard_watch(&instance->device, instance->service, NULL);
+    /* Its store is closed behind it. */
     ps_coordinator_driver_destroy(instance->driver);
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
@@ -125,13 +91,16 @@ void ps_instance_destroy(struct ps_instance *instance)
 
 void ps_instance_announce_stop(struct ps_instance *instance)
 {
+    PS_ASSERT(instance->probes != NULL && instance->service != NULL);
     PS_LOG0(instance->log, PS_LOG_INFO, "server", "stopping");
     ps_probes_stopping(instance->probes);
     ps_service_announce_stop(instance->service);
 }
 
+/* The signal says when it is over; the main thread waits for that and nothing else. */
 void ps_instance_stop(struct ps_instance *instance)
 {
+    PS_ASSERT(instance->driver != NULL);
     ps_coordinator_driver_tell_stop(instance->driver);
 }
 
@@ -140,8 +109,11 @@ void ps_instance_note_death(struct ps_instance *instance)
     ps_device_guard_note_death(&instance->device);
 }
 
+/* Codes of sysexits.h, so that a supervisor can tell what a restart may cure from what it cannot.
+ * */
 int ps_instance_exit_code(const struct ps_instance *instance)
 {
+    /* Whatever else the run ended with is a consequence. */
     if (ps_device_guard_died(&instance->device))
         return EX_SOFTWARE;
     switch (instance->outcome.status) {
@@ -157,6 +129,7 @@ int ps_instance_exit_code(const struct ps_instance *instance)
     }
 }
 
+/* In the order of need; a failure leaves what is built to destroy. */
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error)
 {
     PS_TRY(check_data_dir(instance, error));
@@ -166,7 +139,7 @@ static enum ps_status build(struct ps_instance *instance, struct ps_error *error
     PS_TRY(build_stores(instance, error));
     PS_TRY(build_rpc(instance, error));
     PS_TRY(build_journal(instance, error));
-    PS_TRY(build_jobs(instance, error));
+    PS_TRY(build_tasks(instance, error));
     PS_TRY(build_driver(instance, error));
     return build_probes(instance, error);
 }
@@ -181,6 +154,7 @@ static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_err
     const struct ps_files *files = ps_files_real();
     struct ps_error reason = {0};
     uint64_t number = 0;
+    /* A name of its own: two servers that share the folder may test it at the same moment. */
     ps_random_system(&number, sizeof number);
     char path[4096];
     int length =
@@ -198,15 +172,19 @@ static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_err
     if (status != PS_OK)
         return ps_fail(error, PS_ERR_IO, "--data-dir %s cannot be written: %s", folder,
                        reason.text);
+    /* The path that other servers read is one from the root. */
     if (realpath(folder, instance->data_dir) != NULL)
         instance->own.data_dir = instance->data_dir;
     return PS_OK;
 }
 
+/* What is not said is the service's own default: the options of the command line are the one place
+ * where defaults are for people. */
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_pserver_options *options = instance->options;
     instance->metrics = ps_metrics_create(ps_allocator_heap());
+    /* The pool before the service, whose blocks come from it. */
     PS_TRY(build_pool(instance, error));
     const struct ps_service_options wish = {
         .memory = ps_allocator_heap(),
@@ -216,6 +194,8 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
         .log = instance->log,
         .metrics = instance->metrics,
         .bytes_max = options->memory_bytes,
+        /* Without a folder there is nothing to save to; the service then promises no more than
+         * memory. */
         .saves = options->data_dir != NULL,
         .journals = options->journal,
         .ack = strcmp(options->ack, "logged") == 0 ? PS_ACK_LOGGED : PS_ACK_MEMORY,
@@ -241,6 +221,8 @@ static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *
     return PS_OK;
 }
 
+/* One for each thread that asks: a store belongs to one thread at a time, and a keepalive must not
+ * wait behind the pointer of a checkpoint. */
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_pserver_options *options = instance->options;
@@ -256,10 +238,13 @@ static enum ps_status build_stores(struct ps_instance *instance, struct ps_error
     PS_TRY(ps_store_open(&wish, &instance->store, error));
     if (options->data_dir == NULL)
         return PS_OK;
+    /* The checkpointer's and the noter's are only there when something is saved. */
     PS_TRY(ps_store_open(&wish, &instance->checkpoint_store, error));
     return options->journal ? ps_store_open(&wish, &instance->note_store, error) : PS_OK;
 }
 
+/* The port is bound now and answered later: the address that clients are told has to be known
+ * first. */
 static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_pserver_options *options = instance->options;
@@ -271,6 +256,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .metrics = instance->metrics,
         .listen = options->listen,
         .listen_file = options->listen_unix,
+        /* 0: as many as the machine has processors. */
         .lane_count = (uint32_t)options->lanes,
         .update_threads = options->update_threads,
         .busy_poll = options->busy_poll,
@@ -284,6 +270,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .shared_memory_required = strcmp(options->shared_memory, "on") == 0,
     };
     enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);
+    /* The port is taken, or the address is not this machine's: the system's words say which. */
     if (status == PS_ERR_IO)
         ps_address_explain(options->listen, error);
     if (status != PS_OK)
@@ -292,6 +279,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
                                    ps_rpc_server_port(instance->rpc), instance->address, error);
 }
 
+/* Two threads, so that no push waits for a note, which may have to wait for the store. */
 static enum ps_status build_journal(struct ps_instance *instance, struct ps_error *error)
 {
     if (!instance->options->journal)
@@ -317,7 +305,8 @@ static enum ps_status build_journal(struct ps_instance *instance, struct ps_erro
     return ps_note_thread_create(&noted, &instance->notes, error);
 }
 
-static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *error)
+/* They have a store of their own: a slow read of a pointer must not hold up a keepalive. */
+static enum ps_status build_tasks(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_tasks_options wish = {
         .memory = ps_allocator_heap(),
@@ -338,10 +327,12 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
     return ps_tasks_create(&wish, &instance->tasks, error);
 }
 
+/* Whoever may tell the driver something learns of it here, when it can be told. */
 static enum ps_status build_driver(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_pserver_options *options = instance->options;
     uint64_t seed = 0;
+    /* So that servers which were started together do not ask the store together for ever. */
     ps_random_system(&seed, sizeof seed);
     const struct ps_coordinator_driver_options wish = {
         .coordinator =
@@ -360,20 +351,18 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
         .memory = ps_allocator_heap(),
         .clock = ps_clock_real(),
         .log = instance->log,
-        .hooks = {hook_load, hook_save, hook_drain, hook_listen, instance},
+        .hooks = ps_instance_hooks(instance),
     };
     PS_TRY(ps_coordinator_driver_create(&wish, &instance->driver, error));
+    /* A device that dies from here on gives the shard back. */
     ps_device_guard_watch(&instance->device, instance->service, instance->driver);
     ps_tasks_report_to(instance->tasks, instance->driver);
-    const struct ps_service_listener listener = {.changed = on_changed,
-                                                 .checkpoint_wanted = on_checkpoint_wanted,
-                                                 .journal_wanted = on_journal_wanted,
-                                                 .drain_wanted = on_drain_wanted,
-                                                 .self = instance};
+    const struct ps_service_listener listener = ps_instance_listener(instance);
     ps_service_listen(instance->service, &listener);
     return PS_OK;
 }
 
+/* Last, so that a probe that answers means that everything else is there. */
 static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_probes_options wish = {
@@ -388,6 +377,8 @@ static enum ps_status build_probes(struct ps_instance *instance, struct ps_error
     return ps_probes_create(&wish, &instance->probes, error);
 }
 
+/* A turn, then what people and machines are told of it, then the wait. The signal at the end is for
+ * the main thread, which alone may take the instance apart. */
 static void coordinator_main(void *argument)
 {
     struct ps_instance *instance = argument;
@@ -396,6 +387,7 @@ static void coordinator_main(void *argument)
         uint64_t next_ms = ps_coordinator_driver_turn(instance->driver);
         ps_probes_turn(instance->probes,
                        ps_coordinator_driver_coordinator(instance->driver)->state);
+        /* Behind the turn, which may have changed it. */
         tell_health(instance);
         if (ps_coordinator_driver_ended(instance->driver, &instance->outcome))
             break;
@@ -406,6 +398,7 @@ static void coordinator_main(void *argument)
         PS_LOG0(instance->log, PS_LOG_INFO, "server", "ended");
     else
         PS_LOG(instance->log, PS_LOG_ERROR, "server", "ended", PS_FIELD_ERROR(&instance->outcome));
+    /* The line that an operator sees last is the one that says where to go on reading. */
     if (instance->outcome.status == PS_ERR_CORRUPT)
         PS_LOG0(instance->log, PS_LOG_ERROR, "server",
                 "docs/recover.md says what to type; what is wrong is said above");
@@ -415,70 +408,10 @@ static void coordinator_main(void *argument)
 /* Nobody else notices when the proof of ownership runs out by the clock. */
 static void tell_health(struct ps_instance *instance)
 {
+    PS_ASSERT(instance->service != NULL && instance->rpc != NULL);
     bool serving = ps_service_is_serving(instance->service);
     if (serving == instance->told_serving)
         return;
     instance->told_serving = serving;
     ps_rpc_server_wake(instance->rpc);
-}
-
-static void on_changed(void *self)
-{
-    struct ps_instance *instance = self;
-    ps_rpc_server_wake(instance->rpc);
-    ps_tasks_wake(instance->tasks);
-    ps_note_thread_wake(instance->notes);
-}
-
-static void on_journal_wanted(void *self)
-{
-    struct ps_instance *instance = self;
-    ps_journal_thread_wake(instance->journal);
-}
-
-/* A second signal would end the server at once: however often it is asked, it gets one. */
-static void on_drain_wanted(void *self)
-{
-    struct ps_instance *instance = self;
-    if (atomic_exchange(&instance->drain_asked, true))
-        return;
-    PS_LOG0(instance->log, PS_LOG_INFO, "server", "an operator asks this server to end (Drain)");
-    (void)kill(getpid(), SIGTERM);
-}
-
-static void on_checkpoint_wanted(void *self)
-{
-    struct ps_instance *instance = self;
-    ps_coordinator_driver_tell_checkpoint_wanted(instance->driver);
-}
-
-static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count)
-{
-    struct ps_instance *instance = self;
-    ps_tasks_start_load(instance->tasks, claim, shard_count);
-}
-
-static void hook_save(void *self, const struct ps_claim *claim, bool publish)
-{
-    struct ps_instance *instance = self;
-    ps_tasks_start_save(instance->tasks, claim, publish);
-}
-
-static void hook_drain(void *self, uint64_t deadline_ms)
-{
-    struct ps_instance *instance = self;
-    ps_tasks_start_drain(instance->tasks, deadline_ms);
-}
-
-static enum ps_status hook_listen(void *self, struct ps_error *error)
-{
-    struct ps_instance *instance = self;
-    if (instance->listening)
-        return PS_OK;
-    PS_TRY(ps_rpc_server_start(instance->rpc, error));
-    instance->listening = true;
-    PS_LOG(instance->log, PS_LOG_INFO, "server", "listening",
-           PS_FIELD_TEXT("address", instance->address),
-           PS_FIELD_UINT("port", ps_rpc_server_port(instance->rpc)));
-    return PS_OK;
 }

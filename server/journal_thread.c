@@ -1,4 +1,7 @@
-/* Group commit, and what happens when the disk fails. */
+/* Group commit, and what happens when the disk fails. While one batch is being synced, pushes queue
+ * up for the next, so that the number of syncs follows the disk and not the number of pushes (the
+ * idea is as old as DeWitt et al., Implementation Techniques for Main Memory Database Systems,
+ * 1984). */
 #include "server/journal_thread.h"
 
 #include "base/assert.h"
@@ -29,6 +32,8 @@ static bool write_batch(struct ps_journal_thread *thread);
 static void note_failure(struct ps_journal_thread *thread, const struct ps_error *why);
 static void heal(struct ps_journal_thread *thread);
 
+/* Without a file yet: that comes with a claim (open). Until then nothing is queued, since nothing
+ * is pushed. */
 enum ps_status ps_journal_thread_create(const struct ps_journal_thread_options *options,
                                         struct ps_journal_thread **out, struct ps_error *error)
 {
@@ -56,6 +61,7 @@ enum ps_status ps_journal_thread_create(const struct ps_journal_thread_options *
     return PS_OK;
 }
 
+/* What waits is dropped with the service; none of it was acknowledged as durable. */
 void ps_journal_thread_destroy(struct ps_journal_thread *thread)
 {
     if (thread == NULL)
@@ -66,9 +72,11 @@ void ps_journal_thread_destroy(struct ps_journal_thread *thread)
     ps_release(thread->options.memory, thread);
 }
 
+/* Under the lock of the writing, so that no batch goes half to one file and half to the next. */
 enum ps_status ps_journal_thread_open(struct ps_journal_thread *thread, const char *folder,
                                       const struct ps_journal_facts *facts, struct ps_error *error)
 {
+    PS_ASSERT(folder != NULL && facts->epoch > 0);
     ps_mutex_lock(&thread->writing);
     ps_journal_writer_close(thread->writer);
     thread->writer = NULL;
@@ -105,12 +113,15 @@ static uint64_t turn(void *self)
     return due_ms;
 }
 
-/* True when there may be more. */
+/* True when there may be more. Records are taken and not copied: their content lies where it was
+ * received, and the service keeps it until it is told what became of them. */
 static bool write_batch(struct ps_journal_thread *thread)
 {
+    PS_ASSERT(!thread->failed);
     if (thread->writer == NULL)
         return false;
     struct ps_service *service = thread->options.service;
+    /* What has come since the last write goes together, in one write and one sync. */
     size_t count = ps_service_journal_take(service, thread->records, RECORDS_AT_ONCE);
     if (count == 0)
         return false;
@@ -120,6 +131,7 @@ static bool write_batch(struct ps_journal_thread *thread)
     uint64_t end_ns = ps_unix_ns(thread->options.clock);
     if (end_ns > start_ns)
         ps_histogram_observe(thread->sync_seconds, (double)(end_ns - start_ns) / 1e9);
+    /* Told before anything is counted: replies wait for this. */
     ps_service_journal_written(service, status, &why);
     if (status != PS_OK) {
         note_failure(thread, &why);
@@ -130,8 +142,11 @@ static bool write_batch(struct ps_journal_thread *thread)
     return true;
 }
 
+/* After a failed sync nobody knows what the disk has: the kernel may have dropped the pages and say
+ * success the next time. So a file that failed once is never written again. */
 static void note_failure(struct ps_journal_thread *thread, const struct ps_error *why)
 {
+    PS_ASSERT(why->status != PS_OK);
     ps_counter_add(thread->failures, 1);
     PS_LOG(thread->options.log, PS_LOG_ERROR, "journal",
            "journal failed: nothing is acknowledged until what failed is written to another file",
@@ -140,9 +155,11 @@ static void note_failure(struct ps_journal_thread *thread, const struct ps_error
     thread->retry_ms = thread->retry_ms > 0 ? thread->retry_ms : RETRY_MS_MIN;
 }
 
-/* Another file, then everything again that is not known to be on the disk. */
+/* Another file, then everything again that is not known to be on the disk. The pause doubles up to
+ * a second: a full disk is looked at often enough, and the log is not filled. */
 static void heal(struct ps_journal_thread *thread)
 {
+    PS_ASSERT(thread->failed && thread->writer != NULL);
     struct ps_error why = {0};
     thread->retry_ms = 2 * thread->retry_ms < RETRY_MS_MAX ? 2 * thread->retry_ms : RETRY_MS_MAX;
     if (!ps_service_journal_failed(thread->options.service)) {
@@ -152,12 +169,16 @@ static void heal(struct ps_journal_thread *thread)
         thread->failed = false;
         return;
     }
+    /* A new segment in the same folder: the old one keeps what it has, and recovery reads on from
+     * one to the other. */
     if (ps_journal_writer_revive(thread->writer, &why) != PS_OK) {
         PS_LOG(thread->options.log, PS_LOG_WARN, "journal", "no new segment yet",
                PS_FIELD_ERROR(&why));
         return;
     }
     thread->failed = false;
+    /* The first batch of the new file is what failed in the old one: only when that is on the disk
+     * is the journal healed. */
     if (!write_batch(thread))
         return;
     thread->retry_ms = 0;

@@ -1,6 +1,7 @@
 /* Loading: from the files of a shard to a service that may begin, with a journal behind it. */
 #include "server/task.h"
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "server/core/ownership/shard_epoch.h"
 #include "server/core/recovery/recovery_apply.h"
@@ -43,22 +44,29 @@ void ps_tasks_prepare_memory(struct ps_tasks *tasks)
     char folder[PS_SHARD_FOLDER_BYTES];
     ps_tasks_job_folder(tasks, folder);
     uint64_t bytes = ps_forecast_bytes(ps_files_real(), folder, options->memory);
+    /* What is free now may be wanted by others, too. */
     uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
     if (options->memory_bytes > 0 && options->memory_bytes < most)
         most = options->memory_bytes;
     bytes = bytes < most ? bytes : most;
+    /* Slab by slab: as soon as there is a task, it begins. */
     while (ps_tasks_idle(tasks) && ps_block_pool_prepare(options->pool, bytes)) {
     }
 }
 
+/* The new epoch's journal is open before the shard is: a push that is acknowledged needs a file to
+ * be in. When it cannot be opened, what was loaded is given up again, since a shard without its
+ * journal must not begin. */
 enum ps_status ps_task_load(struct ps_tasks *tasks, const struct ps_task *task,
                             struct ps_error *error)
 {
+    PS_ASSERT(task->kind == PS_TASK_LOAD);
     if (tasks->options.data_dir == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "no --data-dir: nothing was ever saved");
     char folder[PS_SHARD_FOLDER_BYTES];
     struct ps_recovered recovered = {0};
     ps_tasks_shard_folder(tasks, task->claim.index, folder);
+    /* Before anything is read: recovery asks for files of epochs up to this one. */
     PS_TRY(begin_epoch(tasks, task, folder, error));
     enum ps_status status = load_state(tasks, task, folder, &recovered, error);
     if (status != PS_OK && status != PS_ERR_NOT_FOUND)
@@ -72,10 +80,13 @@ enum ps_status ps_task_load(struct ps_tasks *tasks, const struct ps_task *task,
     return opened == PS_OK ? status : opened;
 }
 
+/* The pointer is read before the folder: a checkpoint that is published in between is in the folder
+ * then, and found there. */
 static enum ps_status load_state(struct ps_tasks *tasks, const struct ps_task *task,
                                  const char *folder, struct ps_recovered *recovered,
                                  struct ps_error *error)
 {
+    PS_ASSERT(tasks->options.registry != NULL);
     const struct ps_tasks_options *options = &tasks->options;
     struct ps_kv_entries pointer = {0};
     enum ps_status status = ps_registry_read_checkpoint(
@@ -110,6 +121,7 @@ static enum ps_status read_note(struct ps_tasks *tasks, uint32_t index,
     enum ps_status status = ps_registry_read_note(
         options->registry, index, ps_deadline_after(options->clock, PS_TASK_STORE_TIMEOUT_MS),
         &entries, error);
+    /* A shard that never noted anything. */
     if (status == PS_ERR_NOT_FOUND)
         return PS_OK;
     if (status != PS_OK)
@@ -122,10 +134,13 @@ static enum ps_status read_note(struct ps_tasks *tasks, uint32_t index,
     return PS_OK;
 }
 
-/* Descriptors that ran out come back, and many a disk reads what it could not read at first. */
+/* Descriptors that ran out come back, and many a disk reads what it could not read at first. A disk
+ * that comes back, a folder that is mounted late: what cannot be read just now may be whole. What
+ * is damaged is not tried again. */
 static enum ps_status load_patiently(struct ps_tasks *tasks, struct ps_recovery *recovery,
                                      struct ps_recovered *recovered, struct ps_error *error)
 {
+    PS_ASSERT(recovery->service != NULL);
     uint64_t rest_ms = RETRY_MS;
     for (int i = 1; i < READ_TRIES; i++, rest_ms *= 2) {
         struct ps_error why = {0};
@@ -141,7 +156,7 @@ static enum ps_status load_patiently(struct ps_tasks *tasks, struct ps_recovery 
     return load_in_threads(recovery, recovered, error);
 }
 
-/* False when the server ends. */
+/* False when the server ends. Ends early when the server is to end. */
 static bool rest(struct ps_tasks *tasks, uint64_t rest_ms)
 {
     uint64_t until_ms = ps_deadline_after(tasks->options.clock, rest_ms);
@@ -154,10 +169,13 @@ static bool rest(struct ps_tasks *tasks, uint64_t rest_ms)
     return go_on;
 }
 
-/* Nobody is served before it is done, so it may have the whole machine. */
+/* Nobody is served before it is done, so it may have the whole machine. As many threads as there
+ * are processors: nothing else runs on this server yet. */
 static enum ps_status load_in_threads(struct ps_recovery *recovery, struct ps_recovered *recovered,
                                       struct ps_error *error)
 {
+    PS_ASSERT(recovery->sink == NULL && recovery->crew == NULL);
+    /* For both halves: arrays first, records behind them. */
     uint32_t thread_count = ps_crew_thread_count();
     const struct ps_replay_pool_options options = {.memory = recovery->memory,
                                                    .thread_count = thread_count,
@@ -170,25 +188,30 @@ static enum ps_status load_in_threads(struct ps_recovery *recovery, struct ps_re
     recovery->sink = &sink;
     recovery->crew = &crew;
     enum ps_status status = ps_recovery_run(recovery, recovered, error);
+    /* The pool ends with this call, and a second try makes another. */
     recovery->sink = NULL;
     recovery->crew = NULL;
     ps_replay_pool_destroy(pool);
     return status;
 }
 
+/* What the pool calls for each record. */
 static enum ps_status replay_record(void *self, const struct ps_record *record,
                                     struct ps_error *error)
 {
     return ps_recovery_apply(self, record, error);
 }
 
-/* The store may have begun its history anew since the files were written. */
+/* The store may have begun its history anew since the files were written. The service is told its
+ * epoch anew when the files are above the claim's. */
 static enum ps_status begin_epoch(struct ps_tasks *tasks, const struct ps_task *task,
                                   const char *folder, struct ps_error *error)
 {
+    PS_ASSERT(task->claim.epoch > 0);
     const struct ps_tasks_options *options = &tasks->options;
     PS_TRY(ps_shard_epoch(ps_files_real(), folder, task->claim.epoch, options->memory,
                           &tasks->epoch, error));
+    /* The usual case: the store is older than every file. */
     if (tasks->epoch == task->claim.epoch)
         return PS_OK;
     PS_LOG(options->log, PS_LOG_WARN, "checkpoint",
@@ -198,10 +221,12 @@ static enum ps_status begin_epoch(struct ps_tasks *tasks, const struct ps_task *
     return PS_OK;
 }
 
+/* It goes on from what is known to be durable, and repeats what was read beyond that. */
 static enum ps_status open_journal(struct ps_tasks *tasks, const struct ps_task *task,
                                    const char *folder, const struct ps_recovered *recovered,
                                    struct ps_error *error)
 {
+    PS_ASSERT(recovered->durable <= recovered->position);
     if (tasks->options.journal == NULL)
         return PS_OK;
     /* Loading takes time, and the process may have been stopped meanwhile: when the shard is
@@ -217,6 +242,7 @@ static enum ps_status open_journal(struct ps_tasks *tasks, const struct ps_task 
         .repeat_to = recovered->position,
     };
     PS_TRY(ps_journal_thread_open(tasks->options.journal, folder, &facts, error));
+    /* Notes of this epoch begin with its journal. */
     if (tasks->options.notes != NULL)
         ps_note_thread_begin(tasks->options.notes, folder, &task->claim, tasks->epoch);
     return PS_OK;

@@ -25,6 +25,7 @@ struct ps_note_thread {
 static uint64_t turn(void *self);
 static void begin_next(struct ps_note_thread *thread);
 
+/* The writer is filled in before the thread runs; its folder comes with a journal (begin). */
 enum ps_status ps_note_thread_create(const struct ps_note_thread_options *options,
                                      struct ps_note_thread **out, struct ps_error *error)
 {
@@ -48,6 +49,7 @@ enum ps_status ps_note_thread_create(const struct ps_note_thread_options *option
     return PS_OK;
 }
 
+/* A note at work is waited for, up to its own deadline. */
 void ps_note_thread_destroy(struct ps_note_thread *thread)
 {
     if (thread == NULL)
@@ -71,12 +73,14 @@ void ps_note_thread_begin(struct ps_note_thread *thread, const char *folder,
     ps_errand_thread_interrupt(&thread->errand);
 }
 
+/* Called for every write of the journal; most of them find the thread awake or in its pause. */
 void ps_note_thread_wake(struct ps_note_thread *thread)
 {
     if (thread != NULL)
         ps_errand_thread_wake(&thread->errand);
 }
 
+/* A journal that began since the last turn is taken over first. */
 static uint64_t turn(void *self)
 {
     struct ps_note_thread *thread = self;
@@ -84,6 +88,7 @@ static uint64_t turn(void *self)
     return ps_note_writer_turn(&thread->writer);
 }
 
+/* Copied under the lock: the thread that loads may begin another one at any time. */
 static void begin_next(struct ps_note_thread *thread)
 {
     ps_mutex_lock(&thread->mutex);

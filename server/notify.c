@@ -1,4 +1,6 @@
-/* Datagrams of "NAME=value" lines to the socket that the service manager names. */
+/* Datagrams of "NAME=value" lines to the socket that the service manager names (sd_notify(3)).
+ * Written by hand, since it is a hundred lines and the library would be the only reason to link
+ * systemd's. */
 #include "server/notify.h"
 
 #include "base/assert.h"
@@ -19,6 +21,7 @@ static enum ps_status set_address(struct ps_notify *notify, const char *socket,
 static uint64_t watchdog_interval_ms(const char *watchdog_us, const char *watchdog_pid);
 static bool send_text(const struct ps_notify *notify, const char *text);
 
+/* Without a manager every message is sent to nobody, and that is success. */
 enum ps_status ps_notify_init(struct ps_notify *notify, const char *socket_name,
                               const char *watchdog_us, const char *watchdog_pid,
                               struct ps_error *error)
@@ -35,9 +38,12 @@ enum ps_status ps_notify_init(struct ps_notify *notify, const char *socket_name,
     return PS_OK;
 }
 
+/* A name that begins with @ is in the kernel's abstract space: its first byte is NUL and it has no
+ * end but its length. */
 static enum ps_status set_address(struct ps_notify *notify, const char *socket_name,
                                   struct ps_error *error)
 {
+    PS_ASSERT(notify->descriptor < 0);
     struct sockaddr_un *address = &notify->address;
     size_t size = strlen(socket_name);
     if ((socket_name[0] != '/' && socket_name[0] != '@') || size < 2)
@@ -56,11 +62,13 @@ static enum ps_status set_address(struct ps_notify *notify, const char *socket_n
     return PS_OK;
 }
 
-/* The manager's limit, halved, as its manual advises. */
+/* The manager's limit, halved, as its manual advises. WATCHDOG_PID names another process when the
+ * variable was inherited by a child that nobody watches. */
 static uint64_t watchdog_interval_ms(const char *watchdog_us, const char *watchdog_pid)
 {
     if (watchdog_us == NULL)
         return 0;
+    /* The variable is for the process that the manager started. */
     if (watchdog_pid != NULL && strtoll(watchdog_pid, NULL, 10) != getpid())
         return 0;
     char *end = NULL;
@@ -94,6 +102,7 @@ bool ps_notify_watchdog(const struct ps_notify *notify)
     return send_text(notify, "WATCHDOG=1");
 }
 
+/* One line, cut between characters: the manager shows it as it is. */
 bool ps_notify_status(const struct ps_notify *notify, const char *text)
 {
     PS_ASSERT(text != NULL);
@@ -105,6 +114,9 @@ bool ps_notify_status(const struct ps_notify *notify, const char *text)
     return send_text(notify, message);
 }
 
+/* Never waits: a manager that does not read must not stop the coordinator's thread, which keeps the
+ * lease. False only for what may be sent later; a socket that is gone is not a reason to try again.
+ * */
 static bool send_text(const struct ps_notify *notify, const char *text)
 {
     PS_ASSERT(notify != NULL);
@@ -112,5 +124,7 @@ static bool send_text(const struct ps_notify *notify, const char *text)
         return true;
     ssize_t sent = sendto(notify->descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL,
                           (const struct sockaddr *)&notify->address, notify->address_size);
+    /* A full queue empties; every other error stays what it is, and nothing is gained by sending
+     * again. */
     return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS);
 }

@@ -1,6 +1,9 @@
-/* The HTTP port's answers and the service manager's messages. */
+/* The HTTP port's answers and the service manager's messages. Both say the same three things
+ * (alive, ready, going), from a few atomics that the coordinator's thread sets: no answer here
+ * takes a lock that the server works under. */
 #include "server/probes.h"
 
+#include "base/assert.h"
 #include "server/http.h"
 #include "server/notify.h"
 
@@ -32,6 +35,7 @@ static bool is_live(void *self, struct ps_buffer *reason);
 static bool is_ready(void *self, struct ps_buffer *reason);
 static void render(void *self, struct ps_buffer *page);
 
+/* The service manager is optional, and so is the port. */
 enum ps_status ps_probes_create(const struct ps_probes_options *options, struct ps_probes **out,
                                 struct ps_error *error)
 {
@@ -40,6 +44,7 @@ enum ps_status ps_probes_create(const struct ps_probes_options *options, struct 
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the probes");
     probes->options = *options;
     probes->notify.descriptor = -1;
+    /* No state, so that the first one is told. */
     probes->told_state = PS_COORDINATOR_STATE_COUNT;
     atomic_store(&probes->turn_ms, ps_now_ms(options->clock));
     enum ps_status status = ps_notify_init(&probes->notify, getenv("NOTIFY_SOCKET"),
@@ -72,13 +77,18 @@ void ps_probes_destroy(struct ps_probes *probes)
     ps_release(probes->options.memory, probes);
 }
 
+/* What the manager had no room for is owed, and sent with a later turn. */
 void ps_probes_started(struct ps_probes *probes)
 {
+    PS_ASSERT(probes != NULL);
     probes->ready_due = !ps_notify_ready(&probes->notify);
 }
 
+/* Every message is tried once for each turn until it went out. */
 void ps_probes_turn(struct ps_probes *probes, enum ps_coordinator_state state)
 {
+    PS_ASSERT(state < PS_COORDINATOR_STATE_COUNT);
+    /* What /livez looks at: a coordinator that waits in here is alive. */
     atomic_store(&probes->turn_ms, ps_now_ms(probes->options.clock));
     atomic_store(&probes->state, state);
     if (probes->ready_due)
@@ -91,7 +101,8 @@ void ps_probes_turn(struct ps_probes *probes, enum ps_coordinator_state state)
         probes->told_state = state;
 }
 
-/* One for each interval: more would crowd out what the manager has not read yet. */
+/* One for each interval: more would crowd out what the manager has not read yet. By this thread, so
+ * that the manager restarts a server whose coordinator hangs, and not only one that is gone. */
 static void give_sign(struct ps_probes *probes)
 {
     uint64_t watchdog_ms = probes->notify.watchdog_ms;
@@ -101,8 +112,10 @@ static void give_sign(struct ps_probes *probes)
     probes->sign_due_ms = ps_deadline_after(probes->options.clock, given ? watchdog_ms : AGAIN_MS);
 }
 
+/* Half of the time after which it would count as stuck. */
 uint64_t ps_probes_limit_wait(const struct ps_probes *probes, uint64_t until_ms)
 {
+    /* What the manager had no room for is sent again soon. */
     bool owes = probes->ready_due || atomic_load(&probes->stopping_due) ||
                 probes->told_state != atomic_load(&probes->state);
     uint64_t turn_ms = ps_deadline_after(probes->options.clock, owes ? AGAIN_MS : TURN_MS_MAX / 2);
@@ -111,6 +124,8 @@ uint64_t ps_probes_limit_wait(const struct ps_probes *probes, uint64_t until_ms)
     return until_ms < turn_ms ? until_ms : turn_ms;
 }
 
+/* At once, by the main thread: load balancers are to send nobody here while calls are still
+ * answered. */
 void ps_probes_stopping(struct ps_probes *probes)
 {
     atomic_store(&probes->stopping, true);
@@ -127,6 +142,8 @@ static bool is_live(void *self, struct ps_buffer *reason)
     return silent_ms < TURN_MS_MAX;
 }
 
+/* Both have to agree: the coordinator that the shard is ours and published, the service that it
+ * would answer at this moment. */
 static bool is_ready(void *self, struct ps_buffer *reason)
 {
     struct ps_probes *probes = self;
@@ -140,6 +157,7 @@ static bool is_ready(void *self, struct ps_buffer *reason)
     return state == PS_COORDINATOR_SERVING && ps_service_is_serving(probes->options.service);
 }
 
+/* Gauges are brought up to date when somebody looks. */
 static void render(void *self, struct ps_buffer *page)
 {
     struct ps_probes *probes = self;

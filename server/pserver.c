@@ -1,5 +1,8 @@
-/* pserver: the program. Reads the options, builds the parts, waits for signals. */
+/* pserver: the program. Reads the options, builds the parts, waits for signals. All that a signal
+ * does is done here, in a thread that waits for it (sigwaitinfo): no code of ours runs in a
+ * handler. */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/output.h"
 #include "base/program.h"
 #include "server/instance.h"
@@ -30,6 +33,7 @@ static bool is_end(int number);
 static void end_broken(struct ps_instance *instance, const sigset_t *signals, int number);
 static int next_signal(const sigset_t *signals, uint64_t timeout_ms);
 
+/* One of five things, of which the server is the last. */
 int main(int argc, char **argv)
 {
     struct ps_pserver_options options;
@@ -55,6 +59,8 @@ int main(int argc, char **argv)
     return ps_output_end("pserver", code);
 }
 
+/* Reading them was the check; what is left is to name variables of the environment that are nearly
+ * ours. */
 static int check_options(void)
 {
     struct ps_error error = {0};
@@ -65,6 +71,7 @@ static int check_options(void)
     return EXIT_SUCCESS;
 }
 
+/* As a file that could be given to --config. */
 static int print_options(const struct ps_pserver_options *options)
 {
     /* What is printed is to be used as a file: asking to print is not part of it. */
@@ -79,6 +86,8 @@ static int print_options(const struct ps_pserver_options *options)
     return EXIT_SUCCESS;
 }
 
+/* Signals are blocked before the first thread is started, so that all threads inherit that and only
+ * this one takes them. */
 static int serve(const struct ps_pserver_options *options)
 {
     /* Freed message buffers stay in the process: giving each back to the kernel costs a 1 MiB
@@ -111,7 +120,8 @@ static int serve(const struct ps_pserver_options *options)
     return code;
 }
 
-/* Every thread inherits the mask, so that signals are only ever taken by wait_for_end. */
+/* Every thread inherits the mask, so that signals are only ever taken by wait_for_end. A write to a
+ * connection that is gone is an error of that write, and not the end of the server. */
 static void block_signals(sigset_t *signals)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -124,10 +134,14 @@ static void block_signals(sigset_t *signals)
     (void)pthread_sigmask(SIG_BLOCK, signals, NULL);
 }
 
-/* The first SIGTERM or SIGINT ends the server cleanly, a later one at once. */
+/* The first SIGTERM or SIGINT ends the server cleanly, a later one at once. Between the first
+ * signal and the stop a server may go on serving for a while (--drain-delay), until load balancers
+ * have seen that it goes. A second request ends it at once, with the shell's exit status for that
+ * signal. */
 static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
                         uint64_t drain_delay_ms)
 {
+    PS_ASSERT(instance != NULL);
     int number = next_signal(signals, PS_DEADLINE_NEVER);
     if (!is_end(number)) {
         ps_instance_announce_stop(instance);
@@ -147,12 +161,14 @@ static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
     return code;
 }
 
+/* Sent by the instance itself. */
 static bool is_end(int number)
 {
     return number == PS_INSTANCE_ENDED_SIGNAL || number == PS_INSTANCE_BROKEN_SIGNAL;
 }
 
-/* The shard is being given back; a store that does not answer is not waited for. */
+/* The shard is being given back; a store that does not answer is not waited for. The note is what a
+ * later start looks at; it is written while the shard is given back. */
 static void end_broken(struct ps_instance *instance, const sigset_t *signals, int number)
 {
     ps_instance_note_death(instance);
@@ -160,9 +176,11 @@ static void end_broken(struct ps_instance *instance, const sigset_t *signals, in
         (void)next_signal(signals, BROKEN_MS);
 }
 
-/* The next signal; 0 when none came within the time. */
+/* The next signal; 0 when none came within the time. EINTR is a signal that nobody waits for, such
+ * as one of a debugger. */
 static int next_signal(const sigset_t *signals, uint64_t timeout_ms)
 {
+    PS_ASSERT(signals != NULL);
     const struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
                                      .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     for (;;) {

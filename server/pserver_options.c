@@ -1,4 +1,8 @@
-/* The option table of pserver, and what holds between options. */
+/* The option table of pserver, and what holds between options. The table is the only list: the
+ * help, the man page, the shell's completion, the configuration file, the variables of the
+ * environment and the printed configuration are made of it, so that an option cannot be in one of
+ * them and not in the others. Defaults are written as people write them, and parsed like a value
+ * that somebody gave. */
 #include "server/pserver_options.h"
 
 #include "base/assert.h"
@@ -21,6 +25,7 @@
     }
 
 static const struct ps_option table[] = {
+    /* Where the server is reached. */
     OPTION(listen, "listen", PS_OPTION_TEXT, "HOST:PORT", "0.0.0.0:8000", NULL,
            "Address to serve gRPC on. Port 0 picks a free one and logs it."),
     OPTION(listen_unix, "listen-unix", PS_OPTION_TEXT, "PATH", NULL, NULL,
@@ -31,6 +36,8 @@ static const struct ps_option table[] = {
            "listening on 0.0.0.0 with --etcd and the host name is not one that clients resolve."),
     OPTION(http, "http", PS_OPTION_TEXT, "HOST:PORT", NULL, NULL,
            "Address for /metrics, /livez and /readyz."),
+    /* Where servers coordinate, and how long a dead one is waited for. A password has a row of its
+     * own form, so that it is never printed. */
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,
            "etcd's client URLs. Without it the server runs alone, on its data directory."),
     OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
@@ -42,6 +49,7 @@ static const struct ps_option table[] = {
      .secret = true},
     OPTION(etcd_ttl_ms, "etcd-ttl", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "Lease on the shard: a dead server is replaced after this long."),
+    /* Which shard this is to be. */
     OPTION(num_pservers, "num-pservers", PS_OPTION_UINT, "N", "1", NULL,
            "Shards of the job, written to /ps_desired if nobody has yet."),
     OPTION(index_text, "index", PS_OPTION_TEXT, "N", NULL, NULL,
@@ -55,6 +63,7 @@ static const struct ps_option table[] = {
         checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
         "Time between checkpoints; what a crash can cost without a journal. None is written while "
         "nothing changes."),
+    /* What is kept on the disk, and what a push waits for before it is acknowledged. */
     OPTION(checkpoint_journal_bytes, "checkpoint-journal-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most journal that is kept, besides what is written while a checkpoint is, and a file: "
            "when half of it was written since the last checkpoint, another is begun. 0: twice the "
@@ -71,6 +80,7 @@ static const struct ps_option table[] = {
     OPTION(
         journal_queue_bytes, "journal-queue-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
         "Gradients, in bytes, that may wait for the disk; when so much waits, pushes are refused."),
+    /* What clients may take of this server's memory and memory for them. */
     OPTION(staging_bytes, "staging-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
            "Most bytes that wait for the rest of their ranges; a client may have half of it, and "
            "one request always fits."),
@@ -81,6 +91,7 @@ static const struct ps_option table[] = {
     OPTION(client_idle_ms, "client-idle", PS_OPTION_DURATION, "TIME", "1h", NULL,
            "A client that has to be forgotten after a shorter silence is counted in "
            "ps_clients_forgotten_early_total: --clients-max is too low then."),
+    /* Where parameters live. */
     OPTION(device, "device", PS_OPTION_TEXT, "auto|cpu|cuda:N|cuda:UUID", "auto", NULL,
            "Where parameters live and updates are computed. auto: on the first GPU that can be "
            "had, else on the CPU; the log says why. A GPU that is named and cannot be had ends the "
@@ -98,6 +109,7 @@ static const struct ps_option table[] = {
     OPTION(device_timeout_ms, "device-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
            "A GPU that does not answer for so long is dead: the shard is given back, and the "
            "server ends with code 70."),
+    /* Limits, so that one client or one model cannot take what others need. */
     OPTION(memory_bytes, "memory-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most memory of the host for values and optimizer state; 0: no limit."),
     OPTION(message_bytes, "message-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
@@ -108,6 +120,7 @@ static const struct ps_option table[] = {
            "sent again; one message always goes. 0: no limit."),
     OPTION(client_calls, "client-calls", PS_OPTION_UINT, "N", "256", NULL,
            "Most calls of one connection at once; more wait at the client."),
+    /* Threads. Zero and auto follow the machine. */
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),
     OPTION(update_threads_text, "update-threads", PS_OPTION_TEXT, "N|auto", "auto", NULL,
@@ -122,10 +135,12 @@ static const struct ps_option table[] = {
         reply_ms, "reply-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
         "How long a client may leave a reply lying, and a second more for each MiB; then the call "
         "is given up."),
+    /* How the server ends. */
     OPTION(drain_ms, "drain", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long calls in flight may go on after SIGTERM."),
     OPTION(drain_delay_ms, "drain-delay", PS_OPTION_DURATION, "TIME", "0s", NULL,
            "Pause between telling probes that the server is going and refusing calls."),
+    /* What only clients of the same host or old tools need. */
     OPTION(shared_memory, "shared-memory", PS_OPTION_CHOICE, "WHEN", "auto", "auto|on|off",
            "Offer clients on this host to pass content through memory that both share. on: do not "
            "start where that is impossible."),
@@ -135,10 +150,12 @@ static const struct ps_option table[] = {
            "Offer gRPC server reflection."),
     OPTION(tune_malloc, "tune-malloc", PS_OPTION_FLAG, NULL, "true", NULL,
            "Keep freed message buffers in the process (faster for large messages)."),
+    /* What people read. */
     OPTION(log_level_text, "log-level", PS_OPTION_CHOICE, "LEVEL", "info", "debug|info|warn|error",
            "Least important lines that are logged."),
     OPTION(log_format_text, "log-format", PS_OPTION_CHOICE, "FORM", "text", "text|json",
            "Log lines for people or for machines."),
+    /* These say what the program does, and are not part of a configuration. */
     OPTION(config, "config", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "YAML file with any of these options, one \"name: value\" a line."),
     OPTION(check_config, "check-config", PS_OPTION_FLAG, NULL, NULL, NULL,
@@ -182,14 +199,17 @@ static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_
 static enum ps_status parse_update_threads(struct ps_pserver_options *options,
                                            struct ps_error *error);
 
+/* For the help, the man page and the tests, which read the table. */
 const struct ps_option_set *ps_pserver_option_set(void)
 {
     return &set;
 }
 
+/* What only prints something is not judged: --help works also beside an option that is wrong. */
 enum ps_status ps_pserver_options_init(struct ps_pserver_options *options, int argc, char **argv,
                                        struct ps_error *error)
 {
+    /* Ended by fini in any case, also when the first flag was wrong. */
     *options = (struct ps_pserver_options){0};
     enum ps_status status = read_sources(options, argc, argv, error);
     if (status == PS_OK && !options->help && !options->man && !options->version)
@@ -199,12 +219,15 @@ enum ps_status ps_pserver_options_init(struct ps_pserver_options *options, int a
     return status;
 }
 
+/* The texts of the configuration file go with it, and every option that points to them. */
 void ps_pserver_options_fini(struct ps_pserver_options *options)
 {
     ps_config_file_fini(&options->file);
 }
 
-/* The flags are read twice: once to learn where the file is, and once more to win over it. */
+/* The flags are read twice: once to learn where the file is, and once more to win over it.
+ * Defaults, file, environment, flags: the later one wins, as everywhere. The file's name may come
+ * from the environment or a flag, which is why those are read before it, too. */
 static enum ps_status read_sources(struct ps_pserver_options *options, int argc, char **argv,
                                    struct ps_error *error)
 {
@@ -216,12 +239,15 @@ static enum ps_status read_sources(struct ps_pserver_options *options, int argc,
     PS_TRY(ps_options_environment(&set, options, error));
     int words = 0;
     PS_TRY(ps_options_arguments(&set, options, argc, argv, &words, error));
+    /* A word without a flag is a flag that was misspelt, or a value with a blank too many. */
     if (words > 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "unexpected word \"%s\"; see pserver --help",
                        argv[1]);
     return PS_OK;
 }
 
+/* What this pass sets is thrown away but for the file's name: a value that the file is to override
+ * must not stay. */
 static enum ps_status find_config(struct ps_pserver_options *options, int argc, char **argv,
                                   struct ps_error *error)
 {
@@ -231,10 +257,14 @@ static enum ps_status find_config(struct ps_pserver_options *options, int argc, 
     return ps_options_arguments(&set, options, argc, argv, &words, error);
 }
 
+/* What one option alone can say was checked when it was set; here is what only several together can
+ * say, so that a server refuses to start rather than doing half of what was meant. */
 static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_error *error)
 {
+    PS_ASSERT(options->log_level_text != NULL && options->log_format_text != NULL);
     bool known = ps_log_level_from_text(options->log_level_text, &options->log_level);
     PS_ASSERT(known);
+    /* The table has refused every other word. */
     options->log_format = strcmp(options->log_format_text, "json") == 0 ? PS_LOG_JSON : PS_LOG_TEXT;
     PS_TRY(check_addresses(options, error));
     PS_TRY(check_ranges(options, error));
@@ -245,14 +275,17 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
                        "knows its shard",
                        (unsigned long long)options->num_pservers);
     PS_TRY(check_journal(options, error));
+    /* The name is parsed again when the device is opened; here it is only judged. */
     struct ps_device_name unused;
     PS_TRY(ps_device_name_parse(options->device, &unused, error));
     return parse_index(options, error);
 }
 
-/* A path has a slash, so that no misspelt word becomes a file. */
+/* A path has a slash, so that no misspelt word becomes a file. The kernel's limit is a hundred
+ * bytes or so, and it would cut the path silently. */
 static enum ps_status check_listen_unix(const char *text, struct ps_error *error)
 {
+    PS_ASSERT(text != NULL);
     size_t size_max = sizeof((struct sockaddr_un){0}.sun_path) - 1;
     if (strchr(text, '/') == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -263,9 +296,12 @@ static enum ps_status check_listen_unix(const char *text, struct ps_error *error
     return PS_OK;
 }
 
+/* All of them before anything is bound: a misspelt --http must not end a server that has already
+ * claimed its shard. */
 static enum ps_status check_addresses(const struct ps_pserver_options *options,
                                       struct ps_error *error)
 {
+    PS_ASSERT(options->listen != NULL);
     PS_TRY(ps_address_check("--listen", options->listen, error));
     if (options->listen_unix != NULL)
         PS_TRY(check_listen_unix(options->listen_unix, error));
@@ -277,8 +313,11 @@ static enum ps_status check_addresses(const struct ps_pserver_options *options,
     return PS_OK;
 }
 
+/* Bounds that are beyond any use rather than beyond taste: below them something stops working (a
+ * lease of less than a second cannot be kept), above them a number does not fit where it goes. */
 static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps_error *error)
 {
+    PS_ASSERT(options->busy_poll_text != NULL);
     if (options->num_pservers < 1 || options->num_pservers > PS_SHARDS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to %d, not %llu",
                        PS_SHARDS_MAX, (unsigned long long)options->num_pservers);
@@ -306,9 +345,11 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
     return PS_OK;
 }
 
-/* Opens what takes no disk and no network: that finds URLs and names that are none. */
+/* Opens what takes no disk and no network: that finds URLs and names that are none. Credentials are
+ * not tried, since the store may not be up yet. */
 static enum ps_status check_store(const struct ps_pserver_options *options, struct ps_error *error)
 {
+    PS_ASSERT(options->job != NULL);
     struct ps_store_options wish = {
         .job = options->job, .clock = ps_clock_real(), .memory = ps_allocator_heap()};
     struct ps_error reason = {0};
@@ -327,6 +368,8 @@ static enum ps_status check_store(const struct ps_pserver_options *options, stru
     return PS_OK;
 }
 
+/* A server without a data directory has no journal, whatever --journal says by default; asking for
+ * an acknowledgement that needs one is a contradiction, and is refused. */
 static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error)
 {
     options->journal = options->journal && options->data_dir != NULL;
@@ -346,8 +389,10 @@ static enum ps_status check_journal(struct ps_pserver_options *options, struct p
     return PS_OK;
 }
 
+/* -1 is what scripts of the system before this one pass for "any". */
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error)
 {
+    PS_ASSERT(options->num_pservers > 0);
     options->index = -1;
     if (options->index_text == NULL || strcmp(options->index_text, "-1") == 0)
         return PS_OK;
@@ -362,9 +407,11 @@ static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_
     return PS_OK;
 }
 
+/* One digit is enough: more threads than that at one update only wait for memory. */
 static enum ps_status parse_update_threads(struct ps_pserver_options *options,
                                            struct ps_error *error)
 {
+    PS_ASSERT(PS_UPDATE_THREADS_MAX <= 9);
     const char *text = options->update_threads_text;
     options->update_threads = 0;
     if (strcmp(text, "auto") == 0)

@@ -38,6 +38,7 @@ static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wa
 static void settle(struct ps_replay_pool *pool, uint64_t bytes, const struct ps_error *failure);
 static enum ps_status finish(void *self, struct ps_error *error);
 
+/* Threads are started with the first record: most recoveries have none. */
 enum ps_status ps_replay_pool_create(const struct ps_replay_pool_options *options,
                                      struct ps_replay_pool **out, struct ps_error *error)
 {
@@ -57,6 +58,7 @@ enum ps_status ps_replay_pool_create(const struct ps_replay_pool_options *option
     return PS_OK;
 }
 
+/* After a finish: no thread is left. */
 void ps_replay_pool_destroy(struct ps_replay_pool *pool)
 {
     if (pool == NULL)
@@ -69,24 +71,33 @@ void ps_replay_pool_destroy(struct ps_replay_pool *pool)
     ps_release(pool->options.memory, pool);
 }
 
+/* The pool's two functions, for recovery. */
 struct ps_replay_sink ps_replay_pool_sink(struct ps_replay_pool *pool)
 {
     return (struct ps_replay_sink){put, finish, pool};
 }
 
+/* Records of one parameter go to one worker, by the hash of the name: in their order, one at a
+ * time, as recovery_apply.h demands. */
 static enum ps_status put(void *self, struct ps_journal_row *row, struct ps_error *error)
 {
+    PS_ASSERT(!((struct ps_replay_pool *)self)->ending);
     struct ps_replay_pool *pool = self;
     if (!pool->started)
         start_workers(pool);
+    /* With one processor, or when no thread could be had. */
     if (pool->worker_count == 0)
         return put_here(pool, row, error);
+    /* The same name gives the same worker for as long as the pool runs: their number does not
+     * change meanwhile. */
     uint32_t chosen = ps_hash_fnv1a32(row->record.name) % pool->worker_count;
     return put_for(&pool->workers[chosen], row, error);
 }
 
+/* A thread that is refused makes fewer of them; with none the caller's thread does the work. */
 static void start_workers(struct ps_replay_pool *pool)
 {
+    PS_ASSERT(pool->bytes == 0);
     uint32_t wanted = pool->options.thread_count > 1 ? pool->options.thread_count : 0;
     pool->started = true;
     pool->worker_count = 0;
@@ -98,6 +109,7 @@ static void start_workers(struct ps_replay_pool *pool)
     }
 }
 
+/* In the caller's thread; what is refused stays the caller's. */
 static enum ps_status put_here(struct ps_replay_pool *pool, struct ps_journal_row *row,
                                struct ps_error *error)
 {
@@ -106,6 +118,8 @@ static enum ps_status put_here(struct ps_replay_pool *pool, struct ps_journal_ro
     return PS_OK;
 }
 
+/* Waits while the worker's ring is full or too many bytes are under way, and no longer than until
+ * something fails: then nothing is taken any more. */
 static enum ps_status put_for(struct worker *worker, struct ps_journal_row *row,
                               struct ps_error *error)
 {
@@ -113,10 +127,12 @@ static enum ps_status put_for(struct worker *worker, struct ps_journal_row *row,
     uint64_t bytes = row->record.content.size;
     ps_mutex_lock(&pool->lock);
     while (pool->failure.status == PS_OK && !has_room(worker, bytes))
+        /* A worker that took or applied a row signals. */
         (void)ps_condition_wait(&pool->room, &pool->lock, PS_DEADLINE_NEVER);
     enum ps_status status = pool->failure.status;
     if (status == PS_OK) {
         size_t last = (worker->first + worker->count) % PS_REPLAY_QUEUE_ROWS;
+        /* The row's bytes change their owner and are not copied. */
         ps_journal_row_move(&worker->rows[last], row);
         worker->count++;
         pool->bytes += bytes;
@@ -128,8 +144,10 @@ static enum ps_status put_for(struct worker *worker, struct ps_journal_row *row,
     return status;
 }
 
+/* A record above the bound goes when it is alone, or it would never go. */
 static bool has_room(const struct worker *worker, uint64_t bytes)
 {
+    PS_ASSERT(worker->count <= PS_REPLAY_QUEUE_ROWS);
     uint64_t waiting = worker->pool->bytes;
     if (worker->count == PS_REPLAY_QUEUE_ROWS)
         return false;
@@ -137,6 +155,8 @@ static bool has_room(const struct worker *worker, uint64_t bytes)
            (waiting <= PS_REPLAY_BYTES_MAX && bytes <= PS_REPLAY_BYTES_MAX - waiting);
 }
 
+/* After a failure rows are still taken and dropped, so that the reader, which may be waiting for
+ * room, gets on to its end. */
 static void worker_main(void *argument)
 {
     struct worker *worker = argument;
@@ -147,6 +167,7 @@ static void worker_main(void *argument)
     while (take_row(worker, &row, &wanted)) {
         struct ps_error reason = {0};
         uint64_t bytes = row.record.content.size;
+        /* Without the lock: this is what takes the time. */
         if (wanted && pool->options.apply(pool->options.self, &row.record, &reason) == PS_OK)
             reason.status = PS_OK;
         ps_journal_row_release(&row);
@@ -154,7 +175,8 @@ static void worker_main(void *argument)
     }
 }
 
-/* False when there is no row any more. `*wanted`: nothing has failed so far. */
+/* False when there is no row any more. `*wanted`: nothing has failed so far. The room in the ring
+ * counts from now, the bytes until the row was applied. */
 static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wanted)
 {
     struct ps_replay_pool *pool = worker->pool;
@@ -170,11 +192,14 @@ static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wa
         worker->first = (worker->first + 1) % PS_REPLAY_QUEUE_ROWS;
         worker->count--;
     }
+    /* Asked under the lock, so that no row behind the first failure is applied by a worker that
+     * comes later. */
     *wanted = pool->failure.status == PS_OK;
     ps_mutex_unlock(&pool->lock);
     return taken;
 }
 
+/* Counted back whatever came of it. */
 static void settle(struct ps_replay_pool *pool, uint64_t bytes, const struct ps_error *failure)
 {
     ps_mutex_lock(&pool->lock);
@@ -186,6 +211,8 @@ static void settle(struct ps_replay_pool *pool, uint64_t bytes, const struct ps_
     ps_mutex_unlock(&pool->lock);
 }
 
+/* When this returns no record is being applied any more; the pool may begin anew. The first failure
+ * is told and forgotten. */
 static enum ps_status finish(void *self, struct ps_error *error)
 {
     struct ps_replay_pool *pool = self;
@@ -196,6 +223,7 @@ static enum ps_status finish(void *self, struct ps_error *error)
     ps_mutex_unlock(&pool->lock);
     for (uint32_t i = 0; i < pool->worker_count; i++)
         ps_thread_join(&pool->workers[i].thread);
+    /* Every row was taken and counted back, also those that were dropped. */
     PS_ASSERT(pool->bytes == 0);
     struct ps_error failure = pool->failure;
     pool->failure = (struct ps_error){0};

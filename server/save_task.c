@@ -1,6 +1,7 @@
 /* Saving: one checkpoint, with rests, behind the journal. */
 #include "server/task.h"
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "server/core/recovery/saver.h"
 
@@ -24,9 +25,12 @@ static enum ps_status write_file(struct ps_tasks *tasks, const struct ps_saver *
 static enum ps_status wait_for_journal(struct ps_tasks *tasks, const struct ps_saver *saver,
                                        const struct ps_saving *saving, struct ps_error *error);
 
+/* Nothing is written when the last checkpoint is as good. The pointer follows the file only where
+ * the lease can be proved (publish). */
 enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
                             struct ps_error *error)
 {
+    PS_ASSERT(task->kind == PS_TASK_SAVE && tasks->options.data_dir != NULL);
     const struct ps_tasks_options *options = &tasks->options;
     char folder[PS_SHARD_FOLDER_BYTES];
     ps_tasks_shard_folder(tasks, task->claim.index, folder);
@@ -65,6 +69,7 @@ static void rest(void *self)
     struct pace *pace = self;
     struct ps_tasks *tasks = pace->tasks;
     uint64_t worked_ms = (ps_clock_precise_ns() - pace->since_ns) / 1000000;
+    /* Shorter pieces add up until a rest is worth its wake-up. */
     if (worked_ms < REST_MS_MIN || ps_service_journal_presses(tasks->options.service))
         return;
     uint64_t until_ms =
@@ -80,9 +85,12 @@ static void rest(void *self)
     pace->since_ns = ps_clock_precise_ns();
 }
 
+/* The snapshot is taken before the journal is waited for: the instant is now, and the wait is for
+ * what it holds. */
 static enum ps_status write_file(struct ps_tasks *tasks, const struct ps_saver *saver,
                                  struct ps_saving *saving, struct ps_error *error)
 {
+    PS_ASSERT(saver->folder != NULL);
     PS_TRY(ps_saver_begin(saver, saving, error));
     enum ps_status status = wait_for_journal(tasks, saver, saving, error);
     if (status == PS_OK)
@@ -91,18 +99,22 @@ static enum ps_status write_file(struct ps_tasks *tasks, const struct ps_saver *
     return status;
 }
 
-/* It is a few milliseconds behind, or as far as the queue of the journal is long. */
+/* It is a few milliseconds behind, or as far as the queue of the journal is long. Woken by every
+ * write of the journal, so that this costs no polling. */
 static enum ps_status wait_for_journal(struct ps_tasks *tasks, const struct ps_saver *saver,
                                        const struct ps_saving *saving, struct ps_error *error)
 {
     uint64_t deadline_ms = ps_deadline_after(tasks->options.clock, JOURNAL_TIMEOUT_MS);
     for (;;) {
         ps_mutex_lock(&tasks->mutex);
+        /* Before the question, so that a write in between is not missed. */
         tasks->woken = false;
         bool ending = tasks->ending;
         ps_mutex_unlock(&tasks->mutex);
         enum ps_status status = ps_saver_may_write(saver, saving, error);
         uint64_t left_ms = ps_time_left_ms(tasks->options.clock, deadline_ms);
+        /* The journal is stuck or the server ends: the snapshot is let go, and the next attempt
+         * takes a newer one. */
         if (status == PS_ERR_NOT_READY && (left_ms == 0 || ending))
             return ps_fail(error, PS_ERR_TIMEOUT, "the journal does not get as far as the state");
         if (status != PS_ERR_NOT_READY)

@@ -1,6 +1,8 @@
-/* Choosing and opening the store. */
+/* Choosing and opening the store: etcd where it is named, a folder of the data directory for
+ * servers of one machine, memory for a server that is alone and keeps nothing. */
 #include "server/store.h"
 
+#include "base/assert.h"
 #include "base/random.h"
 
 #include <stdio.h>
@@ -18,9 +20,12 @@ static enum ps_status open_folder(struct ps_store *store, const struct ps_store_
                                   struct ps_error *error);
 static int64_t any_revision(void);
 
+/* Opening asks nobody: a store that cannot be reached is found out by the first question, and
+ * waited for. */
 enum ps_status ps_store_open(const struct ps_store_options *options, struct ps_store **out,
                              struct ps_error *error)
 {
+    PS_ASSERT(options->job != NULL && options->memory != NULL);
     struct ps_store *store = ps_zeroed(options->memory, sizeof *store);
     if (store == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the store");
@@ -36,6 +41,7 @@ enum ps_status ps_store_open(const struct ps_store_options *options, struct ps_s
     return PS_OK;
 }
 
+/* The hub of a store in memory goes with its only user. */
 void ps_store_close(struct ps_store *store)
 {
     if (store == NULL)
@@ -60,9 +66,11 @@ static uint64_t no_time_passes(void *self)
  * long the process was stopped. */
 static const struct ps_clock no_time = {.now_ms = no_time_passes, .unix_ns = no_time_passes};
 
+/* The first that is named wins, in the order in which they reach further. */
 static enum ps_status open_kv(struct ps_store *store, const struct ps_store_options *options,
                               struct ps_error *error)
 {
+    PS_ASSERT(store->kv == NULL);
     if (options->etcd != NULL) {
         const struct ps_kv_etcd_options wish = {.endpoints = options->etcd,
                                                 .user = options->etcd_user,
@@ -71,10 +79,12 @@ static enum ps_status open_kv(struct ps_store *store, const struct ps_store_opti
                                                 .memory = options->memory};
         return ps_kv_etcd_open(&wish, &store->kv, error);
     }
+    /* Servers of one machine see each other by the folder. */
     if (options->data_dir != NULL)
         return open_folder(store, options, error);
     enum ps_status status = ps_kv_hub_create(&no_time, options->memory, &store->hub);
     if (status == PS_OK) {
+        /* Before anything is written to it. */
         ps_kv_hub_start_at(store->hub, any_revision());
         status = ps_kv_memory_open(store->hub, &store->kv);
     }

@@ -1,4 +1,7 @@
-/* Two threads that do what the coordinator must not wait for. */
+/* Two threads that do what the coordinator must not wait for, since it keeps the lease: loading and
+ * saving take as long as the shard is large. They never overlap, so one thread does both; draining
+ * waits for calls in flight, during which a save may still be at work, and has a thread of its own.
+ * */
 #include "server/tasks.h"
 
 #include "base/assert.h"
@@ -15,6 +18,7 @@ static bool take_task(struct ps_tasks *tasks, struct ps_task *task);
 static void run_task(struct ps_tasks *tasks, const struct ps_task *task);
 static void drainer_main(void *argument);
 
+/* Both threads run from here on and wait. */
 enum ps_status ps_tasks_create(const struct ps_tasks_options *options, struct ps_tasks **out,
                                struct ps_error *error)
 {
@@ -36,6 +40,7 @@ enum ps_status ps_tasks_create(const struct ps_tasks_options *options, struct ps
     return PS_OK;
 }
 
+/* A task at work is waited for: it writes into the service, which goes next. */
 void ps_tasks_destroy(struct ps_tasks *tasks)
 {
     if (tasks == NULL)
@@ -56,16 +61,20 @@ void ps_tasks_report_to(struct ps_tasks *tasks, struct ps_coordinator_driver *dr
     tasks->driver = driver;
 }
 
+/* For a save that waits for the journal. */
 void ps_tasks_wake(struct ps_tasks *tasks)
 {
+    PS_ASSERT(tasks != NULL);
     ps_mutex_lock(&tasks->mutex);
     tasks->woken = true;
     ps_condition_signal_all(&tasks->changed);
     ps_mutex_unlock(&tasks->mutex);
 }
 
+/* The coordinator starts one task at a time and waits to be told of its end. */
 void ps_tasks_start_load(struct ps_tasks *tasks, const struct ps_claim *claim, uint32_t shard_count)
 {
+    PS_ASSERT(claim->epoch > 0 && shard_count > 0);
     ps_mutex_lock(&tasks->mutex);
     PS_ASSERT(tasks->due.kind == PS_TASK_NONE);
     tasks->due =
@@ -74,6 +83,8 @@ void ps_tasks_start_load(struct ps_tasks *tasks, const struct ps_claim *claim, u
     ps_mutex_unlock(&tasks->mutex);
 }
 
+/* The claim is copied: by the time of the pointer the coordinator may have lost it, and the store
+ * will refuse it then. */
 void ps_tasks_start_save(struct ps_tasks *tasks, const struct ps_claim *claim, bool publish)
 {
     ps_mutex_lock(&tasks->mutex);
@@ -83,6 +94,7 @@ void ps_tasks_start_save(struct ps_tasks *tasks, const struct ps_claim *claim, b
     ps_mutex_unlock(&tasks->mutex);
 }
 
+/* From here on a save takes no rests: somebody waits for the server to end. */
 void ps_tasks_start_drain(struct ps_tasks *tasks, uint64_t deadline_ms)
 {
     ps_mutex_lock(&tasks->mutex);
@@ -93,6 +105,7 @@ void ps_tasks_start_drain(struct ps_tasks *tasks, uint64_t deadline_ms)
     ps_mutex_unlock(&tasks->mutex);
 }
 
+/* The floating-point mode is set first, since replaying computes. */
 static void worker_main(void *argument)
 {
     struct ps_tasks *tasks = argument;
@@ -103,10 +116,13 @@ static void worker_main(void *argument)
         run_task(tasks, &task);
 }
 
-/* Waits for a task; false when there will be none. `*task` is the one before. */
+/* Waits for a task; false when there will be none. `*task` is the one before. While nothing is to
+ * do for long, memory that was ready for the next checkpoint goes back to the system; for that the
+ * lock is let go, and what came meanwhile is seen by the loop. */
 static bool take_task(struct ps_tasks *tasks, struct ps_task *task)
 {
     const struct ps_clock *clock = tasks->options.clock;
+    /* Only a save has made memory ready. */
     bool may_relax = task->kind == PS_TASK_SAVE && tasks->options.pool != NULL;
     uint64_t relax_ms = ps_deadline_after(clock, RELAX_MS);
     ps_mutex_lock(&tasks->mutex);
@@ -121,28 +137,35 @@ static bool take_task(struct ps_tasks *tasks, struct ps_task *task)
         ps_block_pool_relax(tasks->options.pool);
         ps_mutex_lock(&tasks->mutex);
     }
+    /* When the server ends this is none, which ends the thread. */
     *task = tasks->due;
     tasks->due.kind = PS_TASK_NONE;
     ps_mutex_unlock(&tasks->mutex);
     return task->kind != PS_TASK_NONE;
 }
 
+/* What became of it goes to the driver, also of a load for a shard that was lost meanwhile: the
+ * coordinator waits for that answer before it begins the next term. */
 static void run_task(struct ps_tasks *tasks, const struct ps_task *task)
 {
+    PS_ASSERT(task->kind == PS_TASK_LOAD || task->kind == PS_TASK_SAVE);
     struct ps_error why = {0};
     if (task->kind == PS_TASK_LOAD) {
         enum ps_status loaded = ps_task_load(tasks, task, &why);
         ps_coordinator_driver_tell_loaded(tasks->driver, loaded, &why);
     } else {
+        /* Before the save: whoever asks during it is not among those that it fails. */
         struct ps_ticket asked = ps_service_newest_ticket(tasks->options.service);
         enum ps_status saved = ps_task_save(tasks, task, &why);
         why.status = saved;
+        /* Nothing to save is not a failure that anybody waits for. */
         if (saved != PS_OK && saved != PS_ERR_NOT_READY)
             ps_service_not_saved(tasks->options.service, asked, &why);
         ps_coordinator_driver_tell_saved(tasks->driver, saved, &why);
     }
 }
 
+/* Told again after a drain, since each stop may ask for one. */
 static void drainer_main(void *argument)
 {
     struct ps_tasks *tasks = argument;
@@ -155,6 +178,7 @@ static void drainer_main(void *argument)
         tasks->drain_due = false;
         uint64_t until_ms = tasks->drain_until_ms;
         ps_mutex_unlock(&tasks->mutex);
+        /* Waits for calls; the mutex is let go, since they may wake a save. */
         ps_rpc_server_drain(tasks->options.rpc, until_ms);
         ps_coordinator_driver_tell_drained(tasks->driver);
         ps_mutex_lock(&tasks->mutex);
@@ -162,6 +186,7 @@ static void drainer_main(void *argument)
     ps_mutex_unlock(&tasks->mutex);
 }
 
+/* Asked between two slabs of memory that is made ready. */
 bool ps_tasks_idle(struct ps_tasks *tasks)
 {
     ps_mutex_lock(&tasks->mutex);
@@ -170,8 +195,11 @@ bool ps_tasks_idle(struct ps_tasks *tasks)
     return idle;
 }
 
+/* A server without a job's name uses the data directory itself, as it did before there were names.
+ * */
 void ps_tasks_job_folder(const struct ps_tasks *tasks, char folder[PS_SHARD_FOLDER_BYTES])
 {
+    PS_ASSERT(tasks->options.data_dir != NULL);
     const char *job = tasks->options.job;
     int length = snprintf(folder, PS_SHARD_FOLDER_BYTES, "%s%s%s", tasks->options.data_dir,
                           job[0] != '\0' ? "/" : "", job);

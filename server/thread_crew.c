@@ -1,4 +1,6 @@
-/* Threads for a while. */
+/* Threads for a while: started for one piece of work and ended with it, so that a server which
+ * recovers once in a month keeps none for that. A thread that is refused makes fewer; the caller's
+ * own always works. */
 #include "server/thread_crew.h"
 
 #include "base/assert.h"
@@ -6,6 +8,8 @@
 
 #include <unistd.h>
 
+/* Returns when the last of them has come back, so that what they worked on may be on the caller's
+ * stack. */
 static void run(void *self, void (*work)(void *argument), void *argument)
 {
     uint32_t thread_count = *(const uint32_t *)self;
@@ -24,6 +28,8 @@ struct ps_crew ps_thread_crew(uint32_t *thread_count)
     return (struct ps_crew){run, thread_count};
 }
 
+/* Processors that are online, which a container's limit may be below: more threads than that cost
+ * little. */
 uint32_t ps_crew_thread_count(void)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);

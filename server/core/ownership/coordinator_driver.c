@@ -81,6 +81,7 @@ bool ps_coordinator_driver_ended(const struct ps_coordinator_driver *driver, str
     return true;
 }
 
+/* For probes and checkers, which look and change nothing. */
 const struct ps_coordinator *
 ps_coordinator_driver_coordinator(const struct ps_coordinator_driver *driver)
 {
@@ -161,6 +162,7 @@ static bool take_mail(struct ps_coordinator_driver *driver, struct ps_event *eve
     struct ps_error error = {0};
     bool taken = true;
 
+    /* What take_news finds is written over this. */
     *event = (struct ps_event){.type = PS_EVENT_TICK};
     ps_mutex_lock(&driver->mutex);
     if (mail->broken) {

@@ -55,6 +55,8 @@ bool ps_coordinator_is_proved(const struct ps_coordinator *c, uint64_t now_ms)
     return c->claim.epoch != 0 && now_ms < c->proof_ms;
 }
 
+/* Every change of state goes through here, so that failures and pauses never outlast their state.
+ * */
 void ps_coordinator_enter(struct ps_coordinator *c, enum ps_coordinator_state state)
 {
     PS_ASSERT(state < PS_COORDINATOR_STATE_COUNT);

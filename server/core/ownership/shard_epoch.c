@@ -41,6 +41,7 @@ static enum ps_status highest_checkpoint(const struct ps_files *files, const cha
     /* A folder that is not there has seen no epoch. */
     struct ps_catalog catalog;
     PS_TRY(ps_catalog_init(&catalog, files, folder, memory, error));
+    /* The list is sorted by epoch, but what is asked is a maximum, whatever the order. */
     for (size_t i = 0; i < catalog.count; i++)
         *epoch = catalog.entries[i].epoch > *epoch ? catalog.entries[i].epoch : *epoch;
     ps_catalog_fini(&catalog);

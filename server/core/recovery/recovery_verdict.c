@@ -42,6 +42,7 @@ bool ps_recovery_journal_is_gone(const struct ps_journal_segments *segments,
                                  const struct ps_checkpoint_place *place)
 {
     PS_ASSERT(segments != NULL && place != NULL);
+    /* A pointer that says nothing, or that there was none, misses nothing. */
     if (place->journal != PS_CHECKPOINT_JOURNAL_KEPT)
         return false;
     /* One is enough. */

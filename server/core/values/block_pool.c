@@ -196,6 +196,7 @@ static struct ps_block *take(void *self)
     struct ps_block_pool *pool = self;
     ps_mutex_lock(&pool->lock);
     PS_ASSERT(!pool->closed);
+    /* Partly used slabs first, so that the others can become free. */
     struct slab *slab = pool->lists[FILL_PARTIAL];
     if (slab == NULL)
         slab = pool->lists[FILL_EMPTY];
@@ -223,6 +224,8 @@ static void give(void *self, struct ps_block *block)
     ps_mutex_lock(&pool->lock);
     PS_ASSERT(block->source == &pool->blocks);
     struct slab *unwanted = give_back(pool, (struct slab_block *)block);
+    /* Decided under the lock, done without it: nobody can take a block from a pool that is closed.
+     * */
     bool is_last = pool->closed && pool->block_count == 0;
     show(pool);
     ps_mutex_unlock(&pool->lock);
@@ -264,20 +267,26 @@ void ps_block_pool_relax(struct ps_block_pool *pool)
     }
 }
 
+/* Kept is what is ready, and the slack in any case. */
 static void set_ready(struct ps_block_pool *pool, uint64_t ready_count)
 {
     PS_ASSERT(ready_count <= PS_POOL_READY_SLABS_MAX);
     pool->ready_count = ready_count;
+    /* What is ready is kept, or the next block that comes back would give it away. */
     pool->slack_count = ready_count > PS_POOL_SLACK_SLABS ? ready_count : PS_POOL_SLACK_SLABS;
 }
 
 /* As much free as will be held, less half of what was there the last time and not needed. */
 static uint64_t wanted_count(const struct ps_block_pool *pool, uint64_t bytes)
 {
+    /* Every block that is held may be written once while it is held: then as much again is needed.
+     * */
     uint64_t held = bytes / PS_SLAB_BYTES + (bytes % PS_SLAB_BYTES != 0);
     uint64_t most = held < PS_POOL_READY_SLABS_MAX ? held : PS_POOL_READY_SLABS_MAX;
     PS_ASSERT(pool->least_count <= pool->empty_count);
+    /* Half, so that one quiet period does not throw away what the next needs. */
     uint64_t unneeded = pool->least_count / 2;
+    /* The first time there is nothing to learn from. */
     if (pool->ready_count == 0 || unneeded == 0)
         return most;
     uint64_t fewer = pool->ready_count > unneeded ? pool->ready_count - unneeded : 1;
@@ -310,6 +319,7 @@ bool ps_block_pool_prepare(struct ps_block_pool *pool, uint64_t bytes)
 {
     ps_mutex_lock(&pool->lock);
     PS_ASSERT(!pool->closed);
+    /* Wholly free slabs only: what is free in others is used by pushes meanwhile. */
     bool is_short = pool->empty_count * PS_SLAB_BYTES < bytes;
     ps_mutex_unlock(&pool->lock);
     return is_short && add_slab(pool);
@@ -364,6 +374,7 @@ static struct slab *create_slab(struct ps_block_pool *pool)
     return slab;
 }
 
+/* Outside of the lock: unmapping takes the kernel its time. */
 static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab)
 {
     PS_ASSERT(slab->free_bits == ALL_FREE);
@@ -393,6 +404,7 @@ static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *sla
 static struct slab *give_back(struct ps_block_pool *pool, struct slab_block *block)
 {
     struct slab *slab = block->slab;
+    /* The block's place among its slab's says which it is: nothing is stored for that. */
     uint32_t bit = (uint32_t)1 << (block - slab->blocks);
     PS_ASSERT((slab->free_bits & bit) == 0);
     PS_ASSERT(pool->block_count > 0);
@@ -413,6 +425,7 @@ static void begin_period(struct ps_block_pool *pool)
 {
     PS_ASSERT(pool->most_count >= pool->block_count);
     pool->take_count = 0;
+    /* The maximum of a period begins at what is out now. */
     pool->most_before = pool->most_count;
     pool->most_count = pool->block_count;
 }
@@ -422,6 +435,7 @@ static void begin_period(struct ps_block_pool *pool)
 static bool keeps_slab(const struct ps_block_pool *pool)
 {
     PS_ASSERT(pool->slab_count > 0 && pool->empty_count <= pool->slab_count);
+    /* Of two periods the higher one: at the beginning of one its own maximum says little yet. */
     uint64_t most = pool->most_count > pool->most_before ? pool->most_count : pool->most_before;
     bool needed_lately = (pool->slab_count - 1) * SLAB_BLOCKS < most;
     return pool->empty_count <= pool->slack_count ||
@@ -450,10 +464,12 @@ static void leave(struct ps_block_pool *pool, struct slab *slab)
 {
     DL_DELETE(pool->lists[fill_of(slab)], slab);
     pool->empty_count -= slab->free_bits == ALL_FREE;
+    /* The lowest since the last snapshot: what was never touched was not needed. */
     if (pool->empty_count < pool->least_count)
         pool->least_count = pool->empty_count;
 }
 
+/* Under the lock, so that the two gauges never show more used than there is. */
 static void show(const struct ps_block_pool *pool)
 {
     ps_gauge_set(pool->used_gauge, (double)(pool->block_count * PS_BLOCK_BYTES));

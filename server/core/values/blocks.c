@@ -49,6 +49,7 @@ static struct ps_blocks *create_list(struct ps_parameter_spec *spec)
     blocks->spec = ps_parameter_spec_acquire(spec);
     blocks->block_count = block_count;
     blocks->size = size;
+    /* Behind the entries, in the same allocation. */
     blocks->pieces = (struct ps_bytes *)&blocks->entries[block_count];
     return blocks;
 }
@@ -148,6 +149,7 @@ void ps_blocks_let_go(struct ps_blocks *blocks, uint64_t bytes)
     PS_ASSERT(atomic_load_explicit(&blocks->references, memory_order_relaxed) > 0);
     if (ps_blocks_shared(blocks))
         return;
+    /* The block that is read half is kept. */
     size_t end = bytes < blocks->size ? (size_t)bytes / PS_BLOCK_BYTES : blocks->block_count;
     /* Backwards to where an earlier call ended: a checkpoint lets go piece by piece, and walking
      * from the front each time would be quadratic for an array that is the whole shard. */
@@ -211,6 +213,8 @@ static void *open_block(struct ps_block_entry *entry, uint64_t version)
     return entry->block->data;
 }
 
+/* For a list that was just made: nobody else has it, and its content is to be written as a whole.
+ * */
 void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version)
 {
     PS_ASSERT(i < blocks->block_count);
@@ -218,6 +222,7 @@ void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version)
     return open_block(&blocks->entries[i], version);
 }
 
+/* Several threads may ask for one block at once; the version was set before, by one of them. */
 void *ps_blocks_part(const struct ps_blocks *blocks, size_t i)
 {
     PS_ASSERT(i < blocks->block_count);

@@ -47,6 +47,7 @@ enum ps_status ps_delta_cut(const struct ps_blocks *values, uint64_t version,
     const char *name = (const char *)values->spec->name.data;
     PS_ASSERT(values->block_count > 0);
     PS_ASSERT(cut != NULL);
+    /* From outside: the block count itself is allowed, and gives an empty end. */
     if (held->block > values->block_count)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "parameter: %s has %zu blocks, asked for %" PRIu64 " and on", name,
@@ -137,6 +138,7 @@ static enum ps_status cut_blocks(const struct ps_blocks *values, size_t first, u
                                  struct ps_error *error)
 {
     PS_ASSERT(cut->pieces == NULL && cut->content.size == 0);
+    /* The usual delta begins with blocks that stand still. */
     while (first < values->block_count && !goes(values, first, since))
         first++;
     if (first == values->block_count)

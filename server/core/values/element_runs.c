@@ -10,6 +10,7 @@
 
 static struct ps_element_run finish_carried(struct ps_element_runs *runs);
 
+/* Nothing is carried before the first piece. */
 void ps_element_runs_init(struct ps_element_runs *runs, struct ps_view gradient,
                           size_t element_size)
 {

@@ -26,6 +26,8 @@ enum ps_status ps_encoded_values_create(const struct ps_blocks *values, struct p
     PS_ASSERT(range.count > 0 && range.first + range.count <= spec->count);
     PS_TRY(check(spec, range, encoding, error));
     size_t size = (size_t)ps_encoding_bytes(encoding, spec->dtype, range.count);
+    /* Content and struct are one allocation: the reply's slice points into it, and one release ends
+     * both. */
     struct ps_encoded_values *made = ps_plain(spec->memory, sizeof *made + size);
     if (made == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "parameter: %s, no memory for %zu bytes of %s",
@@ -47,6 +49,7 @@ static enum ps_status check(const struct ps_parameter_spec *spec, struct ps_elem
                             enum ps_encoding encoding, struct ps_error *error)
 {
     PS_ASSERT(spec->count > 0);
+    /* A sparse reply could not say which elements are zero and which were left out. */
     if (encoding == PS_ENCODING_TOP_K)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "Name: %s, encoding top_k is for gradients; a reply may be native, float32, "
@@ -63,7 +66,8 @@ static enum ps_status check(const struct ps_parameter_spec *spec, struct ps_elem
                                      (const char *)spec->name.data, reason.text);
 }
 
-/* What ps_encode_part has said counts from the range's first element. */
+/* What ps_encode_part has said counts from the range's first element. An operator sees the element
+ * by its place in the parameter, which is where to look for it. */
 static enum ps_status fail_in(const struct ps_parameter_spec *spec, struct ps_elements range,
                               const struct ps_error *reason, struct ps_error *error)
 {
@@ -87,11 +91,13 @@ static enum ps_status encode(const struct ps_blocks *values, struct ps_elements 
     const uint64_t block_elements = PS_BLOCK_BYTES / element_size;
     struct ps_encoded_part part = {.total = (size_t)range.count};
     while (part.first < part.total) {
+        /* In elements of the parameter; the part counts from the range's first. */
         uint64_t at = range.first + part.first;
         struct ps_bytes block = values->pieces[at / block_elements];
         size_t skipped = (size_t)(at % block_elements);
         size_t rest = part.total - part.first;
         PS_ASSERT(skipped * element_size < block.size);
+        /* Only the first block of a range may begin in its middle. */
         part.elements = block.data + skipped * element_size;
         part.count = block.size / element_size - skipped;
         part.count = part.count < rest ? part.count : rest;
@@ -105,10 +111,12 @@ static enum ps_status encode(const struct ps_blocks *values, struct ps_elements 
     return PS_OK;
 }
 
+/* By whichever thread the network is done in. */
 void ps_encoded_values_release(struct ps_encoded_values *encoded)
 {
     if (encoded == NULL)
         return;
+    /* Read before the spec may go. */
     const struct ps_allocator *memory = encoded->spec->memory;
     ps_parameter_spec_release(encoded->spec);
     ps_release(memory, encoded);

@@ -73,6 +73,8 @@ enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_j
     *place = (struct ps_journal_place){.queue = queue};
     if (!queue->journals)
         return PS_OK;
+    /* A short content is copied, since a reference to a message of many items would keep all of it.
+     * */
     void *kept = NULL;
     if (request->content.size >= PS_JOURNAL_HOLD_BYTES && request->hold.keep != NULL)
         kept = request->hold.keep(request->hold.self);
@@ -183,6 +185,7 @@ enum ps_status ps_journal_queue_put(struct ps_journal_place *place, uint64_t ver
         status = check_room(queue, error);
     if (status == PS_OK) {
         place->position = ++queue->position;
+        /* The one that finds the list empty wakes the writer; the others know that it is awake. */
         place->is_first = entry != NULL && queue->waiting == NULL;
     }
     if (status == PS_OK && entry != NULL) {
@@ -306,6 +309,7 @@ bool ps_journal_queue_grew(struct ps_journal_queue *queue, uint64_t bytes)
 {
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->saved_bytes <= queue->file_bytes);
+    /* Told under the lock, so that of two writers that ask at once only one hears it. */
     bool grew = !queue->growth_told && queue->file_bytes - queue->saved_bytes >= bytes;
     queue->growth_told = queue->growth_told || grew;
     ps_mutex_unlock(&queue->lock);
@@ -437,7 +441,8 @@ static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
     return done;
 }
 
-/* They are written again, before all others, by whoever takes next. */
+/* They are written again, before all others, by whoever takes next. By walking the batch, which is
+ * short, since the list has no pointer back. */
 static void put_back(struct ps_journal_queue *queue)
 {
     PS_ASSERT(!queue->taken_is_stale);
@@ -461,6 +466,7 @@ uint64_t ps_journal_queue_journaled(struct ps_journal_queue *queue)
     return position;
 }
 
+/* Under the lock from the first line to the last: it is one moment that is checked. */
 void ps_journal_queue_check(struct ps_journal_queue *queue)
 {
     /* Taken and waiting are one list cut in two, but for taken records of a former generation,

@@ -27,6 +27,7 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
         return NULL;
     uint8_t *text = (uint8_t *)spec + text_offset;
 
+    /* The caller's. */
     atomic_init(&spec->references, 1);
     spec->memory = memory;
     spec->block_source = NULL;
@@ -36,6 +37,7 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
     spec->dtype = dtype;
     spec->count = count;
     spec->header_bytes = 0;
+    /* A loaded parameter gets the id of its file instead, so that its random numbers go on. */
     spec->id = ps_hash_fnv1a32(name);
     spec->settings = *settings;
     return spec;
@@ -51,6 +53,7 @@ static struct ps_bytes place_bytes(uint8_t *destination, struct ps_bytes bytes)
     return (struct ps_bytes){destination, bytes.size};
 }
 
+/* From any thread that has a reference. */
 struct ps_parameter_spec *ps_parameter_spec_acquire(struct ps_parameter_spec *spec)
 {
     /* Relaxed: whoever acquires has a reference already, through which it came to know the spec. */

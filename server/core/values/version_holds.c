@@ -90,6 +90,7 @@ static struct ps_version_hold *make_room(struct ps_version_holds *holds, uint64_
                                          struct leaving *leaving)
 {
     for (;;) {
+        /* Of equals the first: they are as idle as each other. */
         struct ps_version_hold *idlest = NULL;
         struct ps_version_hold *empty = NULL;
         PS_ASSERT(holds->count <= PS_VERSION_HOLDS_MAX);
@@ -100,8 +101,11 @@ static struct ps_version_hold *make_room(struct ps_version_holds *holds, uint64_
             else if (idlest == NULL || hold->used_ms < idlest->used_ms)
                 idlest = hold;
         }
+        /* One version always fits, however large it is: a parameter beyond the bound could never be
+         * read in ranges otherwise. */
         bool fits = idlest == NULL || (holds->bytes <= PS_VERSION_HOLDS_BYTES_MAX &&
                                        bytes <= PS_VERSION_HOLDS_BYTES_MAX - holds->bytes);
+        /* Both are needed: a place in the list and bytes. */
         if (empty != NULL && fits)
             return empty;
         PS_ASSERT(idlest != NULL);
@@ -162,6 +166,7 @@ void ps_version_holds_given(struct ps_version_holds *holds, const struct ps_para
     ps_mutex_lock(&holds->lock);
     struct ps_version_hold *hold = find_hold(holds, spec, version);
     if (hold != NULL) {
+        /* Never below none: a range that is asked for twice counts twice. */
         hold->owed -= bytes < hold->owed ? bytes : hold->owed;
         if (hold->owed == 0)
             end_hold(holds, hold, &leaving);
@@ -170,6 +175,7 @@ void ps_version_holds_given(struct ps_version_holds *holds, const struct ps_para
     let_go(&leaving);
 }
 
+/* Both of one moment, for the gauge. */
 void ps_version_holds_look(struct ps_version_holds *holds, uint64_t *bytes, size_t *count)
 {
     PS_ASSERT(bytes != NULL && count != NULL);

@@ -1,0 +1,105 @@
+/* Where the parts of a server meet: the driver starts tasks, the service wakes threads, an operator
+ * asks for the end. None of these functions waits or decides anything; each hands over to the
+ * thread whose business it is. */
+#include "server/instance_parts.h"
+
+#include "base/assert.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static void on_changed(void *self);
+static void on_checkpoint_wanted(void *self);
+static void on_journal_wanted(void *self);
+static void on_drain_wanted(void *self);
+static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count);
+static void hook_save(void *self, const struct ps_claim *claim, bool publish);
+static void hook_drain(void *self, uint64_t deadline_ms);
+static enum ps_status hook_listen(void *self, struct ps_error *error);
+
+struct ps_coordinator_hooks ps_instance_hooks(struct ps_instance *instance)
+{
+    PS_ASSERT(instance->tasks != NULL && instance->rpc != NULL);
+    return (struct ps_coordinator_hooks){hook_load, hook_save, hook_drain, hook_listen, instance};
+}
+
+struct ps_service_listener ps_instance_listener(struct ps_instance *instance)
+{
+    PS_ASSERT(instance->driver != NULL && instance->tasks != NULL);
+    return (struct ps_service_listener){.changed = on_changed,
+                                        .checkpoint_wanted = on_checkpoint_wanted,
+                                        .journal_wanted = on_journal_wanted,
+                                        .drain_wanted = on_drain_wanted,
+                                        .self = instance};
+}
+
+/* Called from the thread that caused it, with no lock held: waking is all that is done here. */
+static void on_changed(void *self)
+{
+    struct ps_instance *instance = self;
+    /* Parked calls are asked again by their lanes. */
+    ps_rpc_server_wake(instance->rpc);
+    ps_tasks_wake(instance->tasks);
+    ps_note_thread_wake(instance->notes);
+}
+
+/* For every push that finds the queue empty. */
+static void on_journal_wanted(void *self)
+{
+    struct ps_instance *instance = self;
+    ps_journal_thread_wake(instance->journal);
+}
+
+/* A second signal would end the server at once: however often it is asked, it gets one. */
+static void on_drain_wanted(void *self)
+{
+    struct ps_instance *instance = self;
+    if (atomic_exchange(&instance->drain_asked, true))
+        return;
+    PS_LOG0(instance->log, PS_LOG_INFO, "server", "an operator asks this server to end (Drain)");
+    /* The same way as every other request to end, with the same delays. */
+    (void)kill(getpid(), SIGTERM);
+}
+
+/* The coordinator decides when; here it only learns that somebody waits. */
+static void on_checkpoint_wanted(void *self)
+{
+    struct ps_instance *instance = self;
+    ps_coordinator_driver_tell_checkpoint_wanted(instance->driver);
+}
+
+/* The coordinator's thread goes on keeping the lease meanwhile. */
+static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count)
+{
+    struct ps_instance *instance = self;
+    ps_tasks_start_load(instance->tasks, claim, shard_count);
+}
+
+/* The snapshot is taken in that thread; pushes go on. */
+static void hook_save(void *self, const struct ps_claim *claim, bool publish)
+{
+    struct ps_instance *instance = self;
+    ps_tasks_start_save(instance->tasks, claim, publish);
+}
+
+/* The lanes end what is in flight and refuse what is new. */
+static void hook_drain(void *self, uint64_t deadline_ms)
+{
+    struct ps_instance *instance = self;
+    ps_tasks_start_drain(instance->tasks, deadline_ms);
+}
+
+/* Once for each claim, but the port is opened once. */
+static enum ps_status hook_listen(void *self, struct ps_error *error)
+{
+    struct ps_instance *instance = self;
+    /* The next claim of this process finds the port open. */
+    if (instance->listening)
+        return PS_OK;
+    PS_TRY(ps_rpc_server_start(instance->rpc, error));
+    instance->listening = true;
+    PS_LOG(instance->log, PS_LOG_INFO, "server", "listening",
+           PS_FIELD_TEXT("address", instance->address),
+           PS_FIELD_UINT("port", ps_rpc_server_port(instance->rpc)));
+    return PS_OK;
+}

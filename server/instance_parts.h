@@ -1,0 +1,57 @@
+/* Inside of an instance: its parts, shared by what builds them (instance.c) and what lets them call
+ * each other (instance_hooks.c). Nobody else includes this.
+ *
+ * Threads:  said at the fields; what is not said there is set before the threads run.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   the instance owns every part; ps_instance_destroy ends them in their order.
+ */
+#ifndef PS_SERVER_INSTANCE_PARTS_H
+#define PS_SERVER_INSTANCE_PARTS_H
+
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "server/core/ownership/coordinator_driver.h"
+#include "server/core/values/block_pool.h"
+#include "server/device_guard.h"
+#include "server/instance.h"
+#include "server/probes.h"
+#include "server/rpc/rpc_server.h"
+#include "server/store.h"
+#include "server/tasks.h"
+
+#include <stdatomic.h>
+
+struct ps_instance {
+    const struct ps_pserver_options *options; /* `own` */
+    struct ps_pserver_options own;            /* a copy; its texts are borrowed */
+    char data_dir[4096];                      /* as a path from the root */
+    const struct ps_log *log;                 /* borrowed */
+    struct ps_metrics *metrics;
+    struct ps_device_guard device;
+    struct ps_block_pool *pool; /* NULL: blocks come from the heap */
+    struct ps_service *service;
+    struct ps_store *store;            /* of the coordinator thread */
+    struct ps_store *checkpoint_store; /* of the checkpointer thread */
+    struct ps_store *note_store;       /* of the thread that notes */
+    struct ps_rpc_server *rpc;
+    struct ps_journal_thread *journal; /* NULL: none is kept */
+    struct ps_note_thread *notes;      /* NULL: no journal is kept */
+    struct ps_tasks *tasks;
+    struct ps_coordinator_driver *driver;
+    struct ps_probes *probes;
+    char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
+    struct ps_thread coordinator;
+    atomic_bool drain_asked;
+    bool listening;          /* coordinator thread */
+    bool told_serving;       /* coordinator thread: what health watchers know */
+    struct ps_error outcome; /* written by the coordinator thread before it ends */
+};
+
+/* What the coordinator's driver starts through this instance. */
+struct ps_coordinator_hooks ps_instance_hooks(struct ps_instance *instance);
+
+/* What the service tells this instance. */
+struct ps_service_listener ps_instance_listener(struct ps_instance *instance);
+
+#endif
