@@ -63,7 +63,6 @@ COMMENT_FLOORS = {
     "client/members": 0.07,
     "client/ranges": 0.08,
     "client/replica": 0.04,
-    "optimizer": 0.15,
     "server": 0.05,
     "server/core/ownership": 0.19,
     "server/core/requests": 0.14,
