@@ -105,6 +105,7 @@ enum ps_status ps_encoding_check_range(enum ps_encoding encoding, uint64_t first
     PS_ASSERT(first <= total && count <= total - first);
     if (encoding == PS_ENCODING_TOP_K)
         return check_pairs(total, 0, error);
+    /* The last group of a parameter may be short, and a range may end there. */
     uint64_t end = first + count;
     if (encoding != PS_ENCODING_INT8 ||
         (first % PS_ENCODING_GROUP == 0 && (end % PS_ENCODING_GROUP == 0 || end == total)))
@@ -146,8 +147,8 @@ bool ps_encoding_run_finite(enum ps_encoding encoding, const void *encoded, size
     return ps_encoding_loops_best()->all_finite_16(encoded, count, exponent);
 }
 
-/* No product with -128 to 127 leaves the range of a float. */
-/* Then decoded elements are finite, and need not be looked at again. */
+/* No product with -128 to 127 leaves the range of a float.
+ * Then decoded elements are finite, and need not be looked at again. */
 bool ps_encoding_scales_small(const float *scales, size_t count)
 {
     bool small = true;
@@ -165,6 +166,7 @@ enum ps_status ps_encoding_check_indices(const uint32_t *indices, size_t count, 
         if (indices[i] >= limit)
             return ps_fail(error, PS_ERR_BAD_INPUT,
                            "index %" PRIu32 " of %" PRIu64 " elements (top_k)", indices[i], limit);
+        /* Equal ones are refused, too: an element has one value. */
         if (indices[i] < *least)
             return ps_fail(error, PS_ERR_BAD_INPUT,
                            "index %" PRIu32 " behind %" PRIu64 ": indices rise (top_k)", indices[i],
@@ -189,6 +191,7 @@ void ps_decode_run(enum ps_encoding encoding, enum ps_dtype dtype, const void *e
 {
     PS_ASSERT(encoding < PS_ENCODING_COUNT);
     PS_ASSERT(ps_dtype_is_float(dtype));
+    /* NULL for INT8 and TOP_K, which have other arguments. */
     ps_convert_fn *decode = ps_encoding_loops_best()->decode[encoding][dtype];
     PS_ASSERT(decode != NULL);
     decode(encoded, count, elements);
@@ -219,6 +222,8 @@ void ps_decode_all(enum ps_encoding encoding, enum ps_dtype dtype, const void *e
 static void decode_groups(enum ps_dtype dtype, const uint8_t *encoded, size_t count,
                           uint8_t *elements)
 {
+    /* All scales come first, then all quanta: a range of a gradient is two pieces of the
+     * message. */
     const uint8_t *quanta = encoded + ps_encoding_groups(count) * sizeof(float);
     for (size_t first = 0; first < count; first += PS_ENCODING_GROUP) {
         float scale;

@@ -32,7 +32,9 @@
 PS_WIRE_TABLE(LOAD)
 #undef LOAD
 
-/* A conversion between the float types is that of decoding, whichever way it goes. */
+/* A conversion between the float types is that of decoding, whichever way it goes.
+ * Encoding to the own type is no change at all; the function is there so that the table below
+ * has no holes. */
 PS_RULE float ps_encode_f32_f32(float element)
 {
     return element;
@@ -70,6 +72,8 @@ PS_RULE double ps_encode_f64_f64(double element)
         for (size_t i = 0; i < count; i++)                                        \
             store_##wire(to, i, ps_encode_##suffix##_##wire(element[i]));         \
     }
+/* Sixteen loops; of the pairs that change nothing, which content is never sent through, the
+ * tests make use. */
 EVERY_PAIR(CONVERT)
 #undef CONVERT
 #undef EVERY_PAIR
@@ -80,9 +84,11 @@ static bool all_finite_16(const void *encoded, size_t count, uint16_t exponent)
 {
     /* A count of up to 2^16 at a time, so that the lanes are as narrow as the elements. */
     for (size_t first = 0; first < count; first += UINT16_MAX) {
+        /* The last block is short. */
         size_t rest = count - first < UINT16_MAX ? count - first : UINT16_MAX;
         const char *from = (const char *)encoded + first * sizeof exponent;
         uint16_t strange = 0;
+        /* A sum of ones in sixteen bits cannot wrap within 65,535 elements. */
         for (size_t i = 0; i < rest; i++)
             strange = (uint16_t)(strange + ((load_f16(from, i) & exponent) == exponent));
         if (strange != 0)
@@ -125,6 +131,8 @@ static bool all_finite_16(const void *encoded, size_t count, uint16_t exponent)
         for (size_t i = 0; i < count; i++)                                                    \
             element[i] = ps_decode_int8_##suffix(scale, quantum[i]);                          \
     }
+/* Signed numbers of the width: the sign bit of a magnitude is clear, so that they order like the
+ * magnitudes, and vectors compare signed numbers. */
 GROUP(f32, float, int32_t)
 GROUP(f64, double, int64_t)
 #undef GROUP
@@ -132,10 +140,12 @@ GROUP(f64, double, int64_t)
 /* The name of the table as text, for tests that say which set failed. */
 #define WORD(word) #word
 #define TEXT(macro) WORD(macro)
+/* A table of float types: whole numbers have no encodings. */
 #define TYPES(way)                                 \
     {                                              \
         [PS_F32] = way##_f32, [PS_F64] = way##_f64 \
     }
+/* Encoding is named the other way round: from the type to the wire. */
 #define TYPES_TO(wire)                                             \
     {                                                              \
         [PS_F32] = encode_f32_##wire, [PS_F64] = encode_f64_##wire \

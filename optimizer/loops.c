@@ -12,8 +12,8 @@
 
 _Static_assert(FLT_EVAL_METHOD == 0, "a float is computed as a float");
 
-/* A gradient may lie at any address: it is read where the message left it. */
-/* memcpy of one element is an unaligned load to the compiler, and not undefined. */
+/* A gradient may lie at any address: it is read where the message left it.
+ * memcpy of one element is an unaligned load to the compiler, and not undefined. */
 #define LOAD(TAG, suffix, T, SUM, label)                                               \
     static inline T load_##suffix(const void *gradient, size_t i)                      \
     {                                                                                  \
@@ -24,14 +24,18 @@ _Static_assert(FLT_EVAL_METHOD == 0, "a float is computed as a float");
 PS_DTYPE_TABLE(LOAD)
 #undef LOAD
 
-/* What every loop takes out of its run first: the compiler cannot know that no store changes it. */
+/* What every loop takes out of its run first: the compiler cannot know that no store changes it.
+ * From and to may be the same array. They are read and written element by element at the same
+ * index, which is what PS_TURNS_INDEPENDENT promises to the compiler. */
 #define OPEN_RUN(T)                             \
     const void *gradient = run->gradient;       \
     const size_t count = run->count;            \
     const T *old_values = run->arrays->from[0]; \
     T *new_values = run->arrays->to[0];
 
-/* Array `i` of the run under the names that a loop has for it. */
+/* Array `i` of the run under the names that a loop has for it.
+ * Pointers are taken out of the struct by name, since a loop with an array of pointers is one
+ * that compilers do not make vectors of. */
 #define OPEN_STATE(T, name, i)                  \
     const T *old_##name = run->arrays->from[i]; \
     T *new_##name = run->arrays->to[i];
@@ -49,7 +53,9 @@ PS_DTYPE_TABLE(LOAD)
         }                                                             \
     }
 
-/* Float rules with 0, 1 and 2 states. */
+/* Float rules with 0, 1 and 2 states.
+ * The step's numbers are copied into a local struct, so that no store of a loop could change
+ * them: they stay in registers. */
 #define LOOP_0(rule, suffix, T)                                                 \
     static void rule##_##suffix(const struct ps_run *run)                       \
     {                                                                           \
@@ -62,6 +68,8 @@ PS_DTYPE_TABLE(LOAD)
             new_values[i] = value;                                              \
         }                                                                       \
     }
+/* The state is read into a local and written back once, so that the rule's function, which takes
+ * pointers, becomes registers. */
 #define LOOP_1(rule, suffix, T)                                                         \
     static void rule##_##suffix(const struct ps_run *run)                               \
     {                                                                                   \
@@ -77,6 +85,8 @@ PS_DTYPE_TABLE(LOAD)
             new_states[i] = state;                                                      \
         }                                                                               \
     }
+/* Written out rather than made from LOOP_1: a macro that pasted states together would save lines
+ * and hide the order of loads and stores. */
 #define LOOP_2(rule, suffix, T)                                                                  \
     static void rule##_##suffix(const struct ps_run *run)                                        \
     {                                                                                            \
@@ -101,6 +111,7 @@ PS_DTYPE_TABLE(LOAD)
 #define LOOPS_OWN(rule, states, suffix, T)
 #define LOOPS_PLAIN(rule, states, suffix, T) PLAIN_LOOP(rule, suffix, T)
 #define LOOPS_NUMBERS(rule, states, suffix, T) LOOP_##states(rule, suffix, T)
+/* Each row names how its loops are made; the name pastes to one of the four above. */
 #define FLOAT_LOOP(TAG, rule, states, floats, wholes, uses, rate, suffix, T) \
     LOOPS_##floats(rule, states, suffix, T)
 #define WHOLE_LOOP(TAG, rule, states, floats, wholes, uses, rate, suffix, T) \
@@ -109,6 +120,8 @@ PS_DTYPE_TABLE(LOAD)
 /* Types outside, rules inside: macros of one table cannot be walked within themselves. */
 #define FLOAT_LOOPS(suffix, T, f) PS_RULE_TABLE(FLOAT_LOOP, suffix, T)
 #define SIGNED_LOOPS(suffix, T, U, least, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
+/* Both kinds of whole numbers have the same rules; the arithmetic of each is in its table's
+ * types. */
 #define UNSIGNED_LOOPS(suffix, T, twin, TWIN, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
 PS_FLOAT_TABLE(FLOAT_LOOPS)
 PS_SIGNED_TABLE(SIGNED_LOOPS)
@@ -193,13 +206,18 @@ PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
 #undef OPEN_STATE
 #undef OPEN_RUN
 
-/* What a float's bits are, and those that are all set in what is not finite. */
+/* What a float's bits are, and those that are all set in what is not finite.
+ * Infinity and NaN are the numbers whose exponent has all bits set. Bits are compared, and not
+ * isfinite called, so that the loop has no branch and goes in vectors; the place of the first
+ * one is looked for afterwards, only where there is one. */
 #define BITS_f32 uint32_t
 #define BITS_f64 uint64_t
 #define EXPONENT_f32 UINT32_C(0x7f800000)
 #define EXPONENT_f64 UINT64_C(0x7ff0000000000000)
 
-/* Scanning goes by pieces that end where a row of lanes ends. */
+/* Scanning goes by pieces that end where a row of lanes ends.
+ * `lanes` is restrict: a compiler that thought the sums might be the gradient would add one
+ * element at a time. */
 #define SCAN_PIECES(suffix, T, f)                                                          \
     static bool all_finite_##suffix(const void *gradient, size_t count)                    \
     {                                                                                      \
@@ -230,7 +248,9 @@ PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
 PS_FLOAT_TABLE(SCAN_PIECES)
 #undef SCAN_PIECES
 
-/* Without a norm to sum up, a run is one piece. */
+/* Without a norm to sum up, a run is one piece.
+ * The norm is summed in pieces that end where a row of lanes ends, and closed after each:
+ * element i goes to lane i mod 256, wherever a run begins. */
 #define SCAN_PIECE(suffix, T, f)                                                                   \
     static void judge_##suffix(const struct ps_optimizer_settings *settings, const void *gradient, \
                                size_t count, struct ps_gradient_scan *scan)                        \
@@ -268,14 +288,17 @@ PS_FLOAT_TABLE(SCAN_PIECE)
 #undef BITS_f64
 #undef BITS_f32
 
+/* The name of the table is given by the build (loops.cmake), and is text in what tests print. */
 #define WORD(word) #word
 #define TEXT(macro) WORD(macro)
 
-/* Where a row of PS_RULE_TABLE has a loop, the loop has the rule's name. */
+/* Where a row of PS_RULE_TABLE has a loop, the loop has the rule's name.
+ * No designator at all: the entry is NULL, as the rest of a table is that nobody names. */
 #define ENTRY_NONE(TAG, rule, suffix)
 #define ENTRY_OWN(TAG, rule, suffix) [TAG][PS_DTYPE_##suffix] = rule##_##suffix,
 #define ENTRY_PLAIN(TAG, rule, suffix) ENTRY_OWN(TAG, rule, suffix)
 #define ENTRY_NUMBERS(TAG, rule, suffix) ENTRY_OWN(TAG, rule, suffix)
+/* The same columns as above, this time for the table of functions. */
 #define FLOAT_ENTRY(TAG, rule, states, floats, wholes, uses, rate, suffix) \
     ENTRY_##floats(TAG, rule, suffix)
 #define WHOLE_ENTRY(TAG, rule, states, floats, wholes, uses, rate, suffix) \

@@ -40,6 +40,7 @@ bool ps_optimizer_overflows(const struct ps_optimizer_step *step, const void *va
 void ps_optimizer_apply(const struct ps_optimizer_step *step, uint64_t first, size_t count,
                         void *values, void *const states[PS_STATES_MAX], const void *gradient)
 {
+    /* States beyond those of the rule stay NULL: a caller may hand over fewer than two. */
     struct ps_optimizer_arrays arrays = {.from = {values}, .to = {values}};
     for (size_t i = 0; i < ps_rule_states(step->settings->rule); i++)
         arrays.from[1 + i] = arrays.to[1 + i] = states[i];

@@ -10,8 +10,8 @@ static size_t least(size_t left, size_t right)
     return left < right ? left : right;
 }
 
-/* Merges from[begin, middle) and from[middle, end); of equal rows the left one goes first. */
-/* Stable, because the order of arrival is part of the bits: sums of floats depend on the order
+/* Merges from[begin, middle) and from[middle, end); of equal rows the left one goes first.
+ * Stable, because the order of arrival is part of the bits: sums of floats depend on the order
  * in which they are added. */
 static void merge(const uint64_t *rows, const uint32_t *from, size_t begin, size_t middle,
                   size_t end, uint32_t *to)
@@ -66,8 +66,8 @@ static void add_row(enum ps_dtype dtype, void *sum, const void *row, size_t widt
         add_row_f64(sum, row, width);
 }
 
-/* Applies the sum of one row's gradients. */
-/* The row begins at `stride` elements from its predecessor, and its states lie beside it: a row
+/* Applies the sum of one row's gradients.
+ * The row begins at `stride` elements from its predecessor, and its states lie beside it: a row
  * is updated like a small parameter. Its elements count from 0, which no float rule looks at. */
 static void update_row(const struct ps_rows *rows, uint64_t row, const void *sum)
 {
@@ -92,8 +92,8 @@ static uint64_t row_at(const struct ps_rows *rows, size_t position)
 }
 
 /* Adds up at most PS_ROWS_PART gradients of one row, from sorted position `begin` on, into the
- * first of them; returns where the part ends. */
-/* Parts have a bounded length so that a GPU can sum them side by side; the CPU keeps to the same
+ * first of them; returns where the part ends.
+ * Parts have a bounded length so that a GPU can sum them side by side; the CPU keeps to the same
  * parts, and so to the same bits. */
 static size_t add_part(const struct ps_rows *rows, size_t begin)
 {

@@ -52,8 +52,8 @@ static const char *const range_texts[] = {
     [RANGE_AT_LEAST_0] = "at least 0 and within the type",
 };
 
-/* The numbers of the settings but those of the learning rate. */
-/* A table and not a switch: the check, the names in its texts and ps_optimizer_settings_set all
+/* The numbers of the settings but those of the learning rate.
+ * A table and not a switch: the check, the names in its texts and ps_optimizer_settings_set all
  * walk over it, so that a number which is added to rules.h is checked and can be set. */
 struct number_row {
     const char *name;
@@ -114,6 +114,7 @@ static enum ps_status check_pair(const struct ps_optimizer_settings *settings, e
     /* Room for a hundred characters more than the names take today. */
     char list[256];
     list_rules(dtype, list, sizeof list);
+    /* As a number: the enum came from outside, and nothing may be indexed with it before. */
     if ((unsigned)settings->rule >= PS_RULE_COUNT)
         return ps_fail(error, PS_ERR_BAD_INPUT, "optimizer %d is unknown; %s allows %s",
                        (int)settings->rule, ps_dtype_name(dtype), list);
@@ -140,6 +141,7 @@ static enum ps_status check_choices(const struct ps_optimizer_settings *settings
     /* The enums may hold any number here: they come from a message. */
     bool whole = !ps_dtype_is_float(dtype);
     bool unsigned_type = ps_dtype_is_unsigned(dtype);
+    /* Each enum by itself, so that the text says which of them is unknown. */
     if ((unsigned)settings->overflow > PS_OVERFLOW_FAIL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "overflow %d is unknown", (int)settings->overflow);
     if ((unsigned)settings->rounding > PS_ROUNDING_STOCHASTIC)
@@ -147,9 +149,12 @@ static enum ps_status check_choices(const struct ps_optimizer_settings *settings
     if ((unsigned)settings->nonfinite > PS_NONFINITE_ALLOW)
         return ps_fail(error, PS_ERR_BAD_INPUT, "nonfinite %d is unknown",
                        (int)settings->nonfinite);
+    /* Saturating is the default and what floats do in any case: only other wishes need a rule
+     * that hears them. */
     if (settings->overflow != PS_OVERFLOW_SATURATE && !(whole && settings->rule == PS_RULE_ADD))
         return refuse_choice(settings, dtype, "overflow wrap or fail", "add on whole numbers",
                              error);
+    /* Floats are rounded by the processor, as IEEE 754 says. */
     if (settings->rounding != PS_ROUNDING_NEAREST && !(whole && settings->rule == PS_RULE_SGD))
         return refuse_choice(settings, dtype, "stochastic rounding", "sgd on whole numbers", error);
     if (settings->gradient_unsigned && !(unsigned_type && settings->rule == PS_RULE_SGD))
@@ -158,7 +163,8 @@ static enum ps_status check_choices(const struct ps_optimizer_settings *settings
     return PS_OK;
 }
 
-/* The number as it will be used. */
+/* The number as it will be used.
+ * Only float32 loses digits of a double. */
 static double rounded(double number, enum ps_dtype dtype)
 {
     return dtype == PS_F32 ? (double)(float)number : number;
@@ -187,6 +193,7 @@ static enum ps_status check_numbers(const struct ps_optimizer_settings *settings
     /* Whole numbers know the learning rate alone, whatever their rule uses on floats. */
     uint32_t uses = ps_dtype_is_float(dtype) ? rules[settings->rule].uses : 0;
     for (size_t i = 0; i < PS_ARRAY_COUNT(numbers); i++) {
+        /* The first number that is wrong is named; a person corrects one at a time. */
         const struct number_row *row = &numbers[i];
         double number = *(const double *)((const char *)settings + row->offset);
         enum range range = (uses & row->use) != 0 ? row->range : row->otherwise;
@@ -217,7 +224,9 @@ static enum ps_status check_segments(const struct ps_learning_rate *rate, struct
     return PS_OK;
 }
 
-/* What a and b must be for a schedule; NULL when they are. */
+/* What a and b must be for a schedule; NULL when they are.
+ * The ranges are those in which the formula stays finite and above 0 for every n; b of the
+ * exponential ones is bounded below, because n / b would overflow. */
 static const char *schedule_fault(const struct ps_learning_rate *rate)
 {
     double a = rate->a;
@@ -239,10 +248,13 @@ static const char *schedule_fault(const struct ps_learning_rate *rate)
     return NULL;
 }
 
-/* No schedule ever gives more than this. */
+/* No schedule ever gives more than this.
+ * Every policy falls or stays, but for a list of factors, which may rise, and for a floor above
+ * the first rate. */
 static double greatest_rate(const struct ps_learning_rate *rate)
 {
     double factor = 1;
+    /* The line ends at b, which may be the greater. */
     if (rate->schedule == PS_SCHEDULE_LINEAR)
         return fmax(rate->rate, rate->b);
     if (rate->schedule != PS_SCHEDULE_MANUAL && rate->schedule != PS_SCHEDULE_PASS_MANUAL)
@@ -260,6 +272,8 @@ static enum ps_status check_schedule(const struct ps_learning_rate *rate, struct
     if (!isfinite(rate->rate) || rate->rate < 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "learning rate %g: must be at least 0 and finite",
                        rate->rate);
+    /* Also of a policy that uses neither: a number that is not finite is a mistake of whoever
+     * wrote it. */
     if (!isfinite(rate->a) || !isfinite(rate->b))
         return ps_fail(error, PS_ERR_BAD_INPUT, "schedule: a is %g, b is %g: must be finite",
                        rate->a, rate->b);
@@ -290,6 +304,7 @@ static enum ps_status check_rate(const struct ps_optimizer_settings *settings, e
     return PS_OK;
 }
 
+/* An index that is not a rule is a bug of ours by now: the settings were checked. */
 const char *ps_rule_name(enum ps_rule rule)
 {
     PS_ASSERT(rule < PS_RULE_COUNT);
@@ -309,12 +324,14 @@ bool ps_rule_from_name(const char *name, enum ps_rule *rule)
     return false;
 }
 
+/* All of the bits that are asked for, so that one call asks for a pair. */
 bool ps_rule_uses(enum ps_rule rule, uint32_t uses)
 {
     PS_ASSERT(rule < PS_RULE_COUNT);
     return (rules[rule].uses & uses) == uses;
 }
 
+/* For tools; a server takes what it is told, and 1 where it is told nothing. */
 double ps_rule_default_rate(enum ps_rule rule)
 {
     PS_ASSERT(rule < PS_RULE_COUNT);

@@ -17,7 +17,9 @@ static void fill_epsilon(const struct ps_optimizer_settings *settings, uint64_t 
                          struct ps_step_f64 *numbers);
 static void round_once(const struct ps_step_f64 *wide, struct ps_step_f32 *narrow);
 
-/* Decides about a push that holds something not finite: refuse, skip or go on. */
+/* Decides about a push that holds something not finite: refuse, skip or go on.
+ * Told apart here and nowhere else: the device's verdict comes back as a scan, so that CPU and
+ * GPU refuse the same pushes with the same words. */
 static enum ps_status judge(const struct ps_optimizer_settings *settings,
                             const struct ps_gradient_scan *scan, double square_sum, bool *skip,
                             struct ps_error *error)
@@ -61,6 +63,7 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
     /* A step that is skipped is prepared all the same; its caller looks at the flag before
      * applying. */
     step->skip = skip;
+    /* In double first, all of it; the float numbers are made of these at the end. */
     fill_rates(settings, number, &step->f64);
     if (ps_rule_uses(settings->rule, PS_USES_BETAS))
         fill_betas(settings, number, &step->f64);

@@ -30,8 +30,8 @@ void ps_sum_close(struct ps_gradient_scan *scan)
     close_groups(scan);
 }
 
-/* After whole groups. */
-/* Partial sums in fixed lanes make the total independent of how a push was cut into runs, of how
+/* After whole groups.
+ * Partial sums in fixed lanes make the total independent of how a push was cut into runs, of how
  * many threads scanned it, and of the width of a vector: the order of additions follows from the
  * index alone. Two levels keep the error of a sum over 2^24 elements at that of some fifty
  * additions. */

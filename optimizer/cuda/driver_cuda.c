@@ -47,10 +47,12 @@ static int enter(void *self)
 /* As nvidia-smi prints it, so that a log can be compared with it. */
 static void write_uuid(const struct cudaDeviceProp *properties, char *text, size_t size)
 {
+    /* Copied out of the library's array of plain chars, whose sign is the compiler's affair. */
     uint8_t bytes[16];
     memcpy(bytes, properties->uuid.bytes, sizeof bytes);
     int length = snprintf(text, size, "GPU-");
     for (size_t i = 0; i < sizeof bytes; i++) {
+        /* 8-4-4-4-12, the form of every UUID. */
         bool dash = i == 4 || i == 6 || i == 8 || i == 10;
         length += snprintf(text + length, size - (size_t)length, dash ? "-%02x" : "%02x", bytes[i]);
     }
@@ -60,6 +62,7 @@ static void write_uuid(const struct cudaDeviceProp *properties, char *text, size
 static int facts(void *self, struct ps_device_facts *facts)
 {
     const struct cuda_driver *driver = self;
+    /* Large, and read once at the start. */
     struct cudaDeviceProp properties;
     int code = (int)cudaGetDeviceProperties(&properties, driver->ordinal);
     if (code != 0)
@@ -77,6 +80,7 @@ static int memory_free(void *self, uint64_t *bytes)
 {
     (void)self;
     size_t unused = 0;
+    /* The library wants a place for it. */
     size_t all = 0;
     int code = (int)cudaMemGetInfo(&unused, &all);
     *bytes = unused;
@@ -92,12 +96,14 @@ static int heard(cudaError_t error)
     return (int)error;
 }
 
+/* Refusals are heard: room that is not there is no fault of the card. */
 static int device_acquire(void *self, size_t size, void **memory)
 {
     (void)self;
     return heard(cudaMalloc(memory, size));
 }
 
+/* Waits for all work of the device; device_memory.c keeps pieces so that this is rare. */
 static int device_release(void *self, void *memory)
 {
     (void)self;
@@ -111,6 +117,7 @@ static int host_acquire(void *self, size_t size, void **memory)
     return heard(cudaHostAlloc(memory, size, cudaHostAllocDefault));
 }
 
+/* After this the pages are ordinary ones again. */
 static int host_release(void *self, void *memory)
 {
     (void)self;
@@ -132,6 +139,7 @@ static cudaEvent_t cuda_event(struct ps_driver_event *event)
 static int stream_create(void *self, struct ps_driver_stream **stream)
 {
     (void)self;
+    /* The handle is set only where the library made one; destroying NULL is nothing. */
     cudaStream_t made = NULL;
     int code = heard(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
     *stream = (struct ps_driver_stream *)(void *)made;
@@ -157,6 +165,7 @@ static int event_create(void *self, struct ps_driver_event **event)
     return code;
 }
 
+/* As a stream: NULL where opening stopped before. */
 static void event_destroy(void *self, struct ps_driver_event *event)
 {
     (void)self;
@@ -183,6 +192,7 @@ static int stream_wait(void *self, struct ps_driver_stream *stream, struct ps_dr
 static int event_query(void *self, struct ps_driver_event *event)
 {
     (void)self;
+    /* Other errors stay with the library: the next call would say them, too. */
     cudaError_t code = cudaEventQuery(cuda_event(event));
     return code == cudaErrorNotReady ? heard(code) : (int)code;
 }
@@ -202,12 +212,14 @@ static int copy(void *self, void *to, const void *from, size_t size, enum ps_dri
     static const enum cudaMemcpyKind kinds[] = {
         [PS_DRIVER_TO_DEVICE] = cudaMemcpyHostToDevice,
         [PS_DRIVER_TO_HOST] = cudaMemcpyDeviceToHost,
+        /* For snapshots. */
         [PS_DRIVER_ON_DEVICE] = cudaMemcpyDeviceToDevice,
     };
     (void)self;
     return (int)cudaMemcpyAsync(to, from, size, kinds[kind], cuda_stream(stream));
 }
 
+/* A kernel of the library, in the order of the stream. */
 static int zero(void *self, void *memory, size_t size, struct ps_driver_stream *stream)
 {
     (void)self;
@@ -221,12 +233,14 @@ static int fill(void *self, const struct ps_cuda_fill *fill, struct ps_driver_st
     return ps_cuda_launch_fill(fill, stream);
 }
 
+/* The step goes as an argument of the kernel. */
 static int apply(void *self, const struct ps_cuda_apply *apply, struct ps_driver_stream *stream)
 {
     (void)self;
     return ps_cuda_launch_apply(apply, stream);
 }
 
+/* Steps and runs lie in the slot, behind the gradients. */
 static int apply_table(void *self, const struct ps_cuda_table *table,
                        struct ps_driver_stream *stream)
 {
@@ -265,17 +279,20 @@ static void close_driver(void *self)
  * refuses one is better refused now. */
 int ps_driver_open(const struct ps_device_options *options, struct ps_driver *driver)
 {
+    /* Asked again: the number may come from a configuration of yesterday. */
     uint32_t count = 0;
     int code = ps_driver_count(&count);
     if (code != 0)
         return code;
     if (options->ordinal >= count)
         return PS_FAULT_INVALID_DEVICE;
+    /* All that the driver knows is which device it is; CUDA keeps the rest. */
     struct cuda_driver *made = ps_zeroed(options->memory, sizeof *made);
     if (made == NULL)
         return PS_FAULT_OUT_OF_MEMORY;
     made->memory = options->memory;
     made->ordinal = (int)options->ordinal;
+    /* cudaSetDevice makes the context, as of CUDA 12; before that the first call after it did. */
     code = enter(made);
     if (code != 0) {
         close_driver(made);

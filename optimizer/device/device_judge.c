@@ -54,6 +54,8 @@ static bool lay_out(struct ps_device_judged *judged)
 {
     const struct ps_ring *ring = &judged->parameter->device->ring;
     struct ps_gradient_part part = {0};
+    /* The sums of the norm need room behind the first slot, which was measured for a gradient
+     * that fills half of the ring. */
     if (ps_cuda_sums(judged->source.count) >
         (ring->behind_bytes - PS_VERDICT_BYTES) / sizeof(double))
         return false;
@@ -84,6 +86,7 @@ enum ps_status ps_device_judge(struct ps_device_parameter *parameter,
     judged->parameter = parameter;
     judged->settings = settings;
     judged->source = source_of(parameter, gradient, encoding);
+    /* The caller has asked; a gradient does not change its size meanwhile. */
     bool fits = lay_out(judged);
     PS_ASSERT(fits);
     ps_slots_take_judged(device, judged->slots, judged->count);
@@ -201,6 +204,8 @@ static enum ps_status read_verdict(struct ps_device_judged *judged, struct ps_gr
     if (PS_DEVICE_MISSING_WAIT != 7) /* W7 */
         PS_TRY(ps_device_await_event(device, slot->judged, "waiting for a verdict", error));
     const struct ps_cuda_verdict *verdict = (const void *)(slot->host + device->ring.slot_bytes);
+    /* The greatest number stands for "none", since the device finds the first index by taking
+     * the least. */
     bool nonfinite = verdict->nonfinite_index != UINT64_MAX;
     *scan = (struct ps_gradient_scan){.nonfinite = nonfinite,
                                       .nonfinite_index = nonfinite ? verdict->nonfinite_index : 0,

@@ -72,6 +72,7 @@ static bool free_oldest(struct ps_device *device, bool anyway)
     struct ps_kept_piece piece = {0};
     ps_mutex_lock(&device->lock);
     uint64_t used = atomic_load(&device->budget.used);
+    /* The budget counts what is used; kept pieces may take what is left of it and no more. */
     bool is_tight = anyway || kept->bytes > device->budget.limit - used;
     if (is_tight && kept->count > 0)
         piece = remove_piece(kept, 0);
@@ -81,8 +82,8 @@ static bool free_oldest(struct ps_device *device, bool anyway)
     return piece.memory != NULL;
 }
 
-/* A dead device takes its memory along. */
-/* The driver waits for all that is queued before it frees, which may be long: the watch knows of
+/* A dead device takes its memory along.
+ * The driver waits for all that is queued before it frees, which may be long: the watch knows of
  * it. */
 static void free_piece(struct ps_device *device, void *memory)
 {

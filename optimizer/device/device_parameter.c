@@ -15,10 +15,12 @@ static uint64_t parameter_size(const struct ps_device_parameter *parameter);
 enum ps_status ps_device_supports(const struct ps_device_parameter_wish *wish,
                                   struct ps_error *error)
 {
+    /* The same check as on the CPU: a device has no rules of its own. */
     PS_TRY(ps_optimizer_settings_check(wish->settings, wish->dtype, error));
     /* Whether a push may be taken must be known before it goes into the journal. */
     if (wish->settings->rule == PS_RULE_ADD && wish->settings->overflow == PS_OVERFLOW_FAIL)
         return ps_fail(error, PS_ERR_UNSUPPORTED, "overflow=fail has to see the values first");
+    /* No product of the sizes below can overflow. */
     if (wish->count > UINT64_MAX / 16 / sizeof(double) / PS_DEVICE_ARRAYS_MAX)
         return ps_fail(error, PS_ERR_UNSUPPORTED, "too many elements");
     return PS_OK;
@@ -38,6 +40,8 @@ enum ps_status ps_device_parameter_create(struct ps_device *device,
                                           const struct ps_device_parameter_wish *wish,
                                           struct ps_device_parameter **out, struct ps_error *error)
 {
+    /* Also here, though the server has asked: a plugin trusts its caller as little as a server
+     * does. */
     PS_TRY(ps_device_supports(wish, error));
     struct ps_device_parameter *parameter = ps_zeroed(device->memory, sizeof *parameter);
     if (parameter == NULL)
@@ -46,6 +50,7 @@ enum ps_status ps_device_parameter_create(struct ps_device *device,
     parameter->dtype = wish->dtype;
     parameter->count = wish->count;
     parameter->array_count = 1 + ps_rule_states(wish->settings->rule);
+    /* Rounded up to lines: the arrays of one parameter lie one behind the other. */
     parameter->array_bytes = ps_budget_array_bytes(wish->count, ps_dtype_size(wish->dtype));
     enum ps_status status = acquire_arrays(parameter, error);
     if (status != PS_OK) {
@@ -94,6 +99,7 @@ static enum ps_status queue_start(struct ps_device_parameter *parameter,
     int code =
         driver->zero(driver->self, parameter->arrays, (size_t)parameter_size(parameter), stream);
     for (uint32_t i = 1; code == 0 && i < parameter->array_count; i++) {
+        /* One launch for an array, at initialisation only. */
         const struct ps_cuda_fill fill = {.dtype = parameter->dtype,
                                           .value = ps_optimizer_state_start(settings, i - 1),
                                           .array = ps_device_parameter_array(parameter, i),
@@ -105,11 +111,13 @@ static enum ps_status queue_start(struct ps_device_parameter *parameter,
     return ps_device_check_code(device, code, "filling a parameter", error);
 }
 
+/* All arrays: values, then states. */
 static uint64_t parameter_size(const struct ps_device_parameter *parameter)
 {
     return parameter->array_bytes * parameter->array_count;
 }
 
+/* Array 0 is the values, 1 and 2 the states. */
 uint8_t *ps_device_parameter_array(const struct ps_device_parameter *parameter, uint32_t array)
 {
     PS_ASSERT(array < parameter->array_count);

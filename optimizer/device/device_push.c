@@ -40,6 +40,8 @@ enum ps_status ps_device_push_all(struct ps_device *device, const struct ps_devi
 {
     PS_TRY(ps_device_enter(device, error));
     for (size_t i = 0; i < count; i++)
+        /* All of them first: once a launch is queued, nothing may fail that could be known
+         * before. */
         PS_TRY(ps_device_make_way(pushes[i].parameter, error));
     struct pack pack = {.device = device};
     enum ps_status status = PS_OK;
@@ -69,6 +71,8 @@ static enum ps_status push_one(struct pack *pack, const struct ps_device_push *p
     PS_ASSERT(source.encoding == PS_ENCODING_TOP_K ||
               source.content.size == ps_gradient_source_bytes(&source));
     struct ps_gradient_part part = {0};
+    /* Usually one part; a gradient that is larger than a slot has several, each in a slot of its
+     * own. */
     for (;;) {
         part = ps_gradient_part_next(&source, &part, pack->device->ring.slot_bytes);
         if (part.count == 0)
@@ -122,12 +126,18 @@ static bool goes_in(const struct pack *pack, const struct ps_device_push *push,
     if (pack->slot == NULL || pack->entry_count == 0)
         return true;
     const struct ps_ring *ring = &pack->device->ring;
+    /* The first entry stands for all: what goes in agrees with it. */
     const struct ps_optimizer_step *first = pack->first.step;
+    /* Neither slot nor table has room for another. */
     if (part->bytes > ring->slot_bytes - pack->used || pack->entry_count == ring->entries_max)
         return false;
+    /* A list stands for any number of elements, and the table's chunks are counted for gradients
+     * that have a byte each. */
     if (push->encoding == PS_ENCODING_TOP_K ||
         pack->first.run.gradient.encoding == PS_ENCODING_TOP_K)
         return false;
+    /* The same parameter twice in one message: two updates of one element have an order, which
+     * one launch does not keep. */
     if (part->first == 0 && push->parameter->pack == pack->number)
         return false;
     return first->dtype == push->step->dtype &&
@@ -169,6 +179,7 @@ static enum ps_status close_pack(struct pack *pack, struct ps_error *error)
     if (pack->slot == NULL)
         return PS_OK;
     uint64_t chunk_count = 0;
+    /* A table for many; for one, the arguments of the kernel are enough. */
     size_t table_bytes = pack->entry_count > 1 ? fill_chunks(pack, &chunk_count) : 0;
     ps_mutex_lock(&device->lock);
     enum ps_status status = ps_slot_send(device, pack->slot, pack->used, table_bytes, error);
@@ -192,6 +203,7 @@ static size_t fill_chunks(struct pack *pack, uint64_t *chunk_count)
         *chunk_count +=
             ps_cuda_chunks_fill((uint32_t)i, entries[i].run.count, &chunks[*chunk_count]);
     size_t bytes = entry_bytes + (size_t)*chunk_count * sizeof *chunks;
+    /* choose_sizes has reckoned with the worst: every entry with a chunk that is not full. */
     PS_ASSERT(bytes <= ring->behind_bytes);
     return bytes;
 }
@@ -209,6 +221,7 @@ static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, stru
         code = driver->stream_wait(driver->self, stream, slot->copied); /* W3 */
     if (code == 0 && pack->entry_count == 1)
         code = driver->apply(driver->self, &pack->first, stream);
+    /* Addresses in the table are the device's, computed here from the slot's. */
     if (code == 0 && pack->entry_count > 1) {
         const uint8_t *table = slot->device + device->ring.slot_bytes;
         size_t entry_bytes = pack->entry_count * sizeof(struct ps_cuda_entry);

@@ -34,8 +34,10 @@ enum ps_status ps_device_read_begin(struct ps_device_parameter *parameter, uint3
     size_t size = 0;
     for (size_t i = 0; i < piece_count; i++)
         size += pieces[i].size;
+    /* An empty read has no part, and so no ticket that would be its own. */
     PS_ASSERT(size > 0);
     PS_ASSERT(offset + size <= parameter->count * ps_dtype_size(parameter->dtype));
+    /* Twice the share, because a part may be closed when it is half full. */
     uint64_t share = 2 * size / PS_READINGS_MAX + 1;
     struct read read = {.parameter = parameter,
                         .from = ps_device_parameter_array(parameter, array),
@@ -72,6 +74,7 @@ static enum ps_status queue_read(struct read *read, const struct ps_bytes *piece
         PS_TRY(ps_device_check_code(device, code, "reading", error));
         read->end += piece.size;
         atomic_fetch_add(&device->bytes_out, piece.size);
+        /* At half of the part's size, so that a piece which would go beyond it can still join. */
         if (2 * (read->end - read->begin) >= read->part_bytes || i + joined == piece_count)
             PS_TRY(close_part(read, error));
     }
@@ -131,6 +134,7 @@ enum ps_status ps_device_await_readers(struct ps_device_parameter *parameter, ui
     if (passed == 0 || PS_DEVICE_MISSING_WAIT == 5)
         return PS_OK;
     uint64_t ticket = parameter->readings[passed - 1].ticket;
+    /* What is left moves to the front; there are few. */
     for (size_t i = passed; i < parameter->reading_count; i++)
         parameter->readings[i - passed] = parameter->readings[i];
     parameter->reading_count -= passed;

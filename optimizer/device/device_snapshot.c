@@ -127,6 +127,7 @@ enum ps_status ps_device_make_way(struct ps_device_parameter *parameter, struct 
     enum ps_status status = PS_OK;
     ps_mutex_lock(&device->lock);
     while (status == PS_OK && parameter->lent != NULL) {
+        /* Another thread is bringing it: two copies of the same bytes would help nobody. */
         if (parameter->lent->is_moving)
             (void)ps_condition_wait(&device->moved, &device->lock, PS_DEADLINE_NEVER);
         else
@@ -190,6 +191,7 @@ enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *snapshot, uint
 {
     PS_ASSERT(array < snapshot->array_count);
     PS_ASSERT(offset + size <= snapshot->array_bytes);
+    /* Both kinds of copy have the layout of the parameter. */
     uint64_t start = array * snapshot->array_bytes + offset;
     if (snapshot->host_arrays == NULL)
         return ps_device_fetch(snapshot->device, destination, snapshot->device_arrays + start, size,
@@ -205,6 +207,7 @@ static enum ps_status move_for_reader(struct ps_device_snapshot *snapshot, struc
     struct ps_device *device = snapshot->device;
     enum ps_status status = PS_OK;
     ps_mutex_lock(&device->lock);
+    /* An update may be bringing it at this moment. */
     while (snapshot->is_moving)
         (void)ps_condition_wait(&device->moved, &device->lock, PS_DEADLINE_NEVER);
     if (snapshot->lender != NULL)
@@ -237,6 +240,7 @@ void ps_device_snapshot_release(struct ps_device_snapshot *snapshot)
     end_loan(snapshot);
     if (snapshot->device_arrays != NULL)
         ps_device_release_memory(device, snapshot->device_arrays, size_of(snapshot));
+    /* NULL of one on the device. */
     ps_release(device->memory, snapshot->host_arrays);
     atomic_fetch_sub(&device->snapshot_count, 1);
     ps_release(device->memory, snapshot);

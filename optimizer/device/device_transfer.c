@@ -18,10 +18,13 @@ enum ps_status ps_device_load(struct ps_device *device, uint8_t *to, struct ps_v
 {
     PS_TRY(ps_device_enter(device, error));
     for (size_t done = 0; done < content.size;) {
+        /* The last piece is short. */
         size_t rest = content.size - done;
         size_t size = rest < device->ring.slot_bytes ? rest : device->ring.slot_bytes;
         struct ps_slot *slot = NULL;
+        /* Taken for each piece anew, so that gradients get their turn in between. */
         PS_TRY(ps_slot_take(device, &slot, error));
+        /* The content may lie in many pieces of a message or of a file; the slot has it in one. */
         ps_view_copy(content, done, slot->host, size);
         enum ps_status status = load_piece(device, slot, to + done, size, error);
         ps_slot_return(device, slot);
@@ -67,6 +70,7 @@ enum ps_status ps_device_fetch(struct ps_device *device, void *to, const uint8_t
         done += piece;
     }
     atomic_fetch_add(&device->bytes_out, size);
+    /* A fault in another stream makes these bytes worthless, too. */
     return ps_fault_check(&device->fault, error);
 }
 
@@ -89,6 +93,8 @@ static enum ps_status queue_fetch(struct ps_device *device, struct ps_slot *slot
 {
     struct ps_driver *driver = &device->driver;
     struct ps_driver_stream *stream = device->copy_out.stream;
+    /* A mark on the compute stream, made for this copy: what is queued there until now comes
+     * first. */
     uint64_t ticket = 0;
     PS_TRY(ps_timeline_mark(device, &device->compute, &ticket, error));
     PS_TRY(ps_timeline_await(device, &device->compute, ticket, stream, error));

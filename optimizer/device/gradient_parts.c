@@ -45,9 +45,11 @@ struct ps_gradient_part ps_gradient_part_next(const struct ps_gradient_source *s
     if (source->encoding == PS_ENCODING_TOP_K)
         return next_listed(source, before, room);
     struct ps_gradient_part part = {.first = before->first + before->count};
+    /* 0 at the end: a part without elements is the sign that all are done. */
     uint64_t rest = source->count - part.first;
     uint64_t most = elements_max(source, room);
     part.count = rest < most ? rest : most;
+    /* Where the second kind of data begins; of encodings that have one kind, the end. */
     part.extra = rounded_up(part.count * width_of(source));
     part.bytes = part.extra;
     if (source->encoding == PS_ENCODING_INT8)
@@ -81,6 +83,8 @@ static struct ps_gradient_part next_listed(const struct ps_gradient_source *sour
     if (part.listed < rest) {
         uint32_t next;
         ps_view_copy(source->content, (size_t)(part.skipped + part.listed) * 4, &next, 4);
+        /* The next entry begins the next part; the elements in front of it, which are zeros,
+         * belong to this one. */
         uint64_t limit = next / UNIT * UNIT;
         PS_ASSERT(limit > part.first); /* indices rise, and more than a unit of them fit */
         part.count = limit - part.first;
@@ -91,8 +95,8 @@ static struct ps_gradient_part next_listed(const struct ps_gradient_source *sour
     return part;
 }
 
-/* How many of `count` entries from `from` on have an index below `limit`. */
-/* Halving, since indices rise and a list may have millions. */
+/* How many of `count` entries from `from` on have an index below `limit`.
+ * Halving, since indices rise and a list may have millions. */
 static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t from, uint64_t count,
                              uint64_t limit)
 {
@@ -116,6 +120,7 @@ static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t f
 void ps_gradient_part_copy(const struct ps_gradient_source *source,
                            const struct ps_gradient_part *part, uint8_t *destination)
 {
+    /* Of a list it is that of a pair, and not used. */
     size_t width = width_of(source);
     struct ps_view content = source->content;
     switch (source->encoding) {
@@ -131,6 +136,7 @@ void ps_gradient_part_copy(const struct ps_gradient_source *source,
         ps_view_copy(content, (size_t)part->skipped * 4, destination + part->extra,
                      (size_t)part->listed * 4);
         return;
+    /* Every other encoding is one kind of data: elements as they lie in the message. */
     default:
         ps_view_copy(content, (size_t)part->first * width, destination,
                      (size_t)part->count * width);
@@ -143,6 +149,7 @@ struct ps_cuda_gradient ps_gradient_part_at(const struct ps_gradient_source *sou
                                             const struct ps_gradient_part *part,
                                             const uint8_t *place)
 {
+    /* Pointers are to the device; nothing is read through them here. */
     struct ps_cuda_gradient gradient = {.encoding = source->encoding, .elements = place};
     const void *extra = place + part->extra;
     if (source->encoding == PS_ENCODING_INT8)

@@ -14,6 +14,8 @@ static enum ps_status count_devices(uint32_t *count, struct ps_error *error)
     int code = ps_driver_count(count);
     if (code == 0)
         return PS_OK;
+    /* Number and name both: names change between versions of the library, and a search finds
+     * either. */
     const char *name = ps_driver_error_name(code);
     switch (code) {
     case PS_FAULT_NO_DRIVER:
@@ -61,11 +63,14 @@ static bool is_dead(struct ps_device *device, struct ps_error *error)
 static void *host_acquire(struct ps_device *device, size_t size)
 {
     void *memory = NULL;
+    /* A dead device has no pinned memory to give. */
     if (ps_device_enter(device, NULL) != PS_OK)
         return NULL;
     int code = device->driver.host_acquire(device->driver.self, size, &memory);
     if (ps_device_check_memory(device, code, "pinned memory", size, NULL) != PS_OK)
         return NULL;
+    /* Pinned memory is taken from every other program of the machine: how much it is must be
+     * visible. */
     atomic_fetch_add(&device->pinned_bytes, size);
     return memory;
 }

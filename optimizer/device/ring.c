@@ -28,12 +28,15 @@ enum ps_status ps_ring_open(struct ps_device *device, uint64_t pinned_bytes, str
  * in eight. */
 static void choose_sizes(struct ps_ring *ring, uint64_t pinned_bytes)
 {
+    /* Multiples of the least size, so that slots begin at lines of the device. */
     uint64_t share = pinned_bytes / 8 / PS_SLOT_BYTES_MIN * PS_SLOT_BYTES_MIN;
     uint64_t size = share < PS_SLOT_BYTES ? share : PS_SLOT_BYTES;
     ring->slot_bytes = size > 0 ? (size_t)size : PS_SLOT_BYTES_MIN;
     uint64_t count = pinned_bytes / ring->slot_bytes;
     count = count < PS_SLOTS_MAX ? count : PS_SLOTS_MAX;
     ring->slot_count = count > 2 ? (size_t)count : 2;
+    /* Half, so that two such gradients can be under way, one being looked at while the other
+     * arrives. */
     ring->judged_slots_max = ring->slot_count / 2;
     ring->judged_room.free = ring->slot_count - (ring->slot_count + 7) / 8;
     ring->entries_max = ring->slot_bytes / ENTRY_GRADIENT_BYTES;
@@ -67,6 +70,7 @@ static enum ps_status acquire_memory(struct ps_device *device, struct ps_error *
     struct ps_driver *driver = &device->driver;
     size_t size = (ring->slot_bytes + ring->behind_bytes) * ring->slot_count;
     void *memory = NULL;
+    /* The host's half first: a refusal here leaves the card as it was. */
     int code = driver->host_acquire(driver->self, size, &memory);
     PS_TRY(ps_device_check_memory(device, code, "the ring's pinned half", size, error));
     ring->host = memory;
@@ -83,6 +87,7 @@ static enum ps_status open_slots(struct ps_device *device, struct ps_error *erro
 {
     struct ps_ring *ring = &device->ring;
     struct ps_driver *driver = &device->driver;
+    /* Slots and what is behind them alternate. */
     size_t stride = ring->slot_bytes + ring->behind_bytes;
     for (size_t i = 0; i < ring->slot_count; i++) {
         struct ps_slot *slot = &ring->slots[i];
@@ -94,6 +99,7 @@ static enum ps_status open_slots(struct ps_device *device, struct ps_error *erro
         if (code == 0)
             code = driver->event_create(driver->self, &slot->judged);
         PS_TRY(ps_device_check_memory(device, code, "creating an event", 0, error));
+        /* All idle at first, in their order. */
         ring->idle[i] = slot;
     }
     ring->room.free = ring->slot_count;
@@ -109,6 +115,7 @@ void ps_ring_close(struct ps_device *device)
         driver->event_destroy(driver->self, ring->slots[i].done);
         driver->event_destroy(driver->self, ring->slots[i].judged);
     }
+    /* The device's half may be missing where opening stopped. */
     if (ring->device != NULL)
         (void)driver->device_release(driver->self, ring->device);
     if (ring->host != NULL)
@@ -217,6 +224,7 @@ void ps_slots_return_judged(struct ps_device *device, struct ps_slot **slots, si
 /* Behind the last idle one, so that slots are taken in the order in which they came back. */
 static void put_back(struct ps_ring *ring, struct ps_slot *slot)
 {
+    /* A slot that is given back twice would be given out twice. */
     PS_ASSERT(ring->room.free < ring->slot_count);
     ring->idle[(ring->idle_first + ring->room.free) % ring->slot_count] = slot;
     ring->room.free++;

@@ -24,6 +24,7 @@ enum ps_status ps_device_open(const struct ps_device_options *options, struct ps
     if (device == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a device");
     device->memory = options->memory;
+    /* Before anything that can fail, since close takes them apart in any case. */
     ps_mutex_init(&device->lock, PS_RANK_QUEUE);
     ps_condition_init(&device->ring.returned);
     ps_condition_init(&device->moved);
@@ -61,6 +62,8 @@ static enum ps_status open_driver(struct ps_device *device, const struct ps_devi
                                   struct ps_error *error)
 {
     int code = ps_driver_open(options, &device->driver);
+    /* A number that the operator chose is wrong, or a card is gone: told apart from one that is
+     * there and does not open. */
     if (code == PS_FAULT_INVALID_DEVICE || code == PS_FAULT_NO_DEVICE)
         return ps_fail(error, PS_ERR_NOT_FOUND, "there is no device %u: %s (%d)",
                        (unsigned)options->ordinal, ps_driver_error_name(code), code);
@@ -84,6 +87,7 @@ static enum ps_status open_driver(struct ps_device *device, const struct ps_devi
 static enum ps_status open_streams(struct ps_device *device, struct ps_error *error)
 {
     struct ps_driver *driver = &device->driver;
+    /* The text says what was being made, whichever of them failed. */
     int code = driver->stream_create(driver->self, &device->copy_in);
     if (code == 0)
         code = driver->stream_create(driver->self, &device->look);
@@ -107,6 +111,8 @@ static enum ps_status open_timeline(struct ps_device *device, struct ps_timeline
 static enum ps_status open_budget(struct ps_device *device, uint64_t wish, uint64_t free_before,
                                   struct ps_error *error)
 {
+    /* Measured again: what the driver, the streams and the ring took since the first question is
+     * the context's share. */
     uint64_t free_now = 0;
     int code = device->driver.memory_free(device->driver.self, &free_now);
     PS_TRY(ps_device_check_code(device, code, "asking for its free memory", error));
@@ -116,6 +122,7 @@ static enum ps_status open_budget(struct ps_device *device, uint64_t wish, uint6
         return ps_fail(error, PS_ERR_BUSY,
                        "device memory: a budget of %llu bytes was asked for, %llu are free",
                        (unsigned long long)wish, (unsigned long long)free_now);
+    /* The default is of what is free now: another process on the card has its share already. */
     device->budget.limit = wish > 0 ? wish : ps_budget_default(free_now);
     device->facts.budget_bytes = device->budget.limit;
     device->facts.context_bytes = free_before > free_now ? free_before - free_now : 0;
@@ -132,7 +139,9 @@ void ps_device_close(struct ps_device *device)
     PS_ASSERT(atomic_load(&device->snapshot_count) == 0);
     struct ps_driver *driver = &device->driver;
     if (driver->close != NULL) {
+        /* Whichever thread closes. */
         (void)driver->enter(driver->self);
+        /* Kept pieces are the device's own, and the driver counts them at its end. */
         ps_device_free_kept(device);
         ps_ring_close(device);
         close_timeline(device, &device->copy_out);

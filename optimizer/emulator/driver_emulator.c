@@ -28,6 +28,7 @@ _Static_assert(sizeof(struct piece) <= HEAD_BYTES, "the head has room");
 
 struct emulator {
     struct ps_mutex lock; /* PS_RANK_LEAF; guards all that follows */
+    /* Nobody signals it: what hangs hangs until the process ends. */
     struct ps_condition never;
     const struct ps_allocator *memory;
     struct ps_stream_emulator streams;
@@ -75,6 +76,7 @@ static int facts(void *self, struct ps_device_facts *facts)
 {
     const struct emulator *emulator = self;
     (void)snprintf(facts->name, sizeof facts->name, "emulator");
+    /* One device after the other has the same: nothing depends on it. */
     (void)snprintf(facts->uuid, sizeof facts->uuid, "EMU-0");
     /* The least that the runtime takes. */
     facts->capability_major = 8;
@@ -82,6 +84,7 @@ static int facts(void *self, struct ps_device_facts *facts)
     return 0;
 }
 
+/* Nobody else uses this card: what is not given out is free. */
 static int memory_free(void *self, uint64_t *bytes)
 {
     struct emulator *emulator = self;
@@ -97,12 +100,15 @@ static int device_acquire(void *self, size_t size, void **memory)
 {
     struct emulator *emulator = self;
     ps_mutex_lock(&emulator->lock);
+    /* The count goes up also for a request that is refused. */
     int code = refuse_memory(emulator, size);
     struct piece *piece = code == 0 ? ps_plain(emulator->memory, HEAD_BYTES + size) : NULL;
     if (code == 0 && piece == NULL)
         code = PS_FAULT_OUT_OF_MEMORY;
     if (code == 0) {
         *piece = (struct piece){.next = emulator->pieces, .link = &emulator->pieces, .size = size};
+        /* The head is in front of the memory; a list of them shows at the end what was never
+         * given back. */
         if (piece->next != NULL)
             piece->next->link = &piece->next;
         emulator->pieces = piece;
@@ -131,6 +137,7 @@ static int refuse_memory(struct emulator *emulator, uint64_t size)
 static void release_piece(struct emulator *emulator, struct piece *piece)
 {
     PS_ASSERT(emulator->used_bytes >= piece->size);
+    /* The piece is out of the list before its memory goes. */
     emulator->used_bytes -= piece->size;
     *piece->link = piece->next;
     if (piece->next != NULL)
@@ -157,7 +164,9 @@ static int device_release(void *self, void *memory)
     return code;
 }
 
-/* Pinned memory does not count as the device's, but its requests can be refused. */
+/* Pinned memory does not count as the device's, but its requests can be refused.
+ * The size is not taken from the device's memory: 0 asks only whether this request is to be
+ * refused. */
 static int host_acquire(void *self, size_t size, void **memory)
 {
     struct emulator *emulator = self;
@@ -186,6 +195,7 @@ static int host_release(void *self, void *memory)
     return code;
 }
 
+/* More than the runtime makes are refused: it would be a leak. */
 static int stream_create(void *self, struct ps_driver_stream **stream)
 {
     struct emulator *emulator = self;
@@ -266,12 +276,14 @@ static int copy(void *self, void *to, const void *from, size_t size, enum ps_dri
     return queue_work(self, stream, &work);
 }
 
+/* Queued like a kernel, since cudaMemsetAsync is one. */
 static int zero(void *self, void *memory, size_t size, struct ps_driver_stream *stream)
 {
     const struct ps_stream_work work = {.kind = PS_WORK_ZERO, .to = memory, .size = size};
     return queue_work(self, stream, &work);
 }
 
+/* Arguments of kernels are copied when the call is made, as CUDA copies them. */
 static int fill(void *self, const struct ps_cuda_fill *fill, struct ps_driver_stream *stream)
 {
     const struct ps_stream_work work = {.kind = PS_WORK_FILL, .fill = *fill};
@@ -296,6 +308,8 @@ static int apply_table(void *self, const struct ps_cuda_table *table,
     return queue_work(self, stream, &work);
 }
 
+/* Written on the device, so that the host's copy of the verdict says nothing until it is read
+ * back. */
 static int verdict_open(void *self, struct ps_cuda_verdict *verdict,
                         struct ps_driver_stream *stream)
 {
@@ -303,6 +317,7 @@ static int verdict_open(void *self, struct ps_cuda_verdict *verdict,
     return queue_work(self, stream, &work);
 }
 
+/* Settings are copied: the caller's end before the work runs. */
 static int scan(void *self, const struct ps_cuda_scan *scan, struct ps_driver_stream *stream)
 {
     const struct ps_stream_work work = {
@@ -310,6 +325,7 @@ static int scan(void *self, const struct ps_cuda_scan *scan, struct ps_driver_st
     return queue_work(self, stream, &work);
 }
 
+/* The verdict is written when the work runs. */
 static int judge(void *self, const struct ps_cuda_judge *judge, struct ps_driver_stream *stream)
 {
     const struct ps_stream_work work = {
@@ -332,6 +348,7 @@ static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream
     emulator->copy_count += work->kind == PS_WORK_COPY;
     if (is_launch(work->kind) && emulator->fault.launch_at > 0 && --emulator->fault.launch_at == 0)
         copy.breaks = emulator->fault.launch_code;
+    /* A kernel that never ends: what a driver's bug, or a broken card, looks like from outside. */
     if (is_launch(work->kind) && emulator->fault.hang_at > 0 && --emulator->fault.hang_at == 0)
         copy.hangs = true;
     int code = ps_stream_emulator_put(&emulator->streams, stream, &copy);
@@ -339,6 +356,7 @@ static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream
     return code;
 }
 
+/* Work that is still queued belongs to a device that died, or was never waited for. */
 static void close_emulator(void *self)
 {
     struct emulator *emulator = self;
@@ -357,6 +375,7 @@ static void close_emulator(void *self)
 int ps_driver_open(const struct ps_device_options *options, struct ps_driver *driver)
 {
     uint32_t count = 0;
+    /* The numbers of CUDA, so that the runtime's texts are tested, too. */
     if (ps_driver_count(&count) != 0 || options->ordinal >= count)
         return PS_FAULT_INVALID_DEVICE;
     struct emulator *emulator = ps_zeroed(options->memory, sizeof *emulator);
@@ -365,8 +384,10 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
     ps_mutex_init(&emulator->lock, PS_RANK_LEAF);
     ps_condition_init(&emulator->never);
     emulator->memory = options->memory;
+    /* Two gibibytes where nobody says: a test that fills it is still possible. */
     emulator->memory_bytes = number_of("PS_EMULATOR_MEMORY", UINT64_C(2) << 30);
     ps_stream_emulator_init(&emulator->streams, options->memory, number_of("PS_EMULATOR_SEED", 1));
+    /* Armed before the first call, so that also opening can be made to fail. */
     read_fault(emulator);
     *driver = (struct ps_driver){
         .enter = enter,
@@ -400,8 +421,8 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
 
 /* The same calls as CUDA's, with memory that is full of garbage, room that can be exhausted, and
  * faults that come when a test wants them: the runtime above cannot tell the difference, and
- * neither can a server that is started with it. */
-/* "memory:N", "hang:N" and "launch:N[:CODE]": the N-th of its kind. */
+ * neither can a server that is started with it.
+ * "memory:N", "hang:N" and "launch:N[:CODE]": the N-th of its kind. */
 static void read_fault(struct emulator *emulator)
 {
     const char *text = getenv("PS_EMULATOR_FAIL");
@@ -412,6 +433,8 @@ static void read_fault(struct emulator *emulator)
         emulator->fault.memory_at = strtoull(text + 7, NULL, 10);
     if (strncmp(text, "hang:", 5) == 0)
         emulator->fault.hang_at = strtoull(text + 5, NULL, 10);
+    /* A word that is none of the three arms nothing: the tests that set the variable look for
+     * the fault. */
     if (strncmp(text, "launch:", 7) != 0)
         return;
     emulator->fault.launch_at = strtoull(text + 7, &end, 10);
@@ -419,6 +442,7 @@ static void read_fault(struct emulator *emulator)
         *end == ':' ? (int)strtol(end + 1, NULL, 10) : PS_FAULT_ILLEGAL_ADDRESS;
 }
 
+/* What is no number counts as 0, which no test sets by mistake. */
 static uint64_t number_of(const char *variable, uint64_t fallback)
 {
     const char *text = getenv(variable);
@@ -444,6 +468,7 @@ uint64_t ps_emulator_memory_count(void *self)
     return count;
 }
 
+/* How often the bus was used: tests of joining look at it. */
 uint64_t ps_emulator_copy_count(void *self)
 {
     struct emulator *emulator = self;
@@ -453,6 +478,7 @@ uint64_t ps_emulator_copy_count(void *self)
     return count;
 }
 
+/* What is given out now; at the end of a test nothing. */
 uint64_t ps_emulator_memory_used(void *self)
 {
     struct emulator *emulator = self;

@@ -52,7 +52,9 @@ int ps_stream_emulator_put(struct ps_stream_emulator *emulator, struct ps_driver
     if (copy == NULL)
         return PS_FAULT_UNKNOWN;
     *copy = *work;
+    /* A copy, because the caller's struct lies on its stack. */
     copy->next = NULL;
+    /* Remembered, so that a queue which cannot go on is told from a wait that was forgotten. */
     emulator->hung = emulator->hung || work->hangs;
     if (work->kind == PS_WORK_RECORD)
         work->event->recorded++;
@@ -89,8 +91,8 @@ int ps_stream_emulator_finish(struct ps_stream_emulator *emulator)
     return emulator->broken == 0 && emulator->hung ? PS_FAULT_NOT_READY : emulator->broken;
 }
 
-/* False when nothing may run: everything is done, or the streams wait for each other. */
-/* The device of a test: queued work is run one piece at a time, in an order that is drawn by lot
+/* False when nothing may run: everything is done, or the streams wait for each other.
+ * The device of a test: queued work is run one piece at a time, in an order that is drawn by lot
  * among all that CUDA would allow. What goes right in a thousand orders waits for what it needs;
  * what forgets a wait is found by a seed, and found again by it. */
 static bool run_one(struct ps_stream_emulator *emulator)
@@ -99,6 +101,7 @@ static bool run_one(struct ps_stream_emulator *emulator)
     if (stream == NULL)
         return false;
     struct ps_stream_work *work = take(stream);
+    /* The first error ends everything, as the error of a kernel does on a card. */
     emulator->broken = run(work);
     ps_release(emulator->memory, work);
     return true;
@@ -119,6 +122,7 @@ static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator)
         struct ps_driver_stream *stream = &emulator->streams[i];
         if (!may_run(stream))
             continue;
+        /* Kept for when nothing else may run. */
         if (stream == emulator->slow)
             last = stream;
         else
@@ -131,6 +135,7 @@ static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator)
 static bool may_run(const struct ps_driver_stream *stream)
 {
     const struct ps_stream_work *work = stream->first;
+    /* What hangs keeps its stream for ever, and with it all that waits for that stream. */
     if (work == NULL || work->hangs)
         return false;
     return work->kind != PS_WORK_WAIT || work->event->passed >= work->number;
@@ -168,6 +173,7 @@ static int run(struct ps_stream_work *work)
     case PS_WORK_OPEN:
     case PS_WORK_SCAN:
     case PS_WORK_JUDGE:
+        /* A kernel that breaks has done nothing, which is the kindest of what a real one may do. */
         return work->breaks != 0 ? work->breaks : run_kernel(work);
     }
     PS_ASSERT(0 && "unknown work");
@@ -177,6 +183,7 @@ static int run(struct ps_stream_work *work)
 /* Pointers into the work itself are set now, since it was copied when it was queued. */
 static int run_kernel(struct ps_stream_work *work)
 {
+    /* Settings and step lie beside each other in the work. */
     work->step.settings = &work->settings;
     work->apply.step = &work->step;
     work->scan.settings = &work->settings;

@@ -79,6 +79,9 @@ class Adding(unittest.TestCase):
                 self.assertGreater(len(page.sources), 0)
                 self.assertLessEqual(len(page.sources), most)
 
+    def test_lists_agree_when_everything_is_added(self):
+        self.tree.type("/usr/bin/python3 tests/integration/extending/test_lists.py")
+
     def test_the_rules_own_test_was_run(self):
         alone = self.said["add-a-rule.md"][0]
         self.assertIn("ok   lion_is_the_published_algorithm", alone)
