@@ -51,7 +51,7 @@ static void append_choices(struct ps_buffer *text, const char *choices)
         ps_buffer_append_format(text, "%c", *choices == '|' ? ' ' : *choices);
 }
 
-/* The names of all commands, in the order of the help. */
+/* The names of all commands stand in the order of the help. */
 static void append_commands(const struct script *script)
 {
     for (size_t i = 0; i < script->table->count; i++)

@@ -31,7 +31,7 @@ void ps_options_man(const struct ps_option_set *set, struct ps_buffer *page)
     append_lines(page, "COMMANDS", set->commands);
     ps_buffer_append_text(page, ".SH OPTIONS\n");
     append_options(set, page);
-    /* The same sentence as in --help, at the same place. */
+    /* The sentence about units is the one of --help, at the same place. */
     if (ps_option_units(set) != NULL)
         ps_buffer_append_format(page, ".SH UNITS\n%s\n", ps_option_units(set));
     if (set->environment != NULL)

@@ -57,7 +57,7 @@ static void append_value(const struct ps_option *option, const void *field, stru
         ps_buffer_append_format(text, "%" PRIu64, *(const uint64_t *)field);
         return;
     case PS_OPTION_REAL:
-        /* Digits enough to read back as the same double. */
+        /* Seventeen digits read back as the same double. */
         ps_buffer_append_format(text, "%.17g", *(const double *)field);
         return;
     case PS_OPTION_DURATION:

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-/* Pages have some ten KiB. */
+/* A bound for the buffer; pages have some ten KiB. */
 #define PAGE_BYTES_MAX ((size_t)1 << 20)
 
 static enum ps_status read_options(const struct ps_option_set *set, void *values, int argc,

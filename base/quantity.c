@@ -46,7 +46,7 @@ static const struct unit byte_units[] = {
     {"T", KILO *KILO *KILO *KILO},
     {"TB", KILO *KILO *KILO *KILO},
 };
-/* Without a unit: seconds, whatever the field is kept in. */
+/* A time without a unit is in seconds, whatever the field is kept in. */
 static const struct unit millisecond_units[] = {
     {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 60 * 60 * 1000}};
 /* Nanoseconds are for busy polling, where a setting is some microseconds. */

@@ -116,7 +116,7 @@ static bool read_text(const struct ps_json *value, char *text, size_t capacity)
     size_t size = found != NULL ? strlen(found) : 0;
     if (size == 0 || size >= capacity)
         return false;
-    /* With its NUL. */
+    /* The size does not count the NUL; the copy takes it along. */
     memcpy(text, found, size + 1);
     return true;
 }

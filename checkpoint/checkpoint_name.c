@@ -35,7 +35,7 @@ bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epo
                              uint64_t *position, char uuid[37])
 {
     PS_ASSERT(name != NULL && suffix != NULL);
-    /* Two numbers, each with its dash. */
+    /* A name begins with two numbers, each with its dash. */
     size_t head = 2 * (NUMBER_DIGITS + 1);
     size_t length = strlen(name);
     size_t tail = strlen(suffix);

@@ -33,9 +33,9 @@ enum ps_status ps_header_read_sessions(struct ps_header_pass *pass)
     const char *label = ps_json_string(ps_json_member(tensor, "dtype"));
     if (label == NULL || strcmp(label, PS_HEADER_SESSIONS_LABEL) != 0)
         return ps_header_corrupt(pass->error, "the sessions have another element type");
-    /* Behind everything that the parameters have taken. */
+    /* The sessions lie behind everything that the parameters have taken. */
     header->sessions_offset = pass->offset;
-    /* One byte an element. */
+    /* Sessions are bytes, one for each element of their tensor. */
     PS_TRY(read_count(pass, tensor, 1, &header->sessions_bytes));
     PS_TRY(read_offsets(pass, tensor, header->sessions_bytes));
     pass->tensor = ps_json_next(tensor);

@@ -193,7 +193,7 @@ static void choose_swept(void *context, const char *name)
     struct sweeping *sweeping = context;
     uint64_t first = 0;
     uint64_t second = 0;
-    /* Decisions of any epoch, notes of former ones. */
+    /* Decisions of any epoch go, and notes of former epochs. */
     bool goes =
         read_name(name, PS_JOURNAL_GIVEN_UP_SUFFIX, &first, &second) ||
         (read_name(name, PS_JOURNAL_NOTE_SUFFIX, &first, &second) && first < sweeping->epoch);

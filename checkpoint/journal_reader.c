@@ -142,7 +142,7 @@ enum ps_status ps_journal_next(struct ps_journal_reader *reader, struct ps_journ
             *cut = reader->cut;
             return ps_fail(error, status, "%s", reason.text);
         }
-        /* Kept for every later call. */
+        /* The reader keeps the failure, which every later call repeats. */
         reader->failure = reason;
         reader->failure.status = status;
     }
@@ -343,7 +343,7 @@ enum ps_status ps_journal_reader_damaged(struct ps_journal_reader *reader, const
 enum ps_status ps_journal_reader_unsupported(struct ps_journal_reader *reader,
                                              struct ps_error *error)
 {
-    /* For the place alone. */
+    /* Called for the place only; the message is the one below. */
     (void)ps_journal_reader_damaged(reader, "", NULL);
     return ps_fail(error, PS_ERR_UNSUPPORTED,
                    "journal: %s, offset %" PRIu64 ", position %" PRIu64

@@ -410,7 +410,7 @@ static enum ps_status sync(struct ps_journal_writer *writer, struct ps_error *er
 #endif
 }
 
-/* Also after a failure, when the file may not be synced again. */
+/* A file that failed is closed as well, without another sync. */
 static void close_segment(struct ps_journal_writer *writer)
 {
     if (writer->is_open)

@@ -212,7 +212,7 @@ static enum ps_status authenticate(struct ps_etcd_store *store, uint64_t deadlin
     return status == PS_OK ? PS_OK : ps_fail(error, status, "%s", why.text);
 }
 
-/* The next call fetches another one. */
+/* The next call fetches another token. */
 void ps_etcd_forget_token(struct ps_etcd_store *store)
 {
     ps_release(store->memory, store->token);

@@ -60,7 +60,7 @@ void ps_etcd_error_of(const struct ps_json *document, long http_status, struct p
     int64_t code = 0;
     bool coded = ps_json_int_of(ps_json_member(holder, "grpc_code"), &code) ||
                  ps_json_int_of(ps_json_member(holder, "code"), &code);
-    /* The ordinary, good reply. */
+    /* Neither a code nor an error: this is an ordinary reply. */
     if (!coded && inner == NULL && http_status < 300) {
         return;
     }

@@ -80,7 +80,7 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
                       watch->broken == PS_OK ? "no answer in time" : watch->reason);
         if (watch->broken == PS_ERR_CONFLICT)
             break;
-        /* Not counted as a failure of the endpoint. */
+        /* A stale token is not counted as a failure of the endpoint. */
         if (watch->wants_token && store->user != NULL && !authenticated) {
             authenticated = true;
             ps_etcd_forget_token(store);
@@ -184,7 +184,6 @@ static void take_lines(struct ps_etcd_watch *watch)
             take_line(watch, (struct ps_bytes){(const uint8_t *)begin, size});
         taken += size + 1;
     }
-    /* Nothing to move. */
     if (taken == 0)
         return;
     size_t rest = reply->size - taken;

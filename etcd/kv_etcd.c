@@ -72,7 +72,7 @@ enum ps_status ps_kv_etcd_open(const struct ps_kv_etcd_options *options, struct 
     store->base.methods = &etcd_methods;
     store->memory = options->memory;
     store->clock = options->clock;
-    /* Only tests ask for another one. */
+    /* Only tests ask for another time. */
     store->request_ms = options->request_ms > 0 ? options->request_ms : REQUEST_MS_DEFAULT;
     /* The one member that another thread touches. */
     atomic_init(&store->interrupted, false);

@@ -293,7 +293,7 @@ static enum ps_status file_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
     enum ps_status status =
         ps_kv_table_grant(&store->table, ttl_ms, ps_now_ms(store->clock), &fresh, error);
     if (status == PS_OK) {
-        /* Just granted, so it is found. */
+        /* The lease was granted a line above, so the table has it. */
         struct ps_kv_table_lease *granted = ps_kv_table_find_lease(&store->table, fresh);
         granted->guarded = ps_kv_file_guard_hold(&store->guard, fresh.id);
         status = save(store, error);

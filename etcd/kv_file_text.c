@@ -89,7 +89,7 @@ static void write_document(const struct ps_kv_table *table, struct ps_buffer *do
     ps_json_end_array(&writer);
     ps_json_begin_array(&writer, "history");
     for (size_t i = 0; i < table->history_count; i++) {
-        /* From the oldest on; the file has no trace of the ring. */
+        /* Events are written from the oldest on; the file has no trace of the ring. */
         size_t place = (table->history_first + i) % PS_KV_TABLE_HISTORY_MAX;
         ps_json_begin_object(&writer, NULL);
         ps_json_int(&writer, "revision", table->history[place].revision);

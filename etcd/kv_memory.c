@@ -19,7 +19,7 @@ struct ps_kv_hub {
     size_t connection_count;
 };
 
-/* One connection: what is its own is its watch. */
+/* One connection to a hub; only its watch is its own. */
 struct memory_store {
     struct ps_kv base; /* first: struct ps_kv points here */
     struct ps_kv_hub *hub;
@@ -91,7 +91,7 @@ void ps_kv_hub_destroy(struct ps_kv_hub *hub)
  * shows. */
 void ps_kv_hub_start_at(struct ps_kv_hub *hub, int64_t revision)
 {
-    /* Before anything was written: revisions never go back. */
+    /* Only before anything was written: revisions never go back. */
     PS_ASSERT(hub->connection_count == 0 && hub->table.history_count == 0);
     PS_ASSERT(revision >= 1);
     hub->table.revision = revision;
@@ -170,7 +170,7 @@ static enum ps_status memory_revoke(struct ps_kv *kv, struct ps_kv_lease lease,
 {
     (void)deadline_ms;
     (void)error;
-    /* A lease that is gone already is revoked as well as it can be. */
+    /* Revoking a lease that is gone already is not a failure. */
     (void)ps_kv_table_revoke(table_now(kv), lease);
     return PS_OK;
 }

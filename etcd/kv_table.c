@@ -165,7 +165,7 @@ static enum ps_status prepare(struct ps_kv_table *table,
         if (transaction->changes[i].kind == PS_KV_PUT)
             PS_TRY(prepare_put(table, &transaction->changes[i], &prepared->fresh[i],
                                &prepared->event_keys[i], error));
-    /* The last thing that may fail. */
+    /* Reserving is the last step that may fail. */
     return reserve(table, transaction->change_count, error);
 }
 

@@ -101,7 +101,7 @@ static bool is_refusal(enum ps_status status)
     return status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT || status == PS_ERR_EXISTS;
 }
 
-/* 0: the owner's key must not exist. */
+/* Revision 0 demands that the owner's key does not exist. */
 static int64_t owner_revision(const struct owned_change *change)
 {
     return change->claim == NULL ? 0 : (int64_t)change->claim->epoch;

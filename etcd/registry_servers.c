@@ -140,7 +140,7 @@ static void choose_free(const struct ps_kv_entries *entries, size_t prefix_size,
             (void)snprintf(view->holder, sizeof view->holder, "%.*s", (int)entry->value_size,
                            (const char *)entry->value);
     }
-    /* One index or all of them, by the same loop. */
+    /* One loop tries the wished index or all of them. */
     uint32_t index = index_wish == UINT32_MAX ? 0 : index_wish;
     uint32_t end = index_wish == UINT32_MAX ? shard_count : index_wish + 1;
     while (index < end && taken[index])

@@ -146,7 +146,7 @@ const struct ps_json *ps_json_next(const struct ps_json *value)
     return value != NULL ? value_of(item_of(value)->next) : NULL;
 }
 
-/* NULL for an element of an array. */
+/* An element of an array has no key: NULL. */
 const char *ps_json_key(const struct ps_json *value)
 {
     return value != NULL ? item_of(value)->string : NULL;

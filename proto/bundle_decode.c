@@ -389,7 +389,7 @@ static struct ps_view keep_content(struct store *store, const struct ps_wire_ran
         return (struct ps_view){0};
     size_t count = ps_wire_range_piece_count(range);
     struct ps_view view = {store->pieces, count, range->size};
-    /* The bound of make_store, relied on. */
+    /* make_store has made room for all pieces; this relies on its count. */
     PS_ASSERT(count <= store->pieces_left);
     ps_wire_range_pieces(range, store->pieces);
     store->pieces += count;

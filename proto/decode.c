@@ -485,7 +485,7 @@ static enum ps_status keep_content(const struct ps_wire_range *content, struct p
     decoded->pieces = ps_zeroed_array(decoded->memory, count, sizeof *decoded->pieces);
     if (decoded->pieces == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu pieces", count);
-    /* As many pieces as were counted: the same walk twice. */
+    /* The walk is the one that counted the pieces, so their number fits. */
     ps_wire_range_pieces(content, decoded->pieces);
     *view = (struct ps_view){decoded->pieces, count, content->size};
     return PS_OK;

@@ -53,7 +53,7 @@ bool ps_descriptor_of_file(struct ps_bytes name, struct ps_bytes *file)
     struct ps_bytes candidate;
     ps_wire_reader_init(&reader, ps_view_of(&set), NULL);
     while (next_file(&reader, &candidate)) {
-        /* Exactly: "admin.proto" is not "pserver/v1/admin.proto". */
+        /* Names are compared exactly: "admin.proto" is not "pserver/v1/admin.proto". */
         if (!ps_bytes_equal(bytes_field(candidate, 1), name))
             continue;
         *file = candidate;

@@ -39,7 +39,7 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_bytes(head, 4, request->config);
     ps_wire_put_uint(head, 7, request->range.first);
     ps_wire_put_uint(head, 8, request->range.count);
-    /* Of a range only: how many elements the whole parameter has. */
+    /* A range says how many elements the whole parameter has; others say 0. */
     ps_wire_put_uint(head, 9, request->total);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
@@ -173,7 +173,7 @@ void ps_encode_drain(const struct ps_drain_request *request, struct ps_buffer *h
     ps_wire_put_uint(head, 1, request->epoch);
 }
 
-/* Where the file is, for somebody who has just asked for it. */
+/* The reply says where the file is. */
 void ps_encode_save_reply(const struct ps_save_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_text(head, 1, reply->uuid);

@@ -439,7 +439,7 @@ static void write_choices(const struct ps_optimizer_config *config, struct parts
 static void write_policy(const struct ps_optimizer_config *config, struct parts *parts,
                          char *segments)
 {
-    /* As read_policy takes it: for every policy. */
+    /* Steps per pass belong to every policy, as read_policy takes them. */
     SET(&parts->schedule, steps_per_pass, config->steps_per_pass);
     if (config->policy == PS_POLICY_CONST) {
         SET(&parts->const_lr, learning_rate, config->learning_rate);

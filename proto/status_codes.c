@@ -103,7 +103,7 @@ enum ps_status ps_status_of_reply(uint32_t code, struct ps_bytes word, bool *fro
     *from_server = true;
     if (code == PS_RPC_OK)
         return PS_OK;
-    /* A walk over twenty words, on the way of failures only. */
+    /* A walk over twenty words, which only failures take. */
     for (int i = PS_OK + 1; i < PS_STATUS_COUNT; i++) {
         if (ps_bytes_equal(word, ps_bytes_of_text(ps_status_word((enum ps_status)i))))
             return (enum ps_status)i;

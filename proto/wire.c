@@ -323,7 +323,7 @@ void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value)
         put_pair(buffer, number, PS_WIRE_VARINT, value);
 }
 
-/* By its bits, lowest byte first, whatever the machine's order. */
+/* A double is written by its bits, lowest byte first, whatever the machine's order. */
 void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value)
 {
     uint64_t bits;

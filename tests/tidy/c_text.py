@@ -6,7 +6,7 @@ PIECES = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])
 
 
 def blanked(piece):
-    return re.sub(r"[^\n]", " ", piece)
+    return "\n".join(" " * len(line) for line in piece.split("\n"))
 
 
 def without_comments(text):
