@@ -8,6 +8,7 @@
 /* A bound against a loop that never ends, not against large answers. */
 #define DOCUMENT_BYTES_MAX ((size_t)1 << 30)
 
+/* The heap, since a document lives as long as its command. */
 void json_document_init(struct json_document *document)
 {
     ps_buffer_init(&document->text, ps_allocator_heap(), DOCUMENT_BYTES_MAX);
@@ -28,6 +29,7 @@ void json_document_print(const struct json_document *document)
         (void)puts(document->text.text);
 }
 
+/* Most members are texts of C: one word for them keeps the lines of a document readable. */
 void json_text(struct ps_json_writer *json, const char *key, const char *text)
 {
     ps_json_text(json, key, ps_bytes_of_text(text));

@@ -170,7 +170,8 @@ static bool parse_feature(struct ps_dataset *dataset, const char **cursor, size_
     return true;
 }
 
-/* A carriage return counts as blank: files come from Windows, too. */
+/* A carriage return counts as blank: files come from Windows, too. Tabs separate features in files
+ * of some programs. */
 static const char *skip_blanks(const char *text, const char *end)
 {
     while (text < end && (*text == ' ' || *text == '\t' || *text == '\r'))

@@ -23,7 +23,8 @@ static void add_row_gradient(const struct ps_linear_model *model, const struct p
 
 /* The labels are inserted into a sorted list, so the classes have the same numbers on every worker,
  * whatever the order of its rows; a model would otherwise mean something else to each. There are
- * few classes, so the insertion may be slow. */
+ * few classes, so the insertion may be slow. Two labels at least: with one there would be nothing
+ * to tell apart. */
 enum ps_status ps_class_map_init(struct ps_class_map *map, const struct ps_dataset *dataset,
                                  struct ps_error *error)
 {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What every text book uses; whoever needs another one sends a configuration through the
+/* The momentum of every text book; whoever needs another one sends a configuration through the
  * library. */
 #define MOMENTUM 0.9
 

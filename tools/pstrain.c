@@ -1,9 +1,9 @@
-/* pstrain: trains logistic or softmax regression on a LIBSVM file through parameter servers. It is
- * an example of a trainer as well as a tool: several threads, each with a client of its own, pull
- * the model, compute a gradient on a few rows and push it, without waiting for each other. What the
- * servers do (the update, its order, what survives a crash) is theirs; this program only has to
- * keep going while a server is away, and to say at the end how good the model is. Several processes
- * share the rows by --part and --parts. */
+/* pstrain: trains logistic or softmax regression on a LIBSVM file through parameter servers. The
+ * program is an example of a trainer as well as a tool: several threads, each with a client of its
+ * own, pull the model, compute a gradient on a few rows and push it, without waiting for each
+ * other. The servers' part (the update, its order, what survives a crash) is left to them; this
+ * program only has to keep going while a server is away, and to say at the end how good the model
+ * is. Several processes share the rows by --part and --parts. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bounds.h"
@@ -43,8 +43,8 @@ struct pstrain_options {
         .choices = (choices_), .help = (help_), .offset = offsetof(struct pstrain_options, field) \
     }
 
-/* What a message of either direction may use; top-k is for gradients alone, since a parameter is
- * wanted whole. */
+/* The encodings that a message of either direction may use; top-k is for gradients alone, since a
+ * parameter is wanted whole. */
 #define ENCODINGS "native|float32|float64|bfloat16|float16|int8"
 
 /* The options of training and of `generate` share one table; those of the latter say so in their
@@ -116,7 +116,8 @@ static const struct ps_option_set options_set = {
     .option_count = PS_ARRAY_COUNT(table),
 };
 
-/* What one invocation loads and makes. Released as a whole, whatever of it was reached. */
+/* Everything that one invocation loads and makes. Released as a whole, whatever of it was
+ * reached. */
 struct invocation {
     struct pstrain_options options;
     struct ps_dataset train, test;
@@ -351,7 +352,8 @@ static enum ps_status train(struct invocation *invocation, double *seconds, stru
 
 /* Loss and accuracy are computed over whole sets with the model that was pulled after the last
  * push, so that two runs can be compared; the loss of the progress line is a smoothed one of
- * mini-batches. */
+ * mini-batches. The test set is not touched in training, so its accuracy is what the model is
+ * worth; that of the training set shows how much was learnt by heart. */
 static void report(struct invocation *invocation, double seconds)
 {
     const struct ps_linear_model *model = &invocation->trainer.model;
@@ -378,7 +380,8 @@ static void report(struct invocation *invocation, double seconds)
 }
 
 /* 128 and the number of the signal, as shells say it. The sentence tells what a person wants to
- * know then: nothing is lost, and how to go on. */
+ * know then: nothing is lost, and how to go on. Training again from the start of the epochs is
+ * right for these rules: the model goes on from where it is. */
 static int interrupted(int number)
 {
     (void)fprintf(stderr, "pstrain: ended early: the servers have the model as it is reported, and "

@@ -89,7 +89,8 @@ double ps_train_share(const struct ps_trainer_options *options,
     return all > 0 ? examples / all : 1;
 }
 
-/* Flushed here, since what follows may end the process by a signal's status. */
+/* Flushed here, since what follows may end the process by a signal's status. Both forms have the
+ * same facts; the document has all digits of them. */
 void ps_train_report_print(const struct ps_train_report *report, bool json)
 {
     if (json)

@@ -197,8 +197,8 @@ static void take_rows(struct worker *worker)
         worker->rows[worker->row_count++] = row;
 }
 
-/* Whatever ended it, the others are told; a job with a worker missing would train on less data than
- * it claims. The stop flag is read by every worker between two batches. */
+/* The other workers are told, whatever ended this one; a job with a worker missing would train on
+ * less data than it claims. The stop flag is read by every worker between two batches. */
 static void worker_main(void *argument)
 {
     struct worker *worker = argument;
@@ -252,7 +252,7 @@ static void shuffle(struct worker *worker, struct ps_random *random)
 
 /* A model that is one push older than the newest would do as well; it is pulled in each step
  * because other workers pushed meanwhile. The gradient is cleared first, since the function adds to
- * it. */
+ * it. Rows are given by number, the last batch of an epoch may be shorter. */
 static enum ps_status train_batch(struct worker *worker, const size_t *rows, size_t count)
 {
     const struct ps_trainer_options *options = worker->options;
@@ -277,7 +277,7 @@ static enum ps_status initialise(struct worker *worker)
     for (;;) {
         struct psclient_error cause;
         bool finished = false;
-        /* What is left of the one deadline goes down into the call, and no call begins a new
+        /* The time left of the one deadline goes down into the call, and no call begins a new
          * one. */
         uint64_t left_ms = ps_time_left_ms(clock, deadline_ms);
         PS_TRY(initialise_once(worker, left_ms, &finished, &cause));
@@ -349,7 +349,7 @@ static enum ps_status push_gradient(struct worker *worker)
     return PS_OK;
 }
 
-/* What was to be done, what went wrong, and the client's name for it. */
+/* The message has the errand, the reason, and the client's name for the reason. */
 static enum ps_status fail_from_client(struct worker *worker, const char *what,
                                        const struct psclient_error *cause)
 {

@@ -147,8 +147,8 @@ static void take_all(struct lane *lane)
     }
 }
 
-/* A call has ended: the operation goes on, or the next one begins. What a trainer would check is
- * checked here, too: the status and the size of what came. */
+/* A call has ended: the operation goes on, or the next one begins. Status and size of the answer
+ * are checked here, as a trainer would check them. */
 static void step(struct lane *lane, const struct ps_delivery *delivery)
 {
     struct slot *slot = &lane->slots[delivery->call];

@@ -136,8 +136,8 @@ static enum ps_status compare_with_disk(struct checkpoint_run *run, struct ps_be
 }
 
 /* The load runs from just before the checkpoint is asked for until just after it is said to be
- * written, so its rate is that of a server which saves all the time. It is stopped in any case,
- * since its threads use what the caller releases. */
+ * written, so its rate is that of a server which saves all the time. The load is stopped in any
+ * case, since its threads use what the caller releases. */
 static enum ps_status push_while_saving(struct checkpoint_run *run,
                                         struct ps_bench_figures *figures,
                                         struct psclient_saved *saved, uint64_t *taken_ns,

@@ -1,4 +1,4 @@
-/* What the benchmarks share: wishes made of the options, and the bar. Every benchmark starts its
+/* The shared part of all benchmarks: wishes by the options, and the bar. Every benchmark starts its
  * servers and loads through these functions, so that an option has one meaning in all of them. */
 #include "tools/psbench/psbench.h"
 

@@ -1,7 +1,7 @@
-/* Appending, syncing, reading: without a server between. What the journal, a checkpoint and a
- * recovery are held against: appends with fdatasync, and reading with a checksum, done with plain
- * system calls in the file system that the server uses. No cleverness is added, so that the
- * quotient shows what the server adds or saves. */
+/* Appending, syncing, reading: without a server between. Journal, checkpoint and recovery are held
+ * against appends with fdatasync, and against reading with a checksum, done with plain system calls
+ * in the file system that the server uses. No cleverness is added, so that the quotient shows what
+ * the server adds or saves. */
 #include "tools/psbench/psbench_disk.h"
 
 #include "base/alloc.h"
@@ -40,7 +40,8 @@ static enum ps_status failed_at(const char *path, struct ps_error *error);
 
 /* Pieces of one sync are written in one go from one buffer, as a journal writes what is queued; so
  * `pieces_per_sync` stands for the operations in flight. The file is removed at once, because a run
- * of a minute may have filled gigabytes of a disk that others use. */
+ * of a minute may have filled gigabytes of a disk that others use. The folder is the run's own, so
+ * the name is free. */
 enum ps_status ps_bench_disk_append(const char *folder, size_t size, uint64_t pieces_per_sync,
                                     uint64_t time_ms, struct ps_bench_figures *figures,
                                     struct ps_error *error)

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What a child is to do, with its end of the socket. */
+/* The task of a child, with its end of the socket. */
 struct child {
     bool serves; /* otherwise it asks the server at `port` */
     int port;
@@ -73,7 +73,7 @@ static bool start(const struct child *child, pid_t *process, int *ours)
     return *process > 0;
 }
 
-/* Whatever failed, the message says what the process was for. */
+/* The message says what the process was for, since any of several calls may have failed. */
 static enum ps_status no_process(struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_IO, "no bare gRPC to compare with: %s", strerror(errno));

@@ -1,6 +1,6 @@
 /* Sends messages and counts what comes back. As thin as a client of gRPC can be: one registered
  * method, one channel, one completion queue, one batch of six operations for a call, messages that
- * are never copied. What a server of ours costs more than this is ours. */
+ * are never copied. Any cost of our server above this is our own. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What one call needs from its start to its end; gRPC writes into it meanwhile, so it does not
+/* The memory of one call from its start to its end; gRPC writes into it meanwhile, so it does not
  * move. */
 struct slot {
     grpc_call *call;

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* What gRPC does beside carrying a message (retries, channelz, extra filters) is switched off: the
- * reference is gRPC at its leanest. */
+/* Everything that gRPC does beside carrying a message (retries, channelz, extra filters) is
+ * switched off: the reference is gRPC at its leanest. */
 grpc_channel_args ps_bench_echo_arguments(grpc_arg list[PS_BENCH_ECHO_ARGUMENTS])
 {
     static const struct {

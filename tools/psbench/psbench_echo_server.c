@@ -149,9 +149,9 @@ static grpc_byte_buffer *make_answer(struct slot *slot)
     return grpc_raw_byte_buffer_create(&slice, 1);
 }
 
-/* What the message begins with; gRPC may have cut it anywhere. Eight bytes, little-endian as both
- * processes are on one machine. A message shorter than eight bytes gives what it has; the client
- * never sends one. */
+/* The number that a message begins with; gRPC may have cut the message anywhere. Eight bytes,
+ * little-endian as both processes are on one machine. A message shorter than eight bytes gives what
+ * it has; the client never sends one. */
 static uint64_t wanted_size(const grpc_byte_buffer *message)
 {
     uint64_t wanted = 0;

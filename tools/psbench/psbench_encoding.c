@@ -7,8 +7,8 @@
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_load.h"
 
-/* What the client sends of a gradient in top-k unless told otherwise. The row says how many bytes
- * that makes of a gradient. */
+/* The share of a gradient that the client sends in top-k unless told otherwise. The row says how
+ * many bytes that makes of a gradient. */
 #define TOP_K_DIVISOR 100
 
 struct encoding_run {

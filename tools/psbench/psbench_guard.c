@@ -1,7 +1,8 @@
 /* The watch over a run: folder, signals, left-over processes. Two processes: the child measures and
  * may crash, run out of memory or be killed, and the parent does nothing but wait and clean up.
- * What it has to clean is a folder of gigabytes and servers that would go on for ever. The parent
- * is made the reaper of its grandchildren, so that servers whose parent died become its own. */
+ * There is a folder of gigabytes to be removed, and there are servers that would go on for ever.
+ * The parent is made the reaper of its grandchildren, so that servers whose parent died become its
+ * own. */
 #include "tools/psbench/psbench_guard.h"
 
 #include <errno.h>

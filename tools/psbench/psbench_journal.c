@@ -154,7 +154,7 @@ static enum ps_status measure_small(struct ps_bench *bench, struct variant varia
     if (logged->load == NULL)
         return PS_OK;
     struct ps_bench_row *row = row_of(bench, logged);
-    /* What the journal adds to a push, beside one bare write with its fdatasync. */
+    /* The cost that the journal adds to a push, beside one bare write with its fdatasync. */
     double cost_us = logged->last.p50_us - memory->last.p50_us;
     ps_bench_row_detail(row, "p50_over_memory_us", cost_us);
     ps_bench_row_detail(row, "fdatasync_p50_us", disk.p50_us);

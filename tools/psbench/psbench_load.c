@@ -246,7 +246,8 @@ enum ps_status ps_bench_load_check(struct ps_bench_load *load, struct ps_error *
                            "%s: %llu pushes are more than a float32 "
                            "can show; choose a shorter --time",
                            parameter->name, (unsigned long long)pushes);
-        /* What int8 or top-k sent is not the gradient; how often it was applied is still exact. */
+        /* Content sent as int8 or top-k is not exactly the gradient; how often it was applied is
+         * still exact. */
         if (load->inexact)
             continue;
         size_t wrong = ps_bench_count_wrong(values, load->wish.size / sizeof(float), pushes);
@@ -286,7 +287,7 @@ enum ps_status ps_bench_load_do(struct ps_bench_load *load, enum ps_bench_operat
     return end_threads(load, figures, error);
 }
 
-/* What is under way is waited for and counted, and the clock runs until then. */
+/* Operations under way are waited for and counted, and the clock runs until then. */
 enum ps_status ps_bench_load_finish(struct ps_bench_load *load, struct ps_bench_figures *figures,
                                     struct ps_error *error)
 {

@@ -1,6 +1,6 @@
 /* Reads /proc for what a reader of figures wants to know. Figures travel: into notes, tickets,
- * other people's tables. What they depend on has to be printed in the same report, and from the
- * machine itself, since people remember it wrongly. */
+ * other people's tables. Everything they depend on has to be printed in the same report, and from
+ * the machine itself, since people remember it wrongly. */
 #include "tools/psbench/psbench_machine.h"
 
 #include <fcntl.h>

@@ -146,7 +146,7 @@ const struct ps_option_set *ps_bench_option_set(void)
 /* Pages that were asked for are printed whatever else is wrong with the command line. Environment
  * before arguments: what is typed wins. The name of the benchmark is a word and may stand before,
  * behind or between options. The structure is zeroed first, so that a failure leaves no pointer
- * undefined. */
+ * undefined. --output is turned into two flags, so that nobody compares its words later. */
 enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc, char **argv,
                                      struct ps_error *error)
 {

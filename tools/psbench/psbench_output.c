@@ -168,8 +168,9 @@ static void print_json(const struct ps_bench_options *options,
     json_document_fini(&document);
 }
 
-/* Together with the commit this is what makes two reports comparable. What the machine is, and how
- * busy it was when the run began. */
+/* Together with the commit this is what makes two reports comparable. The load says how busy the
+ * machine was when the run began. Bytes and counts are whole numbers, the load average is a real
+ * one. */
 static void json_machine(struct ps_json_writer *json, const struct ps_bench_machine *machine)
 {
     ps_json_begin_object(json, "machine");

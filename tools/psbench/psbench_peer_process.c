@@ -1,6 +1,6 @@
 /* Reads messages and answers them: the other end of every raw socket that psbench measures. Serves
- * one connection after the other, because psbench measures one thing at a time. It keeps no state
- * between connections and never ends by itself. */
+ * one connection after the other, because psbench measures one thing at a time. The process keeps
+ * no state between connections and never ends by itself. */
 #include "tools/psbench/psbench_peer_process.h"
 
 #include <errno.h>

@@ -131,7 +131,8 @@ static double value_of(const struct ps_bench_row *row, bool times)
 }
 
 /* fmax passes over NaN, so a row without figures does not spoil the scale. The longest bar is
- * always full, whatever the unit: a picture shows proportions, and the figures stand beside it. */
+ * always full, whatever the unit: a picture shows proportions, and the figures stand beside it. A
+ * report without any figure has 0, and draw_row then draws no bars. */
 static double most_of(const struct ps_bench_report *report, bool times)
 {
     double most = 0;

@@ -1,8 +1,8 @@
-/* kill -9, start again: how long, beside reading and checksumming the same bytes. What counts for a
- * job is the time without its server: until the lease of the dead one has run out, until the state
- * is loaded, until the journal is replayed. Each part is reported by itself, because only the
- * second and third are the program's; the first is a setting. Beside them stands what any program
- * would need: reading and summing the same bytes, and touching as much fresh memory. */
+/* kill -9, start again: how long, beside reading and checksumming the same bytes. A job counts the
+ * time without its server: until the lease of the dead one has run out, until the state is loaded,
+ * until the journal is replayed. Each part is reported by itself, because only the second and third
+ * are the program's; the first is a setting. Beside them stands what any program would need:
+ * reading and summing the same bytes, and touching as much fresh memory. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/slab.h"
@@ -159,7 +159,8 @@ static uint64_t first_position(const char *path)
     return dash != NULL ? strtoull(dash + 1, NULL, 16) : 0;
 }
 
-/* A new process on a new port, with the data of the old one. */
+/* A new process on a new port, with the data of the old one. The clock of the recovery begins with
+ * the start of the process. */
 static enum ps_status restart(struct recover_run *run, struct ps_error *error)
 {
     PS_TRY(ps_bench_server_start(&run->server, &run->wish, error));
@@ -168,9 +169,9 @@ static enum ps_status restart(struct recover_run *run, struct ps_error *error)
 
 /* Detecting is all the time before the server owns the shard: most of it waits for the lease of the
  * one that was killed. Recovering is from there to the line in its log that says that it serves;
- * the log itself names the larger parts. It counts milliseconds. The rate is of nominal bytes,
- * shard and journal, so that runs of different overhead compare; `share` corrects it for what the
- * files really hold. The log's lines have milliseconds, hence at least one. */
+ * the log itself names the larger parts. Its times are in milliseconds. The rate is of nominal
+ * bytes, shard and journal, so that runs of different overhead compare; `share` corrects it for
+ * what the files really hold. The log's lines have milliseconds, hence at least one. */
 static enum ps_status note(struct recover_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;

@@ -1,6 +1,6 @@
 /* Starts, watches and kills a server; reads its log. The server is a process like an operator's,
- * with nothing changed inside for measuring: what it does is learnt from its log alone. It listens
- * on a port that the kernel chooses, which the log says, and dies with psbench. */
+ * with nothing changed inside for measuring: everything about it is learnt from its log alone. The
+ * server listens on a port that the kernel chooses, which the log says, and dies with psbench. */
 #include "tools/psbench/psbench_server.h"
 
 #include "base/alloc.h"

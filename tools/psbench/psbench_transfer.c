@@ -1,8 +1,7 @@
 /* push, pull, pushpull and latency, each repeat beside sockets, memcpy and the update alone. Each
  * repeat measures the server and then, right after it, everything it is held against: bare gRPC and
  * raw sockets with the same bytes in the same directions and as many in flight, one way without
- * answers, a memcpy, and the update alone. Which of them a row comes near to tells what limits
- * it. */
+ * answers, a memcpy, and the update alone. The reference that a row comes near to is its limit. */
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_alone.h"
 #include "tools/psbench/psbench_echo.h"
@@ -91,9 +90,9 @@ static size_t choose(const char *name, struct transfer transfers[2])
     return 1;
 }
 
-/* What forks comes before what starts threads: raw sockets and bare gRPC first, then the server,
- * whose warden is a thread, then the client. Servers that run already are measured as they are;
- * what they were started with is theirs to report. */
+/* Forking comes before starting threads: raw sockets and bare gRPC first, then the server, whose
+ * warden is a thread, then the client. Servers that run already are measured as they are; what they
+ * were started with is theirs to report. */
 static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;

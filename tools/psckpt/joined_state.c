@@ -32,7 +32,8 @@ static bool read_number(struct ps_bytes text, uint32_t *number);
 
 /* Only a name that a client could have made is taken apart. A trainer may call a parameter
  * "layer#7/extra": the digits, their canonical form and the bounds decide, and whatever does not
- * fit is a whole parameter with a strange name. */
+ * fit is a whole parameter with a strange name. Taken apart from the end, since a name may hold '#'
+ * and '/' itself. */
 bool joined_state_range(struct ps_bytes name, struct ps_bytes *base, uint32_t *k, uint32_t *n)
 {
     size_t slash = name.size;

@@ -1,8 +1,8 @@
 /* The pointer that is replaced says how far the shard had come: the new one keeps that. How far a
  * shard had come is known from three places: the pointer itself, the note in the store, and the
- * notes in the folder. The highest counts. What the new pointer falls behind it is given up, and
- * the new pointer says so itself (`reached`), so that the server that starts from it, and verify,
- * know that the loss was meant. */
+ * notes in the folder. The highest counts. The pushes by which the new pointer falls behind are
+ * given up, and the new pointer says so itself (`reached`), so that the server that starts from it,
+ * and verify, know that the loss was meant. */
 #include "tools/psckpt/pointer_change.h"
 
 #include "checkpoint/journal_note.h"

@@ -1,6 +1,6 @@
 /* A line that is written over again, at most ten times a second. Long commands read terabytes; a
  * line that moves tells a waiting person that the disk is still at work and how long it will take.
- * It goes to standard error and nowhere but to a terminal. */
+ * The line goes to standard error, and only when that is a terminal. */
 #include "tools/psckpt/progress.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #define PAUSE_MS 100
 
-/* Whoever reads a log has no use for the line, so the caller asks isatty once. */
+/* A log has no use for the line, so the caller asks isatty once. */
 void progress_init(struct progress *progress, const struct ps_clock *clock, bool shown)
 {
     *progress = (struct progress){.clock = clock, .shown = shown};

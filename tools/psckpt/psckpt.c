@@ -126,6 +126,7 @@ static const struct ps_option_set options_set = {
     .option_count = PS_ARRAY_COUNT(table),
 };
 
+/* The name and the number of words come first, as ps_program_command expects of a row. */
 struct command {
     struct ps_command about;
     enum ps_status (*run)(const struct psckpt *tool, struct ps_error *error);
@@ -166,10 +167,10 @@ int main(int argc, char **argv)
     return run(command, &tool);
 }
 
-/* What was printed counts only when it arrived: standard output is flushed here, because a full
- * disk behind a redirection shows only then, and a backup script that reads an empty document must
- * not see status 0. A command sets *tool->code when it did its work and has something to say by it:
- * a difference, damage, something left out. */
+/* Printed text counts only when it arrived: standard output is flushed here, because a full disk
+ * behind a redirection shows only then, and a backup script that reads an empty document must not
+ * see status 0. A command sets *tool->code when it did its work and has something to say by it: a
+ * difference, damage, something left out. */
 static int run(const struct command *command, struct psckpt *tool)
 {
     /* The progress line is for a person at a terminal; a log file would fill up with thousands of

@@ -1,4 +1,4 @@
-/* What every command of psckpt needs: exit codes, complaints, text that stays on its line.
+/* The common part of all commands of psckpt: exit codes, complaints, text that stays on its line.
  * Everything here is about what leaves the program: a status for scripts, a sentence for people,
  * text that a terminal shows safely. */
 #include "tools/psckpt/psckpt_commands.h"

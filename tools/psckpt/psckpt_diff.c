@@ -196,7 +196,7 @@ static void say_changed(struct comparing *comparing, const struct ps_checkpoint_
 /* Generated from the table of element types, so that a new type cannot be forgotten here. The bytes
  * are copied out, since a piece of a file need not be aligned for its type. Through double a 64-bit
  * integer above 2^53 loses its last bits: the figure is for people, while the verdict comes from
- * the bits. */
+ * the bits. Of NaN and anything else the difference is NaN. */
 static double difference_at(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b)
 {
 #define DIFFERENCE(TAG, suffix, T, SUM, label)     \

@@ -33,7 +33,8 @@ enum ps_status psckpt_digest(const struct psckpt *tool, struct ps_error *error)
 /* The line of all shards together comes first: a script that takes the first word gets the answer
  * it wants for one shard and for many. With a single shard its own line would repeat the same hash,
  * so it is left out of the text. Position and index stand beside each shard's hash but are not in
- * it: two copies of one state at different positions are equal states. */
+ * it: two copies of one state at different positions are equal states. The document is made beside
+ * the text and thrown away when it is not wanted. */
 static enum ps_status digest_set(const struct psckpt *tool, const struct state_set *set,
                                  struct ps_error *error)
 {

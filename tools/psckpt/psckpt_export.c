@@ -111,7 +111,8 @@ static enum ps_status export_file(const struct tensor_target *target, const char
 
 /* The steps are those of the first trainer of a job: values, optimizer, placement. A server that
  * starts with the result as its data folder finds an initialised job at position 0. The job's name
- * is part of the path of the new shards, as servers have it. */
+ * is part of the path of the new shards, as servers have it. Nothing is written before all shards
+ * could be made. */
 enum ps_status psckpt_import(const struct psckpt *tool, struct ps_error *error)
 {
     struct shard_state whole;
@@ -138,11 +139,11 @@ enum ps_status psckpt_import(const struct psckpt *tool, struct ps_error *error)
 }
 
 /* Epoch and position are 0: whatever server loads it comes later. All parameters share one
- * configuration. It is read back parameter by parameter, as a server will do it: a rule that an
- * element type does not allow (Adam on integers) is refused here, by name, and not when the server
- * starts. Epoch and position are 0: whatever server loads it comes later. The bytes of the
- * configuration are in a room of the state once, and every row points to them. The name of the
- * parameter is in the message, because integers and floats may be mixed in one file. */
+ * configuration. The configuration is read back parameter by parameter, as a server will do it: a
+ * rule that an element type does not allow (Adam on integers) is refused here, by name, and not
+ * when the server starts. Epoch and position are 0: whatever server loads it comes later. The bytes
+ * of the configuration are in a room of the state once, and every row points to them. The name of
+ * the parameter is in the message, because integers and floats may be mixed in one file. */
 static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
                                      struct ps_error *error)
 {

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-/* What is printed while folders are gone through. Handle of the store and document are opened once
- * for all folders. */
+/* The state of printing while folders are gone through. Handle of the store and document are opened
+ * once for all folders. */
 struct listing {
     const struct psckpt *tool;
     struct published published;
@@ -71,7 +71,8 @@ enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
 
 /* One object of the document, one block of the table. A folder that fails ends the command: an
  * answer that silently lacks a shard would be worse than none. The job is empty for a server
- * without one, and the document then says "". */
+ * without one, and the document then says "". The path is printed as it was found, below the path
+ * that was asked for. */
 static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
                                   struct ps_error *error)
 {

@@ -1,8 +1,8 @@
 /* prune: removes what no recovery needs any more. Servers prune their own folders; this command is
- * for folders that no server uses any more, or whose disk is nearly full. What it keeps is decided
- * by the same rule as a server's: whole checkpoints from the newest on, and the journal behind the
- * oldest that stays. Without etcd two must stay, because nobody can be asked which one is
- * published, and the newest may be one that no server ever announced. */
+ * for folders that no server uses any more, or whose disk is nearly full. The files to keep are
+ * chosen by the same rule as a server's: whole checkpoints from the newest on, and the journal
+ * behind the oldest that stays. Without etcd two must stay, because nobody can be asked which one
+ * is published, and the newest may be one that no server ever announced. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "checkpoint/catalog.h"
@@ -24,8 +24,8 @@ struct pruning {
     size_t segments;    /* removed */
 };
 
-/* What one shard's folder holds. Catalog and segments are read once and stay as they were, while
- * files go. */
+/* The content of one shard's folder. Catalog and segments are read once and stay as they were,
+ * while files go. */
 struct folder_content {
     const struct shard_folder *folder; /* borrowed */
     struct ps_catalog catalog;
@@ -69,7 +69,7 @@ enum ps_status psckpt_prune(const struct psckpt *tool, struct ps_error *error)
 }
 
 /* The checkpoints go first. A journal that was swept before a checkpoint proved whole could be what
- * the only good checkpoint needed. */
+ * the only good checkpoint needed. Both lists are released whatever happened. */
 static enum ps_status prune_folder(struct pruning *pruning, const struct shard_folder *folder,
                                    struct ps_error *error)
 {
@@ -90,11 +90,11 @@ static enum ps_status prune_folder(struct pruning *pruning, const struct shard_f
     return status;
 }
 
-/* From the newest on: the first `keep` good ones stay, and the published one, wherever it stands.
- * What is damaged, or of an epoch that was overtaken, neither counts nor goes: it is no base for a
- * recovery, and what is left of it may be wanted for a salvage. `*covered` becomes the lowest
- * position that stays, which is as far as the journal may go. Each file goes by itself, so an
- * interrupted run has removed only what nobody needs. */
+/* From the newest on: the first `keep` good ones stay, and the published one, wherever it stands. A
+ * file that is damaged, or of an epoch that was overtaken, neither counts nor goes: no recovery
+ * begins with it, and a salvage may want its whole tensors. `*covered` becomes the lowest position
+ * that stays, which is as far as the journal may go. Each file goes by itself, so an interrupted
+ * run has removed only what nobody needs. */
 static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_content *content,
                                         uint64_t *covered, struct ps_error *error)
 {

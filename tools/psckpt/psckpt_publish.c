@@ -31,7 +31,8 @@ static enum ps_status sum_file(const struct psckpt *tool, struct ps_checkpoint_p
 static enum ps_status find_journal(const struct psckpt *tool, const char *folder,
                                    struct ps_checkpoint_place *place, struct ps_error *error);
 
-/* Without a store there is nothing to publish to; that is said before hours of loading. */
+/* Without a store there is nothing to publish to; that is said before hours of loading. Nothing in
+ * the folder changes but a note of what is given up. */
 enum ps_status psckpt_publish(const struct psckpt *tool, struct ps_error *error)
 {
     struct shard_folders folders = {0};
@@ -156,9 +157,9 @@ static enum ps_status sum_file(const struct psckpt *tool, struct ps_checkpoint_p
     return status;
 }
 
-/* The pointer says whether a journal belongs to the checkpoint. What the server later asks of the
- * folder is what is there now: a segment of the same or a later epoch has to be there when the
- * pointer claims one. */
+/* The pointer says whether a journal belongs to the checkpoint. The server will ask the folder for
+ * what is there now: a segment of the same or a later epoch has to be there when the pointer claims
+ * one. */
 static enum ps_status find_journal(const struct psckpt *tool, const char *folder,
                                    struct ps_checkpoint_place *place, struct ps_error *error)
 {

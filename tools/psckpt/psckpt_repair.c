@@ -1,8 +1,8 @@
 /* repair: the last good state of every shard, in new folders or in the place of the old ones. The
  * last good state is the newest whole checkpoint and as much of the journal behind it as is whole.
  * With --out it goes into a new folder and nothing old is touched; with --in-place the shard's
- * folder is exchanged for the new one, and the old one stays beside it. What is given up by going
- * back is said before it happens, from the pointers and the notes in the store. */
+ * folder is exchanged for the new one, and the old one stays beside it. The pushes that are given
+ * up by going back are named before it happens, from the pointers and the notes in the store. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "tools/psckpt/in_place.h"
@@ -26,7 +26,8 @@ static enum ps_status exchange(const struct psckpt *tool, const char *path,
                                struct ps_error *error);
 
 /* In place a store is needed: the pointer names a file that the exchange moves away, so without a
- * change of it no server would start. */
+ * change of it no server would start. One shard alone may be repaired with --shard; the others keep
+ * their folders and pointers. */
 enum ps_status psckpt_repair(const struct psckpt *tool, struct ps_error *error)
 {
     struct shard_folders folders = {0};

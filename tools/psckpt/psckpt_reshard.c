@@ -41,7 +41,7 @@ enum ps_status psckpt_reshard(const struct psckpt *tool, struct ps_error *error)
     if (status == PS_OK)
         status = write_shards(tool, &from, &whole, shard_count, error);
     /* Shards acknowledge pushes independently, so after a crash the ranges of one parameter may be
-     * some updates apart. That is no damage, but the operator should know it. */
+     * some updates apart. Such ranges are not damaged, but the operator should know of them. */
     if (status == PS_OK && uneven > 0)
         (void)fprintf(stderr,
                       "psckpt: of %zu parameters some ranges are newer than others; each has the "

@@ -60,7 +60,8 @@ static enum ps_status find_folders(const struct psckpt *tool, struct shard_folde
 }
 
 /* Everything is salvaged before anything is written, as in repair: an operator who interrupts the
- * command finds no half of a job. */
+ * command finds no half of a job. --shard chooses one shard, and then only its pointer is
+ * changed. */
 static enum ps_status salvage_all(const struct psckpt *tool, const struct shard_folders *folders,
                                   bool is_folder, struct publication *publication,
                                   size_t *left_out_count, struct ps_error *error)

@@ -86,7 +86,7 @@ static const char *rule_of(const struct psckpt *tool, const struct ps_checkpoint
 
 /* The name comes last in each row: it may be long and hold spaces, and nothing after it has to line
  * up. The facts stand above as words and values, one on a line; then a table for what there are
- * many of. */
+ * many of. Without --sessions the clients are only counted. */
 static void show_table(const struct psckpt *tool, const struct ps_header *header,
                        const struct session_summary *sessions)
 {

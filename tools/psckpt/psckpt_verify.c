@@ -226,7 +226,8 @@ static void verify_journal(struct verifying *verifying, const char *path, bool i
 
 /* A torn end is what a crash leaves and is no damage; nor are bytes behind the place where a later
  * owner began, which nobody reads. The position that should stand at the bad place tells how many
- * updates are lost when the journal ends there. */
+ * updates are lost when the journal ends there. Fenced bytes are listed as such: nobody reads them,
+ * and still somebody may wonder. */
 static void verify_segment(struct verifying *verifying, const char *folder,
                            const struct segment_survey *row)
 {

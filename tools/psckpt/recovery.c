@@ -1,7 +1,7 @@
 /* Newest checkpoint first, until one is whole; then every record behind it through the code that
  * applied it first. This is a server's recovery with two differences: nothing in the folder is
  * changed (no file put aside, no new epoch begun), and it can stop at a position or in front of
- * damage. It calls the server's own functions for loading and replaying, so that psckpt and a
+ * damage. All loading and replaying is done by the server's own functions, so that psckpt and a
  * server cannot disagree about what a folder holds. */
 #include "tools/psckpt/recovery.h"
 
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the sink of a replay needs. Handed to the server's replay as `self`. */
+/* The sink of a replay. Handed to the server's replay as `self`. */
 struct replaying {
     struct recovery *recovery;
     const struct recovery_wish *wish;
@@ -112,7 +112,8 @@ static enum ps_status try_all(struct recovery *recovery, const struct recovery_w
 }
 
 /* From the newest on. A checkpoint that is damaged is passed over and reported, as a server does; a
- * failure that would hit the next file as well (memory, an unknown version) ends the search. */
+ * failure that would hit the next file as well (memory, an unknown version) ends the search. Files
+ * that are too new for the position asked for are not even opened. */
 static enum ps_status try_each(struct recovery *recovery, const struct recovery_wish *wish,
                                const char *folder, const struct ps_catalog *catalog,
                                const struct ps_journal_segments *segments, struct ps_error *error)
@@ -279,7 +280,7 @@ static enum ps_status put_record(void *self, struct ps_journal_row *row, struct 
     replaying->epoch = row->record.epoch;
     recovery->replayed++;
     replaying->reached = row->record.position == replaying->wish->to;
-    /* What stands behind it is not even looked at: it may be damaged. */
+    /* The bytes behind the record are not even looked at: they may be damaged. */
     if (replaying->reached)
         return ps_fail(error, PS_ERR_CANCELLED, "far enough");
     ps_journal_row_release(row);

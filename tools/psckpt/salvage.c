@@ -51,7 +51,8 @@ static size_t find(const struct ps_checkpoint_reader *reader,
                    const struct ps_checkpoint_parameter *about);
 static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *error);
 
-/* The steps depend on each other: facts are known when it is known which files were used. */
+/* The steps depend on each other: facts are known when it is known which files were used. On
+ * success the caller owns the state; on failure there is nothing to release. */
 enum ps_status salvage_load(struct salvage *salvage, const struct salvage_wish *wish,
                             const char *path, struct ps_error *error)
 {
@@ -178,9 +179,9 @@ static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *err
 }
 
 /* Two rounds, because an older file that has both values and optimizer state gives a real state of
- * the past, which the journal may bring up to date; values alone are the second best. What is whole
- * nowhere is left out of the state, so InitParam of a trainer that comes back will find it missing
- * and say so. */
+ * the past, which the journal may bring up to date; values alone are the second best. A tensor that
+ * is whole nowhere is left out of the state, so InitParam of a trainer that comes back will find it
+ * missing and say so. */
 static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
                            struct ps_error *error)
 {

@@ -77,9 +77,9 @@ static int compare_rows(const void *a, const void *b)
                             (struct ps_bytes){right->id, right->id_size});
 }
 
-/* All new shards begin with the same table: a client of the old job may turn to any of them. What a
- * client still repeats from before carries the number of its old session, which every shard knows
- * to be ended, so it is refused and not applied a second time. */
+/* All new shards begin with the same table: a client of the old job may turn to any of them. A
+ * request that a client still repeats from before carries the number of its old session, which
+ * every shard knows to be ended, so it is refused and not applied a second time. */
 enum ps_status session_summary_merge(const struct shard_state *states, size_t state_count,
                                      struct shard_state *shards, size_t shard_count,
                                      struct ps_error *error)

@@ -1,6 +1,6 @@
 /* Looks at most two levels down: DIR/shard-<i> and DIR/JOB/shard-<i>. An operator may name a
  * server's data folder, the folder of one of its jobs, or that of a single shard: all three are
- * usual in scripts. What a folder is shows by its content, and only then by its name, because a
+ * usual in scripts. The kind of a folder shows by its content, and only then by its name, because a
  * restored backup may be called anything. */
 #include "tools/psckpt/shard_folders.h"
 
@@ -116,7 +116,7 @@ static enum ps_status look_at(struct shard_folders *folders, const struct ps_fil
     return status;
 }
 
-/* Adds every shard-<i> in `path`. What cannot be listed (a file, most of all) has none. Most
+/* Adds every shard-<i> in `path`. A path that cannot be listed (a file, most of all) has none. Most
  * entries of a data folder are not folders of jobs: the store, logs, files. Listing one of those
  * fails, which means no more than that. Memory is the one failure that must not be taken for "not a
  * folder". */

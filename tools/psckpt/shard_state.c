@@ -52,7 +52,8 @@ void shard_state_fini(struct shard_state *state)
 
 /* The check on the product comes first: counts are read from files, and a product that wraps would
  * give a small room for a large array. Zeroed, because rooms become structures and arrays of
- * pointers as well. */
+ * pointers as well. A size of 0 gives a room without bytes, whose address is of no use but is not
+ * NULL. */
 void *shard_state_room(struct shard_state *state, size_t count, size_t size, struct ps_error *error)
 {
     struct shard_room *room = NULL;

@@ -1,7 +1,7 @@
-/* From a path to states, and from states to a new data folder. What most commands do before and
- * after their own work is here: find the shards below a path, recover each in the way of a server,
- * and write states as a data folder that servers accept. Whatever was passed over on the way is
- * said, because a command that silently worked on less would be believed. */
+/* From a path to states, and from states to a new data folder. Most commands do three things before
+ * and after their own work, which are here: find the shards below a path, recover each in the way
+ * of a server, and write states as a data folder that servers accept. Files that were passed over
+ * on the way are named, because a command that silently worked on less would be believed. */
 #include "tools/psckpt/state_set.h"
 
 #include "tools/json_document.h"
@@ -84,7 +84,8 @@ static void say_omissions(const struct shard_folder *folder, const struct recove
                       folder->path, recovery->cut);
 }
 
-/* Every state is initialised at once, so that fini is right after a failure in the middle. */
+/* Every state is initialised at once, so that fini is right after a failure in the middle. Zero
+ * shards make an empty set, which is released like any other. */
 enum ps_status state_set_make(struct state_set *set, const struct ps_allocator *memory,
                               size_t count, struct ps_error *error)
 {
@@ -112,9 +113,9 @@ void state_set_fini(struct state_set *set)
 
 /* Every folder is looked at before anything is written into one. Every folder is looked at before
  * anything is written into one: a shard that exists already is found before the first of a hundred
- * others was written. What was written before a failure stays: each shard is whole in itself, and
- * the message says which folder failed. A second run refuses the folders that exist, so they have
- * to be removed first. --output json prints one document when all shards are written. */
+ * others was written. Shards written before a failure stay: each shard is whole in itself, and the
+ * message says which folder failed. A second run refuses the folders that exist, so they have to be
+ * removed first. --output json prints one document when all shards are written. */
 enum ps_status state_set_write(struct state_set *set, const struct psckpt *tool, const char *folder,
                                struct ps_error *error)
 {

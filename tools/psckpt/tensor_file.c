@@ -134,7 +134,8 @@ enum ps_status tensor_file_npy(const struct tensor_target *target, const char *n
 /* An existing file is never replaced: the operator may have exported there before, from another
  * state. A failure removes the temporary file, so that a second try does not stumble over it. The
  * open for reading is the question whether it exists: the files interface has no other. CREATE_NEW
- * on the temporary name keeps two exports from writing one file. */
+ * on the temporary name keeps two exports from writing one file. Head and arrays are one stream of
+ * writes; the caller has made the head in memory. */
 static enum ps_status write_whole(const struct tensor_target *target, const char *name,
                                   const struct ps_buffer *head,
                                   const struct ps_checkpoint_parameter *const *rows, size_t count,

@@ -13,7 +13,7 @@
 /* The one member of the header that is no tensor. */
 #define METADATA "__metadata__"
 
-/* What is known of the file before its header is believed. */
+/* The facts about the file that are known before its header is believed. */
 struct tensor_input {
     const struct ps_files *files;
     struct progress *progress;
@@ -80,7 +80,8 @@ static enum ps_status read_file(struct shard_state *state, struct tensor_input *
 
 /* JSON that is not an object is refused as a damaged file, whatever the parser thinks of it; only a
  * refusal of memory keeps its own status, because there the file is not to blame. The text is
- * released before the arrays are read; the parsed header is all that is needed. */
+ * released before the arrays are read; the parsed header is all that is needed. At most
+ * PS_HEADER_BYTES_MAX bytes, which the caller has checked. */
 static enum ps_status read_header(const struct tensor_input *input,
                                   const struct ps_allocator *memory, size_t size,
                                   struct ps_json **header, struct ps_error *error)
@@ -136,7 +137,7 @@ static enum ps_status read_tensors(struct shard_state *state, const struct tenso
 /* Name and place are checked before room is made: the room has exactly the size that the shape
  * says, and the file was proved to hold so many bytes. A file that became shorter since its size
  * was asked gives fewer bytes, which must not stay zeros. The id is computed as InitParam does it,
- * from the name. */
+ * from the name. The name is copied, since the parsed header goes. */
 static enum ps_status read_tensor(struct shard_state *state, const struct tensor_input *input,
                                   const struct ps_json *tensor, struct ps_error *error)
 {
