@@ -1,4 +1,6 @@
-/* Registered once per method and code, so that counting looks nothing up. */
+/* All counters are registered once, for each method and code, so that a call looks nothing up and
+ * takes no lock. The names and labels are those of the gRPC middleware for Go and Java: dashboards
+ * and alerts that exist elsewhere work here unchanged. */
 #include "server/rpc/rpc_metrics.h"
 
 #include <stdio.h>

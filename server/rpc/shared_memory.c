@@ -1,8 +1,14 @@
 /* One thread that takes memory from clients and notices when they go; a table that calls look in.
  *
  * A client is in one of two states: it has connected and has said nothing (and is dropped if it
- * stays so), or its memory is mapped and it has nothing more to say: whatever comes from it then
- * is its end. */
+ * stays so), or its memory is mapped and it has nothing more to say: whatever comes from it then is
+ * its end.
+ *
+ * Only the thread accepts, hears and drops. Calls on lanes and helpers look a number up and hold
+ * the mapping; so the lock guards one thing, which mappings the table names, and what a mapping
+ * holds is kept by its count of references. The client's socket ends with the last reference, not
+ * with its place in the table: its closing tells the client that no call uses the memory any
+ * more. */
 #include "server/rpc/shared_memory.h"
 
 #include "base/assert.h"
@@ -71,6 +77,8 @@ static void drop_silent(struct ps_shared_memory *shared);
 static void refuse(struct ps_shared_memory *shared, const struct ps_error *why);
 static void release_mapping(struct ps_shared_mapping *mapping);
 
+/* All descriptors are marked as "none" before the first step that can fail: 0 is a descriptor, too,
+ * and destroy would close it. */
 enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *options,
                                        struct ps_shared_memory **out, struct ps_error *error)
 {
@@ -95,7 +103,9 @@ enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *op
     return PS_OK;
 }
 
-/* The name says nothing: who is told it may come. */
+/* The name says nothing, and nobody can guess it: a client is told it over gRPC, so that only those
+ * who may use the server find the socket. The kernel is asked for their user all the same
+ * (admit). */
 static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_error *error)
 {
     uint64_t number[2];
@@ -109,6 +119,7 @@ static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_er
     return PS_OK;
 }
 
+/* Without a registry the pointers stay NULL, and counting does nothing. */
 static void register_metrics(struct ps_shared_memory *shared)
 {
     struct ps_metrics *metrics = shared->options.metrics;
@@ -134,6 +145,7 @@ static void register_metrics(struct ps_shared_memory *shared)
                            NULL);
 }
 
+/* The thread ends before the clients are dropped, because it alone changes them. */
 void ps_shared_memory_destroy(struct ps_shared_memory *shared)
 {
     if (shared == NULL)
@@ -146,6 +158,7 @@ void ps_shared_memory_destroy(struct ps_shared_memory *shared)
     }
     for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++)
         drop(shared, &shared->clients[i]);
+    /* Otherwise a call still holds a mapping, and would look at `owner` after its end. */
     PS_ASSERT(atomic_load(&shared->bytes) == 0);
     if (shared->listener != PS_NO_DESCRIPTOR)
         (void)close(shared->listener);
@@ -162,6 +175,8 @@ const char *ps_shared_memory_name(const struct ps_shared_memory *shared)
 
 /* ---- The thread ---- */
 
+/* Everything waits in one poll: the wake-up at the end, new clients, and the clients' sockets. Time
+ * matters only while a client has connected and said nothing. */
 static void run(void *argument)
 {
     struct ps_shared_memory *shared = argument;
@@ -175,6 +190,8 @@ static void run(void *argument)
         if (polled[1].revents != 0)
             accept_all(shared);
         for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+            /* A client that was admitted in this round has a socket, but the answer at its place is
+             * that of the free place before: 0. */
             if (shared->clients[i].socket != PS_NO_DESCRIPTOR && polled[2 + i].revents != 0)
                 hear(shared, &shared->clients[i]);
         }
@@ -195,6 +212,8 @@ static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled, boo
     return 2 + PS_SHARED_CLIENTS_MAX;
 }
 
+/* Until there are none: the descriptor that is refused is closed at once, so that a process that
+ * comes again and again cannot use them up. */
 static void accept_all(struct ps_shared_memory *shared)
 {
     int socket;
@@ -207,6 +226,9 @@ static void accept_all(struct ps_shared_memory *shared)
     }
 }
 
+/* The kernel says who the peer is (SO_PEERCRED); nothing that a client says about itself is
+ * believed. Another user of the machine must not be able to hand memory to a server that may write
+ * to it, or fill the table. */
 static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct ps_error *error)
 {
     struct ps_local_peer who;
@@ -226,6 +248,8 @@ static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct 
     return ps_fail(error, PS_ERR_BUSY, "%d clients share memory already", PS_SHARED_CLIENTS_MAX);
 }
 
+/* Reads one message and whatever descriptor came with it. The descriptor is closed in any case: a
+ * mapping outlives it, and a client that sends many would otherwise use up the server's. */
 static void hear(struct ps_shared_memory *shared, struct client *client)
 {
     uint8_t bytes[PS_SHARED_HELLO_BYTES];
@@ -243,11 +267,14 @@ static void hear(struct ps_shared_memory *shared, struct client *client)
         (void)close(descriptor);
     if (status == PS_OK)
         return;
+    /* A client that leaves is not refused, and neither is one that has been taken before. */
     if (!was_welcome && status != PS_ERR_UNAVAILABLE)
         refuse(shared, &why);
     drop(shared, client);
 }
 
+/* A second hello on one connection is refused: a connection stands for one memory, and its end for
+ * the end of that. */
 static enum ps_status take(struct ps_shared_memory *shared, struct client *client,
                            struct ps_bytes message, int descriptor, struct ps_error *error)
 {
@@ -259,6 +286,8 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
                        client->process);
     struct ps_shared_mapping *mapping = map(shared, bytes, descriptor, error);
     if (mapping == NULL)
+        /* The reason stands in `error`; for the client all reasons are one: its connection ends,
+         * and its content goes in messages. */
         return PS_ERR_BAD_INPUT;
 
     /* Known before the client is told, so that its first call finds it. */
@@ -274,7 +303,9 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
                                 PS_NO_DESCRIPTOR, error);
 }
 
-/* NULL: refused, or no memory for it. */
+/* NULL: refused, or no memory for it. The limit is on what clients may map, since the pages are
+ * theirs and count against them; the check is not atomic with the addition, and need not be: only
+ * this thread adds. */
 static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t size, int descriptor,
                                      struct ps_error *error)
 {
@@ -299,6 +330,8 @@ static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t s
     mapping->owner = shared;
     mapping->socket = PS_NO_DESCRIPTOR;
     atomic_init(&mapping->references, 1);
+    /* A number of 64 random bits is what keeps one client out of another's memory, and 0 on the
+     * wire means "no shared memory". */
     while (mapping->number == 0)
         ps_random_system(&mapping->number, sizeof mapping->number);
     atomic_fetch_add(&shared->bytes, size);
@@ -345,6 +378,7 @@ static void drop(struct ps_shared_memory *shared, struct client *client)
     client->socket = PS_NO_DESCRIPTOR;
 }
 
+/* A client that connects and says nothing holds one of PS_SHARED_CLIENTS_MAX places. */
 static void drop_silent(struct ps_shared_memory *shared)
 {
     uint64_t now_ms = ps_now_ms(shared->options.clock);
@@ -367,6 +401,8 @@ static void refuse(struct ps_shared_memory *shared, const struct ps_error *why)
 
 /* ---- Calls ---- */
 
+/* Looks through all places: there are few clients, a lookup is rare beside the megabyte that it is
+ * for, and no second structure can disagree with the table. */
 enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared,
                                      const struct ps_shared_range *range,
                                      struct ps_shared_hold *hold, struct ps_error *error)
@@ -379,6 +415,8 @@ enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared,
         if (mapping != NULL && mapping->number == range->segment)
             found = mapping;
     }
+    /* Counted while the lock is held: after it, the thread may drop the client, and with it the
+     * table's reference. */
     if (found != NULL)
         atomic_fetch_add(&found->references, 1);
     ps_mutex_unlock(&shared->lock);
@@ -386,6 +424,7 @@ enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared,
         return ps_fail(error, PS_ERR_UNAVAILABLE, "the shared memory is not known any more");
 
     size_t size = found->segment.size;
+    /* No sum of two numbers of the client's, which could wrap around and pass. */
     if (range->size == 0 || range->size > size || range->offset > size - range->size) {
         release_mapping(found);
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -406,6 +445,9 @@ void ps_shared_memory_release(struct ps_shared_hold *hold)
     *hold = (struct ps_shared_hold){0};
 }
 
+/* In this order: the bytes are unmapped, and then the socket is closed, since the client reads its
+ * closing as "the memory is yours again". The owner's sum falls last, because a server that ends
+ * asserts on it and then frees the owner. */
 static void release_mapping(struct ps_shared_mapping *mapping)
 {
     if (atomic_fetch_sub(&mapping->references, 1) > 1)
@@ -419,6 +461,7 @@ static void release_mapping(struct ps_shared_mapping *mapping)
     atomic_fetch_sub(&owner->bytes, size);
 }
 
+/* Lets the way of every call skip the search for ranges in its message. */
 bool ps_shared_memory_is_used(const struct ps_shared_memory *shared)
 {
     return atomic_load(&shared->bytes) > 0;
