@@ -375,6 +375,7 @@ PS_EXPORT int psclient_drain(struct psclient *client, uint32_t index, uint64_t e
     return ps_client_ask(client, index, PS_METHOD_DRAIN, &message, NULL, timeout_ms, error);
 }
 
+/* Bytes of the reply end with the batch; the reader copies what the caller wants of them. */
 static enum ps_status take_fields(void *self, const struct ps_call_reply *reply,
                                   struct ps_error *error)
 {

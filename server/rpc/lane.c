@@ -215,7 +215,7 @@ static void wake_step(void *owner, bool ok)
         waiter->woken(waiter->owner);
 }
 
-/* In front of the list, in no order: the bell asks all of them. The links stand in the waiter
+/* In front of the list, in no order: a wake-up asks all of them. The links stand in the waiter
  * itself, so that to wait can never fail for want of memory. */
 void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter)
 {

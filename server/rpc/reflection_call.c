@@ -68,8 +68,8 @@ static void reflection_step(void *owner, bool ok)
             return;
         }
         ps_rpc_call_begin(&call->call);
-        /* From now on the bell is heard: a stream has no deadline of ours, and without this a
-         * client that keeps it open and says nothing would keep the server from going. */
+        /* From now on the lane's wake-ups are heard: a stream has no deadline of ours, and without
+         * this a client that keeps it open and says nothing would keep the server from going. */
         ps_lane_wait(call->call.lane, &call->waiter);
         read_next(call);
         return;
@@ -98,7 +98,7 @@ static void reflection_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
-/* The question comes before the read starts: a drain that begins after it rings the bell and finds
+/* The question comes before the read starts: a drain that begins after it wakes the lane and finds
  * the state READING. */
 static void read_next(struct reflection_call *call)
 {

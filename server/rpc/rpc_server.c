@@ -282,8 +282,8 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
     return PS_OK;
 }
 
-/* Every lane is rung: the service does not know on which of them the calls are parked that its
- * change concerns. A lane that nobody waits on is woken for nothing, which costs some
+/* Every lane is woken: the service does not know on which of them the calls are parked that its
+ * change concerns. Where no call is parked the wake-up is for nothing, and costs some
  * microseconds. */
 void ps_rpc_server_wake(struct ps_rpc_server *server)
 {
@@ -347,7 +347,7 @@ static bool wait_for_shutdown(struct ps_rpc_server *server, uint64_t wait_ms)
     return event.type == GRPC_OP_COMPLETE;
 }
 
-/* `draining` is set and the bells are rung before gRPC is told. Parked calls then answer by
+/* `draining` is set and the lanes are woken before gRPC is told. Parked calls then answer by
  * themselves, in words; of those that gRPC ends the client cannot know whether they were applied.
  *
  * Once no call is in flight, what is left are clients that may take seconds to notice the GOAWAY,

@@ -293,8 +293,8 @@ static void take_turn(struct unary_call *call)
     ps_lane_take_turn(call->call.lane, &call->turn);
 }
 
-/* The bell says that something has changed, not for whom, and a turn comes here as well: each call
- * finds out for itself whether it can go on. */
+/* A wake-up says that something has changed, not for which call, and a turn comes here as well:
+ * each call finds out for itself whether it can go on. */
 static void woken(void *owner)
 {
     struct unary_call *call = owner;
