@@ -10,6 +10,7 @@ struct names {
     const char *method;
 };
 
+/* From the table of methods, so that a new method has its metrics without a line here. */
 static struct names names_of(enum ps_method method)
 {
     static const struct names names[PS_METHOD_COUNT] = {
@@ -100,6 +101,7 @@ void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections
         ps_counter_add(metrics->dropped, connections - told);
 }
 
+/* Set by whoever shows the metrics, from a count of that moment (connection_count.c). */
 void ps_rpc_metrics_connections(struct ps_rpc_metrics *metrics, uint32_t tcp, uint32_t local)
 {
     ps_gauge_set(metrics->tcp_connections, tcp);

@@ -92,6 +92,7 @@ enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *op
     ps_mutex_init(&shared->lock, PS_RANK_LEAF);
     atomic_init(&shared->bytes, 0);
     register_metrics(shared);
+    /* The thread comes last: it polls both sockets from its first turn on. */
     enum ps_status status = open_sockets(shared, error);
     if (status == PS_OK)
         status = ps_thread_start(&shared->thread, "shared memory", run, shared, error);
@@ -168,6 +169,7 @@ void ps_shared_memory_destroy(struct ps_shared_memory *shared)
     ps_release(shared->options.memory, shared);
 }
 
+/* Constant since creation: whoever offers it takes no lock. */
 const char *ps_shared_memory_name(const struct ps_shared_memory *shared)
 {
     return shared->name;
@@ -222,6 +224,7 @@ static void accept_all(struct ps_shared_memory *shared)
         if (admit(shared, socket, &why) == PS_OK)
             continue;
         refuse(shared, &why);
+        /* The client sees its connection end, and sends its content in messages. */
         (void)close(socket);
     }
 }
@@ -242,6 +245,7 @@ static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct 
             continue;
         client->socket = socket;
         client->process = who.process;
+        /* From here on its silence is counted (drop_silent). */
         client->since_ms = ps_now_ms(shared->options.clock);
         return PS_OK;
     }
@@ -453,6 +457,7 @@ static void release_mapping(struct ps_shared_mapping *mapping)
     if (atomic_fetch_sub(&mapping->references, 1) > 1)
         return;
     struct ps_shared_memory *owner = mapping->owner;
+    /* Read before the segment is closed, which zeroes it. */
     uint64_t size = mapping->segment.size;
     ps_shared_segment_close(&mapping->segment);
     (void)close(mapping->socket);
@@ -467,6 +472,8 @@ bool ps_shared_memory_is_used(const struct ps_shared_memory *shared)
     return atomic_load(&shared->bytes) > 0;
 }
 
+/* Counts each content once, when it has gone its way: a range that was refused is in the message
+ * and counts there. */
 void ps_shared_memory_count(struct ps_shared_memory *shared, bool is_push, uint64_t bytes,
                             bool copied)
 {
