@@ -111,6 +111,8 @@ static void copy_text(char *to, size_t size, const char *from)
 {
     size_t length = from == NULL ? 0 : strnlen(from, size - 1);
     if (length > 0)
+        /* The last byte of the field is left for the terminator: strnlen stops one short of its
+         * size. */
         memcpy(to, from, length);
     to[length] = '\0';
 }

@@ -240,6 +240,8 @@ static bool take_outcomes(struct psclient *client)
         if (client->follower != NULL && delivery.outcome.status == PS_ERR_NOT_OWNER)
             ps_follower_look_again(client->follower);
         uint64_t now_ms = ps_now_ms(client->clock);
+        /* The next ranges leave before the content of this one is moved: the server works on them
+         * while this thread copies. */
         if (ps_engine_outcome(client->engine, delivery.call, &delivery.outcome, now_ms)) {
             (void)act(client);
             ps_engine_keep(client->engine, delivery.call, &delivery.outcome, now_ms);

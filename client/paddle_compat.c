@@ -47,6 +47,8 @@ static int report_text(const char *what, const char *text)
 static struct psclient *find(paddle_pserver_client handle, const char *what)
 {
     struct psclient *client = NULL;
+    /* A release may come at the same moment: the header leaves it to the caller that no call is
+     * using the handle then. */
     if (handle >= 0 && handle < PADDLE_CLIENTS_MAX)
         client = atomic_load(&clients[handle].client);
     if (client == NULL)

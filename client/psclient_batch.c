@@ -60,6 +60,7 @@ struct ps_item *ps_client_push_items(struct psclient *client,
                                      const struct psclient_gradient *gradients, size_t count)
 {
     struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
+    /* NULL is passed on: the caller says that there was no memory, in the words of its own call. */
     for (size_t i = 0; items != NULL && i < count; i++) {
         items[i] = parameter_item(gradients[i].name, gradients[i].type);
         items[i].content = gradients[i].content;
@@ -375,6 +376,7 @@ PS_EXPORT int psclient_drain(struct psclient *client, uint32_t index, uint64_t e
     return ps_client_ask(client, index, PS_METHOD_DRAIN, &message, NULL, timeout_ms, error);
 }
 
+/* Bytes of the reply end with the batch; the reader copies what the caller wants of them. */
 static enum ps_status take_fields(void *self, const struct ps_call_reply *reply,
                                   struct ps_error *error)
 {

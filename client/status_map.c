@@ -36,11 +36,14 @@ enum psclient_status ps_client_status_of(enum ps_status status)
     case PS_ERR_NOT_READY:
     case PS_ERR_STALE_EPOCH: /* the lock is lost, or what a server was given: begin again */
         return PSCLIENT_NOT_INITIALIZED;
+    /* Memory may have been refused here or on the server; either way nothing was done. */
     case PS_ERR_NO_MEMORY:
     case PS_ERR_BUSY:
         return PSCLIENT_EXHAUSTED;
     case PS_ERR_CORRUPT:
         return PSCLIENT_DATA_LOSS;
+    /* These are told apart by their text only: nothing that a program could do about them
+     * differs. */
     case PS_ERR_DENIED:
     case PS_ERR_LEASE_LOST:
     case PS_ERR_STALE_SESSION: /* its text says that nobody can tell */

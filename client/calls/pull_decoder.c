@@ -39,8 +39,8 @@ enum ps_status ps_pull_reply_take(const struct ps_pull_reply *reply, struct ps_b
     return PS_OK;
 }
 
-/* The content of a pull in ranges lies there already: the channel has put each of them in its
- * place. */
+/* The content of a pull in ranges lies there already: each range was put in its place when it
+ * came. */
 static void copy(struct ps_view content, uint8_t *destination)
 {
     if (content.piece_count != 1 || content.pieces[0].data != destination)

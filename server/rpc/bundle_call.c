@@ -1,5 +1,12 @@
-/* What is kept for a bundle lives as long as the longest slice of its reply: gRPC drops slices one
- * by one, on threads of its own, so that the bundle counts references to itself. */
+/* A message of many items, from its bytes to its reply. The items are served by
+ * server/core/requests/serve.c, which does not know gRPC; this file gives it memory before, and
+ * makes of the results one message after.
+ *
+ * The struct counts references to itself, because its parts end at different times and on different
+ * threads: the call lets go when the reply is sent, and gRPC drops the slices of the reply one by
+ * one, on threads of its own, some of them after the call's slot serves another client. The blocks
+ * that slices point at are held until the last slice is gone; a version that a slow client reads is
+ * therefore never written under it. */
 #include "server/rpc/bundle_call.h"
 
 #include "base/assert.h"
@@ -51,9 +58,12 @@ enum ps_status ps_bundle_call_create(struct ps_rpc_context *context, struct ps_v
         return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no memory for a batch");
     }
     bundle->memory = context->memory;
+    /* From here on only drop_reference frees the bundle, and with it what was decoded. */
     atomic_init(&bundle->references, 1);
     bundle->decoded = decoded;
     lay_out(bundle, pushes_size, pulls_size);
+    /* Texts of failures are rare and short: the arena is bounded by one for each item, and takes no
+     * memory before the first of them fails. */
     ps_arena_init(&bundle->texts, context->memory,
                   PS_BUNDLE_ITEMS_MAX * sizeof((struct ps_error){0}.text));
     ps_shared_content_init(&bundle->content, context);
@@ -68,7 +78,8 @@ enum ps_status ps_bundle_call_create(struct ps_rpc_context *context, struct ps_v
     return PS_OK;
 }
 
-/* Three arrays stand behind the struct, the ones that need most alignment first. */
+/* Three arrays stand behind the struct, the ones that need most alignment first: so no gap is
+ * needed between them, and the sizes that create has added up are exact. */
 static void lay_out(struct ps_bundle_call *bundle, size_t pushes_size, size_t pulls_size)
 {
     uint8_t *pulls = (uint8_t *)bundle->pushes + pushes_size;
@@ -80,7 +91,8 @@ static void lay_out(struct ps_bundle_call *bundle, size_t pushes_size, size_t pu
     bundle->head_ends = (size_t *)(void *)(pulls + pulls_size);
 }
 
-/* The message has only delta pulls; one that says nothing of what it holds wants everything. */
+/* GetParamsSince has the same message as GetParams. A client that holds nothing yet names no
+ * version; without this mark its pull would be an ordinary one, whose reply has another form. */
 void ps_bundle_call_since(struct ps_bundle_call *bundle)
 {
     PS_ASSERT(bundle->serve.stage == PS_SERVE_STAGE_PUSHING);
@@ -95,7 +107,12 @@ enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct
 
 /* ---- The reply ---- */
 
-/* The request goes first: what is decoded of a large message is large itself. */
+/* The request goes first: what is decoded of a large message is large itself, and the heads of the
+ * reply are made next, so that both together would be the highest point of a call's memory.
+ *
+ * A bundle of which something was applied must never be answered by "no memory": a client takes
+ * that as "not applied" and may give its gradient up. The client is told that the outcome is
+ * unknown, and a repeat under the same request ids then finds what was applied. */
 enum ps_status ps_bundle_call_reply(struct ps_bundle_call *bundle, grpc_byte_buffer **message,
                                     struct ps_error *error)
 {
@@ -147,11 +164,13 @@ static grpc_byte_buffer *make_message(struct ps_bundle_call *bundle, const struc
     }
     if (done < heads->size)
         grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, heads->size));
+    /* Every part of the head that was added has its own reference, so that the first can go. */
     grpc_slice_unref(head);
     return message;
 }
 
-/* All references are taken before the first slice exists: gRPC may drop that at once. */
+/* All references are taken before the first slice exists: gRPC may drop that at once, and a count
+ * that reaches zero between two slices would free the blocks that the next one points at. */
 static void add_content(struct ps_bundle_call *bundle, struct ps_view content,
                         grpc_slice_buffer *slices)
 {
@@ -164,7 +183,8 @@ static void add_content(struct ps_bundle_call *bundle, struct ps_view content,
     }
 }
 
-/* Any of gRPC's threads may drop the last slice. */
+/* Any of gRPC's threads may drop the last slice. The pulls go first, then the texts and the
+ * requests that their results point into, then the bundle itself. */
 static void drop_reference(void *argument)
 {
     struct ps_bundle_call *bundle = argument;
@@ -178,6 +198,7 @@ static void drop_reference(void *argument)
     ps_release(bundle->memory, bundle);
 }
 
+/* The call's own reference. The bundle may live on for as long as a client takes to read. */
 void ps_bundle_call_release(struct ps_bundle_call *bundle)
 {
     if (bundle != NULL)

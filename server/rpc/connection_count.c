@@ -1,5 +1,9 @@
-/* A connection that was accepted has the name of its listener, a port or the name of a unix socket;
- * the ends of other connections of this process have none of these. */
+/* Counts connections without help from gRPC, whose C API does not tell when one comes or goes. A
+ * connection that was accepted has the name of its listener, a port or the name of a unix socket;
+ * the ends of other connections of this process, to etcd for example, have neither of these.
+ *
+ * The count is a sample: descriptors come and go while the folder is read. A sample is good enough
+ * for a gauge, and the way of a call is not burdened with counters that could drift. */
 #include "server/rpc/connection_count.h"
 
 #include <arpa/inet.h>
@@ -40,6 +44,7 @@ static void look_at(int descriptor, uint16_t port, struct ps_connection_count *c
     else if (name.head.sa_family == AF_INET6)
         count->tcp += ntohs(name.six.sin6_port) == port;
     else if (name.head.sa_family == AF_UNIX)
+        /* The client's end of a unix socket has no name: the kernel gives back the family alone. */
         count->local += size > offsetof(struct sockaddr_un, sun_path);
 }
 
@@ -54,6 +59,7 @@ struct ps_connection_count ps_connection_count(uint16_t port)
     for (struct dirent *next = readdir(folder); next != NULL; next = readdir(folder)) {
         char *end;
         long descriptor = strtol(next->d_name, &end, 10);
+        /* "." and ".." are in the folder as well. */
         if (end != next->d_name && *end == '\0')
             look_at((int)descriptor, port, &count);
     }

@@ -1,4 +1,13 @@
-/* A queue of jobs, a list of work that is shared, and threads that empty both. */
+/* A queue of jobs, a list of work that is shared, and threads that empty both.
+ *
+ * A lane must come back to its queue within about a millisecond, or everybody whose connection it
+ * has waits. So a request that moves much goes to a helper (a job), and a helper that has none
+ * joins an update that is large enough for several threads (a share). One pool serves both, because
+ * the two take turns: a server is either busy with many requests or with a few large ones.
+ *
+ * Nobody ever waits for a helper to come. Work that is shared is begun by its owner at once and
+ * would be finished by the owner alone; so a pool of no threads, or one in which all are busy, is
+ * slow but never stuck. */
 #include "server/rpc/helpers.h"
 
 #include "base/assert.h"
@@ -21,12 +30,13 @@ struct ps_helper_share {
     struct ps_helper_share *next;
 };
 
-/* What a helper does next; neither: nothing any more. */
+/* The next work of a helper: a job or a share; neither, when the helper is to end. */
 struct task {
     struct ps_helper_job *job;
     struct ps_helper_share *share;
 };
 
+/* Every function below that takes a share out of the list or puts it there holds the lock. */
 static void run(void *argument);
 static struct task next_task(struct ps_helpers *helpers);
 static struct ps_helper_share *join_share(struct ps_helpers *helpers);
@@ -37,6 +47,8 @@ static void invite(struct ps_helpers *helpers, struct ps_helper_share *share);
 static void withdraw(struct ps_helpers *helpers, struct ps_helper_share *share);
 static void wait_for_helpers(struct ps_helpers *helpers, struct ps_helper_share *share);
 
+/* A helper takes this lock for the queue only and lets go of it before any work begins: the work
+ * takes locks that rank before this one. */
 void ps_helpers_init(struct ps_helpers *helpers)
 {
     *helpers = (struct ps_helpers){0};
@@ -45,6 +57,7 @@ void ps_helpers_init(struct ps_helpers *helpers)
     ps_condition_init(&helpers->shared);
 }
 
+/* A job that is still queued belongs to a call that nobody would answer any more. */
 void ps_helpers_fini(struct ps_helpers *helpers)
 {
     PS_ASSERT(helpers->submitted == NULL && helpers->shares == NULL);
@@ -60,6 +73,8 @@ enum ps_status ps_helpers_start(struct ps_helpers *helpers, uint32_t jobs, uint3
 {
     PS_ASSERT(jobs >= 1 && jobs <= PS_HELPER_JOBS_MAX);
     PS_ASSERT(update_threads >= 1 && update_threads <= PS_UPDATE_THREADS_MAX);
+    /* Both are written before the first thread exists, so that no helper needs the lock to read
+     * them. */
     helpers->jobs_max = jobs;
     helpers->update_threads_max = update_threads;
     for (uint32_t i = 0; i < jobs + update_threads - 1; i++)
@@ -96,8 +111,11 @@ void ps_helpers_stop(struct ps_helpers *helpers)
 static void run(void *argument)
 {
     struct ps_helpers *helpers = argument;
+    /* Sets the floating-point mode in which updates are computed. A helper in another mode would
+     * give its pieces other bits than the owner of the update gives to the rest. */
     ps_service_enter_thread();
     for (;;) {
+        /* No lock is held while the work runs. */
         struct task task = next_task(helpers);
         if (task.share != NULL)
             task.share->work(task.share->argument);
@@ -139,6 +157,8 @@ static struct ps_helper_share *join_share(struct ps_helpers *helpers)
     if (share == NULL)
         return NULL;
     atomic_fetch_add(&share->busy, 1);
+    /* A share that is full leaves the list here, and withdraw then leaves the list alone. Only the
+     * first share is ever taken, so that its successor becomes the head. */
     if (--share->wanted == 0)
         helpers->shares = share->next;
     return share;
@@ -161,6 +181,7 @@ static void end_task(struct ps_helpers *helpers, struct task task)
 {
     ps_mutex_lock(&helpers->lock);
     if (task.share == NULL) {
+        /* A job that is over may let another begin: jobs_max may have kept it back. */
         helpers->jobs--;
         ps_condition_signal_all(&helpers->changed);
     } else if (atomic_fetch_sub(&task.share->busy, 1) == 1) {

@@ -10,6 +10,8 @@
 #include <grpc/support/time.h>
 #include <utlist.h>
 
+/* A tag is a void pointer on its way through gRPC: the magic number tells a stale or foreign one
+ * before its function is called. */
 enum { TAG_MAGIC = 0x70737467 };
 
 /* So many events may come between two turns of calls that have more to do: a turn may take most of
@@ -56,6 +58,7 @@ enum ps_status ps_lane_create(struct ps_rpc_context *context, size_t slots_max,
                                                gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
     lane->slots = ps_zeroed_array(context->memory, slots_max, sizeof *lane->slots);
     lane->slots_max = slots_max;
+    /* Destroy takes the lane apart from here on, so that a failure has one way out. */
     if (lane->slots == NULL) {
         ps_lane_destroy(lane);
         return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no room for %zu slots", slots_max);
@@ -64,12 +67,15 @@ enum ps_status ps_lane_create(struct ps_rpc_context *context, size_t slots_max,
     return PS_OK;
 }
 
+/* Before the lane's thread exists: the array of slots needs no lock, and never moves. */
 void ps_lane_adopt(struct ps_lane *lane, void *memory, void (*begin)(void *memory))
 {
     PS_ASSERT(lane->slot_count < lane->slots_max);
     lane->slots[lane->slot_count++] = (struct ps_lane_slot){memory, begin};
 }
 
+/* A slot ends only with the tag that says that the server is stopping, never in the middle of a
+ * call: at 0 no tag of any slot is in the queue any more. */
 void ps_lane_slot_ended(struct ps_lane *lane)
 {
     PS_ASSERT(lane->live > 0);
@@ -86,6 +92,8 @@ enum ps_status ps_lane_start(struct ps_lane *lane, struct ps_error *error)
 static void run(void *argument)
 {
     struct ps_lane *lane = argument;
+    /* Sets the floating-point mode in which updates are computed, without which two lanes could
+     * give one gradient different bits. */
     ps_service_enter_thread();
     ps_busy_poll_init(&lane->poll, lane->context->busy_poll);
     uint32_t events = 0;
@@ -99,6 +107,8 @@ static void run(void *argument)
             PS_ASSERT(tag->magic == TAG_MAGIC);
             tag->step(tag->owner, event.success != 0);
         }
+        /* After the event, not instead of it: a step of long work and the calls of others
+         * alternate. */
         give_turn(lane, event.type != GRPC_OP_COMPLETE);
         if (event.type != GRPC_OP_COMPLETE || ++events % EVENTS_PER_LOOK == 0)
             look_at_limits(lane);
@@ -122,22 +132,25 @@ static grpc_event next_event(struct ps_lane *lane)
     }
     if (event.type == GRPC_QUEUE_TIMEOUT)
         event = grpc_completion_queue_next(lane->queue, next_look(lane), NULL);
+    /* The queue is shut down by destroy only, when this thread has ended. */
     PS_ASSERT(event.type != GRPC_QUEUE_SHUTDOWN);
     return event;
 }
 
-/* Without sleeping: an event that is there, or none. */
+/* A deadline in the past: what is in the queue comes out, and an empty queue is no reason to
+ * sleep. */
 static grpc_event look(struct ps_lane *lane)
 {
     return grpc_completion_queue_next(lane->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
 }
 
-/* How long the lane may sleep. */
+/* Without limits the lane sleeps until something happens: an idle server makes no wake-ups. */
 static gpr_timespec next_look(const struct ps_lane *lane)
 {
     return lane->limits != NULL ? lane->look : gpr_inf_future(GPR_CLOCK_MONOTONIC);
 }
 
+/* Patience with clients is counted in seconds and more; a finer clock would only wake the lane. */
 static gpr_timespec in_a_second(void)
 {
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(1, GPR_TIMESPAN));
@@ -158,13 +171,15 @@ static void look_at_limits(struct ps_lane *lane)
     DL_FOREACH_SAFE(lane->limits, limit, next) {
         if (gpr_time_cmp(now, limit->until) < 0)
             continue;
+        /* Off the list before the call: whoever is told may set the same limit again, and a limit
+         * that stood in the list twice would close it to a ring. */
         ps_lane_unlimit(lane, limit);
         limit->passed(limit->owner);
     }
 }
 
-/* Only after the last slot has ended: the tags of others are still out, and gRPC would give them
- * back to nobody. */
+/* Both are needed. A lane without live slots that is not stopping has merely not begun; one that
+ * stops with slots alive would leave their tags, and clients, to nobody. */
 static bool may_end(struct ps_lane *lane)
 {
     return lane->live == 0 && atomic_load(&lane->stopping);
@@ -200,6 +215,8 @@ static void wake_step(void *owner, bool ok)
         waiter->woken(waiter->owner);
 }
 
+/* In front of the list, in no order: a wake-up asks all of them. The links stand in the waiter
+ * itself, so that to wait can never fail for want of memory. */
 void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter)
 {
     PS_ASSERT(!waiter->waiting);
@@ -207,7 +224,7 @@ void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter)
     DL_PREPEND(lane->waiters, waiter);
 }
 
-/* Twice is allowed, so that a call that ends need not know whether it was waiting. */
+/* Twice is allowed, because a call that ends does not know whether its wait had ended before. */
 void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter)
 {
     if (!waiter->waiting)
@@ -227,6 +244,7 @@ static void give_turn(struct ps_lane *lane, bool idle)
     turn->woken(turn->owner);
 }
 
+/* At the end: the turns go round, and two long bundles advance side by side. */
 void ps_lane_take_turn(struct ps_lane *lane, struct ps_waiter *turn)
 {
     PS_ASSERT(!turn->waiting);

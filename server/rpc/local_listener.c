@@ -1,5 +1,7 @@
-/* Files of unix sockets. gRPC would remove the file of a living server as well: whether
- * one is alive is found out before, and by one server of a folder at a time. */
+/* Files of unix sockets. A socket's file outlives the process that made it, and bind fails while it
+ * is there; so gRPC removes whatever file it finds before it binds. The removal would also take the
+ * file away from a living server, whose clients would then reach another one without notice. So
+ * whether anybody listens is found out first, and by one server of a folder at a time. */
 #include "server/rpc/local_listener.h"
 
 #include <grpc/grpc_security.h>
@@ -22,6 +24,8 @@ static enum ps_status lock_folder(const char *path, int *folder, struct ps_error
 static enum ps_status check_nobody_listens(const struct sockaddr_un *address,
                                            struct ps_error *error);
 
+/* Without credentials of gRPC's own: who may connect is decided by the rights of the file and its
+ * folder. */
 static bool add_port(grpc_server *server, const char *address)
 {
     grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
@@ -30,6 +34,8 @@ static bool add_port(grpc_server *server, const char *address)
     return port > 0;
 }
 
+/* The lock is held from the question until the socket listens. Without it two servers that start at
+ * once could both find the file dead, and the second would remove the file of the first. */
 enum ps_status ps_local_listener_open(grpc_server *server, const char *path, struct ps_error *error)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -53,13 +59,16 @@ enum ps_status ps_local_listener_open(grpc_server *server, const char *path, str
     return status;
 }
 
-/* Until `*folder` is closed no other server looks at sockets there. */
+/* Until `*folder` is closed no other server looks at sockets there. The lock is on the folder,
+ * since a file made for it would stay behind, and the socket's own file is what is replaced. The
+ * lock ends with the descriptor, also when the process is killed. */
 static enum ps_status lock_folder(const char *path, int *folder, struct ps_error *error)
 {
     char name[sizeof((struct sockaddr_un){0}.sun_path)];
     const char *slash = strrchr(path, '/');
     size_t size = slash == NULL ? 0 : (size_t)(slash - path);
     (void)snprintf(name, sizeof name, "%.*s", (int)size, path);
+    /* No folder in the path: the current one, or the root. */
     if (size == 0)
         (void)snprintf(name, sizeof name, "%s", slash == NULL ? "." : "/");
     *folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -71,6 +80,8 @@ static enum ps_status lock_folder(const char *path, int *folder, struct ps_error
     return ps_fail(error, PS_ERR_IO, "folder of the socket %s: %s", path, strerror(reason));
 }
 
+/* Asked by connecting, because nothing else tells a living listener from the file of a dead one.
+ * The probe does not wait: a server that hangs with a full backlog is alive all the same. */
 static enum ps_status check_nobody_listens(const struct sockaddr_un *address,
                                            struct ps_error *error)
 {
@@ -79,6 +90,8 @@ static enum ps_status check_nobody_listens(const struct sockaddr_un *address,
         return errno == ENOENT
                    ? PS_OK
                    : ps_fail(error, PS_ERR_IO, "socket %s: %s", address->sun_path, strerror(errno));
+    /* A typing error in an option must not cost somebody a file. lstat, so that a link is seen as
+     * one and not followed. */
     if (!S_ISSOCK(file.st_mode))
         return ps_fail(error, PS_ERR_EXISTS, "%s exists and is not a socket", address->sun_path);
     int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -89,6 +102,7 @@ static enum ps_status check_nobody_listens(const struct sockaddr_un *address,
     (void)close(probe);
     if (failed != 0 && reason == ECONNREFUSED)
         return PS_OK; /* left by a server that was killed */
+    /* EAGAIN: somebody listens, but the backlog is full. */
     if (failed == 0 || reason == EAGAIN)
         return ps_fail(error, PS_ERR_EXISTS, "a server listens on %s already", address->sun_path);
     return ps_fail(error, PS_ERR_IO, "socket %s: %s", address->sun_path, strerror(reason));

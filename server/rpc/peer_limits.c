@@ -28,7 +28,8 @@ enum ps_status ps_peer_limits_enter(struct ps_peer_limits *limits, uint32_t peer
     ps_mutex_lock(&limits->lock);
     uint64_t before = *counted;
     bool fits = limits->bytes_max == 0 || before == 0 || bytes <= limits->bytes_max - before;
-    /* One that had nothing may have gone beyond by itself. */
+    /* A peer that had nothing may have gone beyond by itself, and replies are added without a
+     * question. Then `bytes_max - before` above has wrapped around and says nothing. */
     fits = fits && (limits->bytes_max == 0 || before <= limits->bytes_max);
     if (fits)
         *counted = before + bytes;
@@ -49,6 +50,8 @@ void ps_peer_limits_add(struct ps_peer_limits *limits, uint32_t peer, size_t byt
     ps_mutex_unlock(&limits->lock);
 }
 
+/* A sum below what is taken from it means that two calls were mixed up: from then on the limit
+ * would be wrong for the rest of the process. */
 void ps_peer_limits_leave(struct ps_peer_limits *limits, uint32_t peer, size_t bytes)
 {
     uint64_t *counted = &limits->bytes[peer % PS_PEERS_MAX];

@@ -1,4 +1,7 @@
-/* One holder per reply, one reference per slice. */
+/* A reply of one pull: a head that is copied, and content that is not. gRPC sends the slices
+ * straight from the parameter's blocks and drops each when it is sent, on whichever thread that
+ * happens; the holder counts them, and the last one gives the pull back. Until then a push to the
+ * parameter writes into other blocks, so that the client receives one version, whole. */
 #include "server/rpc/pull_message.h"
 
 #include "base/assert.h"
@@ -40,13 +43,16 @@ enum ps_status ps_pull_message_create(struct ps_bytes head, struct ps_pull *pull
     holder->memory = memory;
     holder->pull = *pull;
     *pull = (struct ps_pull){0};
+    /* All slices are counted before the first one exists. gRPC drops nothing before the message is
+     * sent, but an empty content has no slice at all, and then this function's own is the last. */
     atomic_init(&holder->slices, content.piece_count + 1); /* one for this function */
 
     grpc_slice first = grpc_slice_from_copied_buffer((const char *)head.data, head.size);
     grpc_byte_buffer *made = grpc_raw_byte_buffer_create(&first, 1);
     grpc_slice_unref(first);
     for (size_t i = 0; i < content.piece_count; i++) {
-        /* gRPC's slices are not const, but what is sent is only read. */
+        /* gRPC's slices are not const, but what is sent is only read: the blocks may be those that
+         * the next update starts from. */
         void *bytes = (void *)(uintptr_t)content.pieces[i].data;
         grpc_slice slice =
             grpc_slice_new_with_user_data(bytes, content.pieces[i].size, drop, holder);

@@ -30,6 +30,8 @@ static void answer(struct reflection_call *call);
 static void finish(struct reflection_call *call, enum ps_status status, const char *text);
 static void woken(void *owner);
 
+/* Few slots are enough: the callers are people with a tool. When all are taken, a further stream
+ * waits at gRPC and costs nothing. */
 enum ps_status ps_reflection_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
                                        struct ps_error *error)
 {
@@ -53,7 +55,8 @@ static void begin(void *memory)
     ps_rpc_call_ask(&call->call, call->registered, PS_RPC_STREAM, &call->tag);
 }
 
-/* One batch is in flight at any time, so that the state says which one has come back. */
+/* `ok` is only looked at where it decides: a read that fails leaves no message, and a write that
+ * fails is followed by a read that does. */
 static void reflection_step(void *owner, bool ok)
 {
     struct reflection_call *call = owner;
@@ -65,6 +68,8 @@ static void reflection_step(void *owner, bool ok)
             return;
         }
         ps_rpc_call_begin(&call->call);
+        /* From now on the lane's wake-ups are heard: a stream has no deadline of ours, and without
+         * this a client that keeps it open and says nothing would keep the server from going. */
         ps_lane_wait(call->call.lane, &call->waiter);
         read_next(call);
         return;
@@ -93,7 +98,8 @@ static void reflection_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
-/* A server that is going does not read on. */
+/* The question comes before the read starts: a drain that begins after it wakes the lane and finds
+ * the state READING. */
 static void read_next(struct reflection_call *call)
 {
     struct ps_rpc_batch batch;

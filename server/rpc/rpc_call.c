@@ -1,4 +1,9 @@
-/* The one place where calls touch gRPC's operations. */
+/* The one place where calls touch gRPC's operations: what a slot owns of a call, what keeps a
+ * request alive beyond it, and how batches are put together.
+ *
+ * A request's message has one owner at a time. Mostly that is the call. When the journal, or an
+ * update in ranges, keeps the bytes for longer, the message moves to a counted struct of its own,
+ * and the last of its holders destroys it; the slot is free for the next request meanwhile. */
 #include "server/rpc/rpc_call.h"
 
 #include "base/assert.h"
@@ -126,6 +131,7 @@ static void drop_kept(void *argument)
     ps_release(kept->memory, kept);
 }
 
+/* Only a promise: nothing is counted until somebody really keeps the bytes. */
 struct ps_hold ps_rpc_call_hold(struct ps_rpc_call *call)
 {
     return (struct ps_hold){keep_request, drop_kept, call};
@@ -171,7 +177,8 @@ static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
     return op;
 }
 
-/* Only a client that does not know the answer yet asks. */
+/* Offers are answers to questions in the request's metadata. Only a client that does not know the
+ * answer yet asks, so that the headers of most replies carry nothing. */
 static bool asks_for(const struct ps_rpc_call *call, const char *key)
 {
     for (size_t i = 0; i < call->metadata.count; i++) {
@@ -261,13 +268,17 @@ void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session)
         .key = grpc_slice_from_static_string(PS_SESSION_METADATA_KEY), .value = batch->session};
 }
 
+/* Comes back when the client knows the end of the call, or has cancelled it, or its connection is
+ * gone. A slot that waited for its reply only could not tell a cancelled call from a finished
+ * one. */
 void ps_rpc_batch_close(struct ps_rpc_batch *batch)
 {
     add(batch, GRPC_OP_RECV_CLOSE_ON_SERVER)->data.recv_close_on_server.cancelled =
         &batch->call->cancelled;
 }
 
-/* A batch that gRPC refuses is a bug of ours: a client's doing never makes it refuse one. */
+/* A batch that gRPC refuses is a bug of ours: a client's doing never makes it refuse one. gRPC has
+ * taken references of its own on the two slices when the function returns. */
 void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
 {
     grpc_call_error failed =
@@ -286,6 +297,7 @@ enum ps_status ps_rpc_fail_unanswered(struct ps_error *error)
                    "request id to learn what became of it");
 }
 
+/* For small replies: a copy costs less than a count and a callback. */
 grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes)
 {
     grpc_slice slice = grpc_slice_from_copied_buffer((const char *)bytes.data, bytes.size);

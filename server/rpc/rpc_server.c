@@ -1,6 +1,10 @@
 /* Puts the server together: methods, lanes, slots; and takes it apart in the only order that gRPC
  * forgives: shutdown is told and has completed, then the slots end, then the lanes, then the
- * server, then the queues. */
+ * server, then the queues. A slot that ends before the shutdown is told would be invited again; a
+ * queue that goes before the server gets tags that nobody reads.
+ *
+ * A drain has three parts of patience: calls in flight may finish until the deadline, idle
+ * connections have a moment to close after their GOAWAY, and what is left is cancelled. */
 #include "server/rpc/rpc_server.h"
 
 #include "base/assert.h"
@@ -88,6 +92,8 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_helpers_init(&server->context.helpers);
     server->update_threads = update_thread_count(options->update_threads);
     const struct ps_crew crew = ps_helpers_crew(&server->context.helpers);
+    /* The crew stands in the service before any call can come, and goes in destroy after the last
+     * one. */
     if (server->update_threads > 1)
         ps_service_set_crew(options->service, &crew);
     ps_peer_limits_init(&server->context.limits, options->client_bytes_max);
@@ -116,6 +122,8 @@ static enum ps_status build(struct ps_rpc_server *server,
     ps_server_arguments_init(&arguments, server->context.message_bytes_max,
                              options->client_calls_max);
     server->context.server = grpc_server_create(&arguments.arguments, NULL);
+    /* The shutdown's tag has a queue of its own, read by the thread that drains. In a lane's queue
+     * it would need that lane to be alive until the very end. */
     server->drained = grpc_completion_queue_create_for_pluck(NULL);
     uint32_t lane_count = options->lane_count != 0 ? options->lane_count : default_lane_count();
     PS_TRY(offer_shared_memory(server, options, error));
@@ -127,6 +135,8 @@ static enum ps_status build(struct ps_rpc_server *server,
     return ps_local_listener_open(server->context.server, options->listen_file, error);
 }
 
+/* gRPC gives a handle for each path: a slot of that handle gets calls of this method only, so that
+ * no method can use up the slots of another. */
 static enum ps_status register_method(struct ps_rpc_server *server, const char *path,
                                       grpc_server_register_method_payload_handling payload,
                                       void **handle, struct ps_error *error)
@@ -178,7 +188,9 @@ static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_co
     return PS_OK;
 }
 
-/* A lane has slots for every kind of call that the server has registered, and no others. */
+/* Every lane has slots of every method. gRPC prefers the queue that it has chosen for a connection
+ * and takes another when no slot of the method is free there: so a lane that is full delays nobody
+ * while another has room. */
 static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *lane,
                                   struct ps_error *error)
 {
@@ -270,7 +282,9 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
     return PS_OK;
 }
 
-/* All lanes: nobody knows which of them has a call that waits for this. */
+/* Every lane is woken: the service does not know on which of them the calls are parked that its
+ * change concerns. Where no call is parked the wake-up is for nothing, and costs some
+ * microseconds. */
 void ps_rpc_server_wake(struct ps_rpc_server *server)
 {
     for (uint32_t i = 0; i < server->lane_count; i++)
@@ -305,7 +319,8 @@ void ps_rpc_call_went(struct ps_rpc_context *context)
     ps_mutex_unlock(&context->idle_lock);
 }
 
-/* Waits until no call is in flight; false at the deadline. */
+/* Waits until no call is in flight; false at the deadline. The condition's wait is relative, and
+ * may end early: so what is left is asked again of the clock each time. */
 static bool wait_until_idle(struct ps_rpc_server *server, uint64_t deadline_ms)
 {
     struct ps_rpc_context *context = &server->context;
@@ -332,7 +347,10 @@ static bool wait_for_shutdown(struct ps_rpc_server *server, uint64_t wait_ms)
     return event.type == GRPC_OP_COMPLETE;
 }
 
-/* Once no call is in flight, what is left are clients that may take seconds to notice the GOAWAY,
+/* `draining` is set and the lanes are woken before gRPC is told. Parked calls then answer by
+ * themselves, in words; of those that gRPC ends the client cannot know whether they were applied.
+ *
+ * Once no call is in flight, what is left are clients that may take seconds to notice the GOAWAY,
  * because nothing of theirs reads the connection: they are not waited for. */
 void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
 {
@@ -349,6 +367,8 @@ void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
     uint64_t left_ms = ps_time_left_ms(server->clock, deadline_ms);
     if (wait_for_shutdown(server, left_ms < GOAWAY_MS ? left_ms : GOAWAY_MS))
         return;
+    /* Cancelled calls give their tags back, and the shutdown is complete when the last has: this
+     * wait needs no deadline, because the lanes are alive and serve the tags. */
     grpc_server_cancel_all_calls(server->context.server);
     bool complete = wait_for_shutdown(server, PS_DEADLINE_NEVER);
     PS_ASSERT(complete);

@@ -59,6 +59,7 @@ static enum ps_status open_content(void *self, struct ps_push_request *request,
         return ps_fail(error, PS_ERR_BAD_INPUT, "content in the message and in shared memory");
     if (context->shared == NULL)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "this server shares no memory");
+    /* The limit of a message holds here, too: it bounds what one request may cost the server. */
     if (range->size > context->message_bytes_max)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE,
                        "shared memory: %" PRIu64 " bytes are more than the %" PRIu64
@@ -73,6 +74,9 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
                           struct ps_error *error)
 {
     const struct ps_rpc_context *context = content->context;
+    /* Whoever keeps bytes that another process may change would keep a promise about bytes that it
+     * has not seen. The journal would hold one gradient and the parameter another; an encoding's
+     * index, checked and then read again, could point anywhere. */
     bool copies = ps_service_journals(context->service) || request->encoding != PS_ENCODING_NATIVE;
     content->piece = (struct ps_bytes){content->hold.bytes, content->hold.size};
     request->hold = (struct ps_hold){0};
@@ -85,6 +89,8 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
         content->piece.data = content->copy->bytes;
         request->hold = (struct ps_hold){keep, drop, content->copy};
     }
+    /* The client's word that all elements are finite is believed for bytes that can change anyway;
+     * what the server has copied it looks through itself. */
     request->is_plain = !copies && request->shared.finite;
     request->content = ps_view_of(&content->piece);
     ps_shared_memory_count(context->shared, true, content->piece.size, copies);
@@ -112,7 +118,7 @@ static void *keep(void *self)
     return copy;
 }
 
-/* The last keeper, on whichever thread. */
+/* On the journal's thread mostly, when the record is durable. */
 static void drop(void *kept)
 {
     struct ps_shared_copy *copy = kept;
@@ -153,8 +159,12 @@ static enum ps_status give_content(void *self, const struct ps_shared_range *ran
     if (content.size < PS_SPREAD_BYTES_MIN)
         give_parts(&giving);
     else
+        /* Large content is copied by idle helpers as well: one thread does not fill the memory's
+         * bandwidth. */
         crew.run(crew.self, give_parts, &giving);
     ps_shared_memory_release(&hold);
+    /* The reply must say so only now: a client that reads this number takes the room's bytes as its
+     * parameter. */
     reply->shared_size = content.size;
     reply->content = (struct ps_view){NULL, 0, 0};
     ps_shared_memory_count(context->shared, false, content.size, true);

@@ -1,8 +1,14 @@
 /* One thread that takes memory from clients and notices when they go; a table that calls look in.
  *
  * A client is in one of two states: it has connected and has said nothing (and is dropped if it
- * stays so), or its memory is mapped and it has nothing more to say: whatever comes from it then
- * is its end. */
+ * stays so), or its memory is mapped and it has nothing more to say: whatever comes from it then is
+ * its end.
+ *
+ * Only the thread accepts, hears and drops. Calls on lanes and helpers look a number up and hold
+ * the mapping; so the lock guards one thing, which mappings the table names, and what a mapping
+ * holds is kept by its count of references. The client's socket ends with the last reference, not
+ * with its place in the table: its closing tells the client that no call uses the memory any
+ * more. */
 #include "server/rpc/shared_memory.h"
 
 #include "base/assert.h"
@@ -71,6 +77,8 @@ static void drop_silent(struct ps_shared_memory *shared);
 static void refuse(struct ps_shared_memory *shared, const struct ps_error *why);
 static void release_mapping(struct ps_shared_mapping *mapping);
 
+/* All descriptors are marked as "none" before the first step that can fail: 0 is a descriptor, too,
+ * and destroy would close it. */
 enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *options,
                                        struct ps_shared_memory **out, struct ps_error *error)
 {
@@ -84,6 +92,7 @@ enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *op
     ps_mutex_init(&shared->lock, PS_RANK_LEAF);
     atomic_init(&shared->bytes, 0);
     register_metrics(shared);
+    /* The thread comes last: it polls both sockets from its first turn on. */
     enum ps_status status = open_sockets(shared, error);
     if (status == PS_OK)
         status = ps_thread_start(&shared->thread, "shared memory", run, shared, error);
@@ -95,7 +104,9 @@ enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *op
     return PS_OK;
 }
 
-/* The name says nothing: who is told it may come. */
+/* The name says nothing, and nobody can guess it: a client is told it over gRPC, so that only those
+ * who may use the server find the socket. The kernel is asked for their user all the same
+ * (admit). */
 static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_error *error)
 {
     uint64_t number[2];
@@ -109,6 +120,7 @@ static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_er
     return PS_OK;
 }
 
+/* Without a registry the pointers stay NULL, and counting does nothing. */
 static void register_metrics(struct ps_shared_memory *shared)
 {
     struct ps_metrics *metrics = shared->options.metrics;
@@ -134,6 +146,7 @@ static void register_metrics(struct ps_shared_memory *shared)
                            NULL);
 }
 
+/* The thread ends before the clients are dropped, because it alone changes them. */
 void ps_shared_memory_destroy(struct ps_shared_memory *shared)
 {
     if (shared == NULL)
@@ -146,6 +159,7 @@ void ps_shared_memory_destroy(struct ps_shared_memory *shared)
     }
     for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++)
         drop(shared, &shared->clients[i]);
+    /* Otherwise a call still holds a mapping, and would look at `owner` after its end. */
     PS_ASSERT(atomic_load(&shared->bytes) == 0);
     if (shared->listener != PS_NO_DESCRIPTOR)
         (void)close(shared->listener);
@@ -155,6 +169,7 @@ void ps_shared_memory_destroy(struct ps_shared_memory *shared)
     ps_release(shared->options.memory, shared);
 }
 
+/* Constant since creation: whoever offers it takes no lock. */
 const char *ps_shared_memory_name(const struct ps_shared_memory *shared)
 {
     return shared->name;
@@ -162,6 +177,8 @@ const char *ps_shared_memory_name(const struct ps_shared_memory *shared)
 
 /* ---- The thread ---- */
 
+/* Everything waits in one poll: the wake-up at the end, new clients, and the clients' sockets. Time
+ * matters only while a client has connected and said nothing. */
 static void run(void *argument)
 {
     struct ps_shared_memory *shared = argument;
@@ -175,6 +192,8 @@ static void run(void *argument)
         if (polled[1].revents != 0)
             accept_all(shared);
         for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+            /* A client that was admitted in this round has a socket, but the answer at its place is
+             * that of the free place before: 0. */
             if (shared->clients[i].socket != PS_NO_DESCRIPTOR && polled[2 + i].revents != 0)
                 hear(shared, &shared->clients[i]);
         }
@@ -195,6 +214,8 @@ static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled, boo
     return 2 + PS_SHARED_CLIENTS_MAX;
 }
 
+/* Until there are none: the descriptor that is refused is closed at once, so that a process that
+ * comes again and again cannot use them up. */
 static void accept_all(struct ps_shared_memory *shared)
 {
     int socket;
@@ -203,10 +224,14 @@ static void accept_all(struct ps_shared_memory *shared)
         if (admit(shared, socket, &why) == PS_OK)
             continue;
         refuse(shared, &why);
+        /* The client sees its connection end, and sends its content in messages. */
         (void)close(socket);
     }
 }
 
+/* The kernel says who the peer is (SO_PEERCRED); nothing that a client says about itself is
+ * believed. Another user of the machine must not be able to hand memory to a server that may write
+ * to it, or fill the table. */
 static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct ps_error *error)
 {
     struct ps_local_peer who;
@@ -220,12 +245,15 @@ static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct 
             continue;
         client->socket = socket;
         client->process = who.process;
+        /* From here on its silence is counted (drop_silent). */
         client->since_ms = ps_now_ms(shared->options.clock);
         return PS_OK;
     }
     return ps_fail(error, PS_ERR_BUSY, "%d clients share memory already", PS_SHARED_CLIENTS_MAX);
 }
 
+/* Reads one message and whatever descriptor came with it. The descriptor is closed in any case: a
+ * mapping outlives it, and a client that sends many would otherwise use up the server's. */
 static void hear(struct ps_shared_memory *shared, struct client *client)
 {
     uint8_t bytes[PS_SHARED_HELLO_BYTES];
@@ -243,11 +271,14 @@ static void hear(struct ps_shared_memory *shared, struct client *client)
         (void)close(descriptor);
     if (status == PS_OK)
         return;
+    /* A client that leaves is not refused, and neither is one that has been taken before. */
     if (!was_welcome && status != PS_ERR_UNAVAILABLE)
         refuse(shared, &why);
     drop(shared, client);
 }
 
+/* A second hello on one connection is refused: a connection stands for one memory, and its end for
+ * the end of that. */
 static enum ps_status take(struct ps_shared_memory *shared, struct client *client,
                            struct ps_bytes message, int descriptor, struct ps_error *error)
 {
@@ -259,6 +290,8 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
                        client->process);
     struct ps_shared_mapping *mapping = map(shared, bytes, descriptor, error);
     if (mapping == NULL)
+        /* The reason stands in `error`; for the client all reasons are one: its connection ends,
+         * and its content goes in messages. */
         return PS_ERR_BAD_INPUT;
 
     /* Known before the client is told, so that its first call finds it. */
@@ -274,7 +307,9 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
                                 PS_NO_DESCRIPTOR, error);
 }
 
-/* NULL: refused, or no memory for it. */
+/* NULL: refused, or no memory for it. The limit is on what clients may map, since the pages are
+ * theirs and count against them; the check is not atomic with the addition, and need not be: only
+ * this thread adds. */
 static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t size, int descriptor,
                                      struct ps_error *error)
 {
@@ -299,6 +334,8 @@ static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t s
     mapping->owner = shared;
     mapping->socket = PS_NO_DESCRIPTOR;
     atomic_init(&mapping->references, 1);
+    /* A number of 64 random bits is what keeps one client out of another's memory, and 0 on the
+     * wire means "no shared memory". */
     while (mapping->number == 0)
         ps_random_system(&mapping->number, sizeof mapping->number);
     atomic_fetch_add(&shared->bytes, size);
@@ -345,6 +382,7 @@ static void drop(struct ps_shared_memory *shared, struct client *client)
     client->socket = PS_NO_DESCRIPTOR;
 }
 
+/* A client that connects and says nothing holds one of PS_SHARED_CLIENTS_MAX places. */
 static void drop_silent(struct ps_shared_memory *shared)
 {
     uint64_t now_ms = ps_now_ms(shared->options.clock);
@@ -367,6 +405,8 @@ static void refuse(struct ps_shared_memory *shared, const struct ps_error *why)
 
 /* ---- Calls ---- */
 
+/* Looks through all places: there are few clients, a lookup is rare beside the megabyte that it is
+ * for, and no second structure can disagree with the table. */
 enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared,
                                      const struct ps_shared_range *range,
                                      struct ps_shared_hold *hold, struct ps_error *error)
@@ -379,6 +419,8 @@ enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared,
         if (mapping != NULL && mapping->number == range->segment)
             found = mapping;
     }
+    /* Counted while the lock is held: after it, the thread may drop the client, and with it the
+     * table's reference. */
     if (found != NULL)
         atomic_fetch_add(&found->references, 1);
     ps_mutex_unlock(&shared->lock);
@@ -386,6 +428,7 @@ enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared,
         return ps_fail(error, PS_ERR_UNAVAILABLE, "the shared memory is not known any more");
 
     size_t size = found->segment.size;
+    /* No sum of two numbers of the client's, which could wrap around and pass. */
     if (range->size == 0 || range->size > size || range->offset > size - range->size) {
         release_mapping(found);
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -406,11 +449,15 @@ void ps_shared_memory_release(struct ps_shared_hold *hold)
     *hold = (struct ps_shared_hold){0};
 }
 
+/* In this order: the bytes are unmapped, and then the socket is closed, since the client reads its
+ * closing as "the memory is yours again". The owner's sum falls last, because a server that ends
+ * asserts on it and then frees the owner. */
 static void release_mapping(struct ps_shared_mapping *mapping)
 {
     if (atomic_fetch_sub(&mapping->references, 1) > 1)
         return;
     struct ps_shared_memory *owner = mapping->owner;
+    /* Read before the segment is closed, which zeroes it. */
     uint64_t size = mapping->segment.size;
     ps_shared_segment_close(&mapping->segment);
     (void)close(mapping->socket);
@@ -419,11 +466,14 @@ static void release_mapping(struct ps_shared_mapping *mapping)
     atomic_fetch_sub(&owner->bytes, size);
 }
 
+/* Lets the way of every call skip the search for ranges in its message. */
 bool ps_shared_memory_is_used(const struct ps_shared_memory *shared)
 {
     return atomic_load(&shared->bytes) > 0;
 }
 
+/* Counts each content once, when it has gone its way: a range that was refused is in the message
+ * and counts there. */
 void ps_shared_memory_count(struct ps_shared_memory *shared, bool is_push, uint64_t bytes,
                             bool copied)
 {

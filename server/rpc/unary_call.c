@@ -105,6 +105,8 @@ static void begin(void *memory)
     ask_for_request(memory);
 }
 
+/* The free slot is the invitation for one more request: when a method has none left, gRPC keeps the
+ * rest, and that is all the back-pressure there is. */
 static void ask_for_request(struct unary_call *call)
 {
     call->state = WAITING;
@@ -183,8 +185,8 @@ static void start(struct unary_call *call)
     serve(call);
 }
 
-/* What lies in shared memory is the client's own, but it is as much on its way, and takes as long,
- * as what comes in a message. */
+/* Content in shared memory is the client's own, but it is as much on its way, and takes as long, as
+ * what comes in a message. */
 static size_t shared_bytes_of(const struct unary_call *call)
 {
     const struct ps_rpc_context *context = call->call.lane->context;
@@ -206,11 +208,14 @@ static bool count_bytes(struct unary_call *call, size_t bytes, bool refusable)
     struct ps_peer_limits *limits = &call->call.lane->context->limits;
     if (bytes < PS_PEER_COUNTED_BYTES)
         return true;
+    /* The address is asked for once in a call, and only in large ones: gRPC makes a string of
+     * it. */
     if (call->counted == 0) {
         char *address = grpc_call_get_peer(call->call.call);
         call->peer = ps_hash_fnv1a32(ps_bytes_of_text(address));
         gpr_free(address);
     }
+    /* A reply to a push is counted without asking: the push was applied, and must be answered. */
     if (refusable)
         call->answer.status = ps_peer_limits_enter(limits, call->peer, bytes, &call->answer.error);
     else
@@ -240,6 +245,7 @@ static void send_away(struct unary_call *call)
 {
     call->state = AWAY;
     call->answer.may_leave = false;
+    /* Before the job can begin: a helper may be done with it at once. */
     atomic_store(&call->done, false);
     ps_lane_wait(call->call.lane, &call->waiter);
     ps_helpers_submit(&call->call.lane->context->helpers, &call->job);
@@ -287,8 +293,8 @@ static void take_turn(struct unary_call *call)
     ps_lane_take_turn(call->call.lane, &call->turn);
 }
 
-/* By the lane's waking, or because the call's turn has come. A call that is away has been handed
- * back only when the helper says so: until then every waking is for others. */
+/* A wake-up says that something has changed, not for which call, and a turn comes here as well:
+ * each call finds out for itself whether it can go on. */
 static void woken(void *owner)
 {
     struct unary_call *call = owner;
@@ -403,6 +409,8 @@ static grpc_byte_buffer *reply_message(struct unary_call *call)
         answer->status = ps_bundle_call_reply(answer->bundle, &message, &answer->error);
         return message;
     }
+    /* Text that found no memory is the only failure here. After a call that has changed something
+     * it must not read as "not applied". */
     struct ps_bytes head = {(const uint8_t *)call->reply.text, call->reply.size};
     answer->status = ps_buffer_status(&call->reply, &answer->error);
     if (answer->status != PS_OK) {
@@ -455,6 +463,7 @@ static void free_when_done(struct unary_call *call)
                                ps_rpc_code_of_status(status), call->reply_bytes,
                                (double)took.tv_sec + 1e-9 * (double)took.tv_nsec);
     ps_rpc_call_clear(&call->call);
+    /* A list of all parameters must not leave its megabytes in a slot that is used once a week. */
     if (call->reply.capacity > REPLY_KEPT_BYTES_MAX) {
         ps_buffer_fini(&call->reply);
         ps_buffer_init(&call->reply, call->call.lane->context->memory,

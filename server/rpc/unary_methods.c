@@ -1,4 +1,10 @@
-/* What each method does: decode, serve, encode. No rule of the parameter server lives here. */
+/* What each method does: decode, serve, encode. No rule of the parameter server lives here: what a
+ * request means is decided by the service, so that the simulator, which calls that without gRPC,
+ * checks the same rules.
+ *
+ * A function here may be called several times for one request: first with `begun` or `asked` unset,
+ * and again after each wait. Whatever is to happen once, decoding and asking the service, stands
+ * behind that mark. */
 #include "server/rpc/unary_call.h"
 
 #include "base/alloc.h"
@@ -152,11 +158,15 @@ static enum ps_serve_progress serve_pull(struct ps_call_answer *answer)
         answer->status = ps_fail(&answer->error, PS_ERR_UNAVAILABLE, "shutting down");
     if (answer->status != PS_OK)
         return PS_SERVE_DONE;
+    /* From here on the message takes what was pulled, and release_served finds nothing to give
+     * back. */
     answer->pull = &single->pull.pull;
     ps_encode_pull_reply(&answer->pull->reply, answer->reply);
     return PS_SERVE_DONE;
 }
 
+/* False: the answer is made already. A message that cannot be decoded fails as a whole, since no
+ * item of it can be told from another. */
 static bool begin_bundle(struct ps_call_answer *answer)
 {
     PS_ASSERT(answer->bundle == NULL);
@@ -222,8 +232,11 @@ static enum ps_serve_progress serve_list(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
-/* Waits until the checkpoint that was asked for is saved, then says which it was. A caller that
- * asked for one attempt is told why that failed, while the server goes on trying. */
+/* Waits until the checkpoint that was asked for is saved, then says which it was. The ticket stands
+ * for the state at the time of asking: a save that was under way then does not satisfy it, for it
+ * may lack what the caller has just pushed.
+ *
+ * A caller that asked for one attempt is told why that failed, while the server goes on trying. */
 static enum ps_serve_progress serve_save(struct ps_call_answer *answer)
 {
     struct ps_service *service = answer->context->service;

@@ -24,6 +24,7 @@ static void begin(void *memory);
 static void unknown_step(void *owner, bool ok);
 static void refuse(struct unknown_call *call);
 
+/* A few slots are enough, since a refusal takes one turn of the queue. */
 enum ps_status ps_unknown_calls_add(struct ps_lane *lane, uint32_t count, struct ps_error *error)
 {
     for (uint32_t i = 0; i < count; i++) {

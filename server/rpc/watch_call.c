@@ -36,6 +36,8 @@ static void tell(struct watch_call *call, enum ps_health health);
 static void finish(struct watch_call *call, enum ps_status status, const char *text);
 static void free_slot(struct watch_call *call);
 
+/* Watches last for as long as their clients live, so that many slots are needed: one connection
+ * cannot take all (WATCH_SLOTS). */
 enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
                                   struct ps_error *error)
 {
