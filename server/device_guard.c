@@ -15,7 +15,7 @@ enum ps_status ps_device_guard_open(struct ps_device_guard *guard,
                                     const struct ps_pserver_options *options,
                                     const struct ps_log *log, int signal, struct ps_error *error)
 {
-    PS_ASSERT(options != NULL && signal > 0);
+    PS_ASSERT(options != NULL && signal >= 0);
     const struct ps_device_choice_options wish = {
         .device = options->device,
         .data_dir = options->data_dir,
