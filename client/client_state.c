@@ -114,6 +114,7 @@ void ps_client_end(struct psclient *client, struct ps_client_job *job)
 {
     ps_mutex_lock(&client->mutex);
     wait_for(client, job, PS_DEADLINE_NEVER);
+    PS_ASSERT(job->finished);
     if (job->prev != NULL) /* it was waited for by itself: nobody needs to be told any more */
         remove_finished(client, job);
     ps_engine_end(client->engine, job->batch);
@@ -184,6 +185,7 @@ static bool has_come(const struct psclient *client, const struct ps_client_job *
  * never poll at once. */
 static void lead(struct psclient *client, uint64_t timeout_ms)
 {
+    PS_ASSERT(!client->led);
     client->led = true;
     ps_mutex_unlock(&client->mutex);
     client->channel.poll(client->channel.self, timeout_ms);
@@ -210,6 +212,7 @@ static void leave_waiters(struct psclient *client, struct ps_client_waiter *wait
  * thread may be this one, or asleep. */
 static void finish(struct psclient *client, struct ps_client_job *job)
 {
+    PS_ASSERT(!job->finished);
     job->finished = true;
     if (job->announced)
         DL_APPEND(client->finished, job);
@@ -223,6 +226,7 @@ static void finish(struct psclient *client, struct ps_client_job *job)
  * to the last. */
 static void remove_finished(struct psclient *client, struct ps_client_job *job)
 {
+    PS_ASSERT(job->finished && job->prev != NULL);
     DL_DELETE(client->finished, job);
     job->prev = NULL;
 }
@@ -263,6 +267,7 @@ static void send_calls(struct psclient *client, const struct ps_engine_action *a
                                             action->part_count, action->deadline_ms);
     if (status == PS_OK)
         return;
+    PS_ASSERT(action->part_count <= PS_ARRAY_COUNT(parts));
     /* An outcome may change the engine's list. */
     memcpy(parts, action->parts, action->part_count * sizeof *parts);
     const struct ps_call_outcome outcome = {.status = status, .refused = true, .text = "no memory"};
@@ -299,6 +304,7 @@ static bool act(struct psclient *client)
  * epoch seen before, so that the engine takes it for a new server process. */
 bool ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch)
 {
+    PS_ASSERT(shard < client->shard_count);
     struct ps_route *route = &client->routes[shard];
     if (address[0] == '\0')
         epoch = 0;

@@ -7,6 +7,7 @@
  * was wrong turns holding off for a while, twice as long each time. */
 #include "client/holding.h"
 
+#include "base/assert.h"
 #include "client/calls/thresholds.h"
 
 /* An operation of more items is a message by itself. */
@@ -53,6 +54,7 @@ bool ps_holding_takes(struct ps_holding *holding, const struct ps_batch_request 
 /* The clock is asked for the first one only: how long that one waits is what counts. */
 void ps_holding_add(struct ps_holding *holding, uint64_t now_ns)
 {
+    PS_ASSERT(holding->held < PS_HOLDING_MAX);
     if (holding->held++ == 0)
         holding->since_ns = now_ns;
 }
@@ -61,6 +63,7 @@ void ps_holding_add(struct ps_holding *holding, uint64_t now_ns)
  * has paid. */
 void ps_holding_release(struct ps_holding *holding, uint64_t now_ns)
 {
+    PS_ASSERT(holding->misses <= MISSES_MAX);
     holding->held = 0;
     if (now_ns - holding->since_ns <= AWAY_NS) {
         holding->misses = 0;

@@ -6,6 +6,7 @@
  * them, where they lie, and items point to the caller's names. */
 #include "client/psclient.h"
 
+#include "base/assert.h"
 #include "client/client_state.h"
 #include "client/status_map.h"
 
@@ -115,6 +116,7 @@ PS_EXPORT int psclient_end(struct psclient_operation *operation, struct psclient
                            struct psclient_error *error)
 {
     struct psclient *client = operation->client;
+    PS_ASSERT(operation->job.announced);
     ps_client_end(client, &operation->job);
     if (operation->parameters != NULL)
         ps_client_note_pulled(operation->items, operation->parameters, operation->count);

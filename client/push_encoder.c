@@ -218,6 +218,7 @@ static size_t place_of(const struct ps_push_encoder *encoder, struct ps_bytes na
  * behind the struct, because the caller's ends with the call. */
 static struct ps_residual *insert(struct ps_push_encoder *encoder, size_t at, struct ps_bytes name)
 {
+    PS_ASSERT(at <= encoder->count && encoder->count <= encoder->capacity);
     if (encoder->count == encoder->capacity) {
         size_t capacity = encoder->capacity * 2 + 16;
         struct ps_residual **more =
@@ -290,6 +291,7 @@ static void *take_left(struct ps_push_encoder *encoder, struct ps_residual *resi
 static enum ps_status take(struct ps_push_encoder *encoder, struct push *push,
                            const struct ps_item *item, struct ps_error *error)
 {
+    PS_ASSERT(push->residual == NULL && push->left == NULL);
     void *left = ps_plain(encoder->memory, item->size);
     if (left == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for what the encoding leaves out");
@@ -419,6 +421,7 @@ static void drop(struct ps_push_encoder *encoder, void *elements, size_t size)
 {
     if (elements == NULL)
         return;
+    PS_ASSERT(encoder->bytes >= size);
     ps_release(encoder->memory, elements);
     encoder->bytes -= size;
 }

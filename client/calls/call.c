@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+/* NULL for every other method, so that a caller need not know which methods push. */
 const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request)
 {
     if (request->method == PS_METHOD_PUSH)

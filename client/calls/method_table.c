@@ -1,5 +1,10 @@
-/* The table of methods. A method that is added gets its row here and a member in call.h; one that
- * stands in PS_ASKED_TABLE needs neither. */
+/* The table of methods. A method that is added gets its row here and a member in call.h; a method
+ * of PS_ASKED_TABLE needs neither.
+ *
+ * The rows stand in the place of a switch in each file that treats methods differently: the engine
+ * asks what a method may do (is it repeated at will, does it carry an id), the channel how its
+ * bytes are made. Neither can forget a method, because a row without a mark has the careful answer:
+ * it changes something, and is not numbered. */
 #include "client/calls/method_table.h"
 
 #include "base/assert.h"
@@ -65,8 +70,11 @@ static enum ps_status decode_ask(struct ps_view bytes, const struct ps_allocator
     return PS_OK;
 }
 
+/* A method whose calls always go alone. */
 #define NO_BUNDLE PS_METHOD_COUNT
 
+/* Offsets and not functions: id and shard are written into a request just before it is sent, in one
+ * loop for all methods. */
 #define AT(member) offsetof(struct ps_call_request, member)
 
 static const struct ps_method_row rows[PS_METHOD_COUNT] = {
@@ -77,11 +85,13 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
                         .bundle = NO_BUNDLE,
                         .encode = encode_init,
                         .decode = decode_init},
+    /* Numbered: a repeat of a finish whose answer was lost gets that answer once more. */
     [PS_METHOD_FINISH] = {.numbered = true,
                           .id_at = AT(finish.request),
                           .shard_at = {AT(finish.shard)},
                           .bundle = NO_BUNDLE,
                           .encode = encode_finish},
+    /* The row that exactly once rests on: numbered, and so never repeated but under its id. */
     [PS_METHOD_PUSH] = {.numbered = true,
                         .pushes = true,
                         .names_parameter = true,
@@ -97,9 +107,11 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
                         .bundle = PS_METHOD_PULLS,
                         .encode = encode_pull,
                         .decode = decode_pull},
-    /* Never requests of their own: they carry those above. */
+    /* Never requests of their own: they carry those above, each with an id of its own. */
     [PS_METHOD_PUSHES] = {.numbered = true, .pushes = true, .bundle = NO_BUNDLE},
     [PS_METHOD_PULLS] = {.reads = true, .pulls = true, .bundle = NO_BUNDLE},
+    /* Both halves say for which shard they are meant. There is no plain message: even a single one
+     * travels as a bundle of one. */
     [PS_METHOD_PUSH_PULL] = {.numbered = true,
                              .pushes = true,
                              .pulls = true,
@@ -117,6 +129,7 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
                         .bundle = NO_BUNDLE,
                         .encode = encode_list,
                         .decode = decode_list},
+    /* Neither reading nor numbered: a repeat asks for another checkpoint, which does no harm. */
     [PS_METHOD_SAVE] = {.bundle = NO_BUNDLE, .encode = encode_save, .decode = decode_save},
 #define ASKED_ROW(TAG, service, name) \
     [TAG] = {.is_asked = true, .bundle = NO_BUNDLE, .encode = encode_ask, .decode = decode_ask},
@@ -126,6 +139,7 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
 
 #undef AT
 
+/* The method comes from our own structs, never from the network. */
 const struct ps_method_row *ps_method_row(enum ps_method method)
 {
     PS_ASSERT(method < PS_METHOD_COUNT);
@@ -139,6 +153,7 @@ static void *field_at(struct ps_call_request *request, size_t at)
     return at == 0 ? NULL : (uint8_t *)request + at;
 }
 
+/* For the engine, which gives a call its number when it is sent for the first time. */
 struct ps_request_id *ps_call_request_id(struct ps_call_request *request)
 {
     return field_at(request, ps_method_row(request->method)->id_at);

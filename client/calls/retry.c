@@ -18,7 +18,8 @@ bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
     return remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;
 }
 
-/* A repeat of an initialisation cannot be told from another trainer's: both are done. */
+/* Without the id's memory a server cannot tell a repeat from another trainer's initialisation: both
+ * are done. */
 static bool is_done_before(enum ps_method method, enum ps_status status)
 {
     return status == PS_ERR_EXISTS && (method == PS_METHOD_INIT || method == PS_METHOD_FINISH);
@@ -34,6 +35,8 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
     if ((push || method == PS_METHOD_SAVE) && status == PS_ERR_NOT_READY)
         return PS_VERDICT_FAILED;
     if (status == PS_ERR_STALE_SESSION && ps_method_row(method)->numbered)
+        /* A new number for a push that may have been applied is the one thing that is never
+         * done. */
         return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
     if ((method == PS_METHOD_FINISH || method == PS_METHOD_DRAIN) && status == PS_ERR_STALE_EPOCH)
         return PS_VERDICT_FAILED;

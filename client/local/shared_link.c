@@ -198,6 +198,7 @@ static void look_for_welcome(struct ps_shared_link *link)
     size_t size = 0;
     int passed = PS_NO_DESCRIPTOR;
     struct ps_client_segment *segment = link->segment;
+    PS_ASSERT(segment != NULL);
     enum ps_status status =
         ps_local_socket_receive(segment->socket, bytes, sizeof bytes, &size, &passed, NULL);
     if (status == PS_ERR_NOT_READY)
@@ -283,6 +284,7 @@ static bool take_slot(struct ps_client_segment *segment, size_t size, struct ps_
     size_t offset;
     ps_mutex_lock(&segment->lock);
     bool taken = ps_slot_map_take(&segment->slots, size, &offset);
+    PS_ASSERT(!taken || offset + size <= PS_SHARED_SEGMENT_BYTES);
     if (taken)
         segment->references++;
     ps_mutex_unlock(&segment->lock);

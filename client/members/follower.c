@@ -111,6 +111,7 @@ enum ps_status ps_follower_shard_count(struct ps_follower *follower, uint32_t *s
  * ends the wait for a change, and what follows a wait is a reading of everything. */
 void ps_follower_look_again(struct ps_follower *follower)
 {
+    PS_ASSERT(follower->kv != NULL);
     ps_kv_interrupt(follower->kv);
 }
 

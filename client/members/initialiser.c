@@ -51,6 +51,7 @@ static void stop_keeping(struct ps_initialiser *initialiser)
  * thread's first look. */
 static enum ps_status start_keeping(struct ps_initialiser *initialiser, struct ps_error *error)
 {
+    PS_ASSERT(!initialiser->keeper.started);
     initialiser->heard = ps_wake_count(&initialiser->stop);
     atomic_store(&initialiser->lost, false);
     return ps_thread_start(&initialiser->keeper, "ps_init_lock", keep, initialiser, error);
@@ -60,6 +61,7 @@ static enum ps_status start_keeping(struct ps_initialiser *initialiser, struct p
  * next trainer is selected then, ttl_ms later. */
 static void give_up(struct ps_initialiser *initialiser)
 {
+    PS_ASSERT(!initialiser->keeper.started);
     if (initialiser->lock.lease.id != 0)
         ps_registry_init_abandon(&initialiser->registry, &initialiser->lock,
                                  ps_deadline_after(initialiser->clock, ABANDON_MS));

@@ -156,6 +156,7 @@ static struct ps_helper_share *join_share(struct ps_helpers *helpers)
     struct ps_helper_share *share = helpers->shares;
     if (share == NULL)
         return NULL;
+    PS_ASSERT(share->wanted > 0);
     atomic_fetch_add(&share->busy, 1);
     /* A share that is full leaves the list here, and withdraw then leaves the list alone. Only the
      * first share is ever taken, so that its successor becomes the head. */
@@ -182,6 +183,7 @@ static void end_task(struct ps_helpers *helpers, struct task task)
     ps_mutex_lock(&helpers->lock);
     if (task.share == NULL) {
         /* A job that is over may let another begin: jobs_max may have kept it back. */
+        PS_ASSERT(helpers->jobs > 0);
         helpers->jobs--;
         ps_condition_signal_all(&helpers->changed);
     } else if (atomic_fetch_sub(&task.share->busy, 1) == 1) {

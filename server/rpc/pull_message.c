@@ -21,7 +21,9 @@ struct holder {
 static void drop(void *argument)
 {
     struct holder *holder = argument;
-    if (atomic_fetch_sub(&holder->slices, 1) > 1)
+    size_t before = atomic_fetch_sub(&holder->slices, 1);
+    PS_ASSERT(before > 0);
+    if (before > 1)
         return;
     ps_pull_release(&holder->pull);
     ps_release(holder->memory, holder);

@@ -125,7 +125,9 @@ static void *keep_request(void *self)
 static void drop_kept(void *argument)
 {
     struct ps_rpc_kept *kept = argument;
-    if (atomic_fetch_sub(&kept->references, 1) > 1)
+    unsigned before = atomic_fetch_sub(&kept->references, 1);
+    PS_ASSERT(before > 0);
+    if (before > 1)
         return;
     grpc_byte_buffer_destroy(kept->message);
     ps_release(kept->memory, kept);

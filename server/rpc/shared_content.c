@@ -122,7 +122,9 @@ static void *keep(void *self)
 static void drop(void *kept)
 {
     struct ps_shared_copy *copy = kept;
-    if (atomic_fetch_sub(&copy->references, 1) == 1)
+    unsigned before = atomic_fetch_sub(&copy->references, 1);
+    PS_ASSERT(before > 0);
+    if (before == 1)
         ps_release(copy->memory, copy);
 }
 

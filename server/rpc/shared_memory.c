@@ -454,7 +454,9 @@ void ps_shared_memory_release(struct ps_shared_hold *hold)
  * asserts on it and then frees the owner. */
 static void release_mapping(struct ps_shared_mapping *mapping)
 {
-    if (atomic_fetch_sub(&mapping->references, 1) > 1)
+    unsigned before = atomic_fetch_sub(&mapping->references, 1);
+    PS_ASSERT(before > 0);
+    if (before > 1)
         return;
     struct ps_shared_memory *owner = mapping->owner;
     /* Read before the segment is closed, which zeroes it. */

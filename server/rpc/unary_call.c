@@ -149,6 +149,7 @@ static void close_step(void *owner, bool ok)
     struct unary_call *call = owner;
     (void)ok;
     PS_ASSERT(call->close_pending);
+    PS_ASSERT(call->state == PARKED || call->state == REPLYING);
     call->close_pending = false;
     if (call->state == PARKED)
         unpark(call);
@@ -243,6 +244,7 @@ static void serve(struct unary_call *call)
  * the helper hands it back. */
 static void send_away(struct unary_call *call)
 {
+    PS_ASSERT(call->state != PARKED);
     call->state = AWAY;
     call->answer.may_leave = false;
     /* Before the job can begin: a helper may be done with it at once. */
@@ -257,6 +259,7 @@ static void help(void *owner)
 {
     struct unary_call *call = owner;
     struct ps_lane *lane = call->call.lane;
+    PS_ASSERT(call->state == AWAY);
     call->progress = call->method->serve(&call->answer);
     atomic_store(&call->done, true);
     ps_lane_wake(lane);
@@ -320,6 +323,7 @@ static void woken(void *owner)
 static void park(struct unary_call *call)
 {
     struct ps_rpc_batch batch;
+    PS_ASSERT(!call->close_pending);
     call->state = PARKED;
     call->close_pending = true;
     ps_lane_wait(call->call.lane, &call->waiter);
@@ -334,6 +338,7 @@ static void park(struct unary_call *call)
 /* Off every list of the lane's; the second batch stays in flight until the call is over. */
 static void unpark(struct unary_call *call)
 {
+    PS_ASSERT(call->state == PARKED);
     ps_lane_leave(call->call.lane, &call->waiter);
     ps_lane_unlimit(call->call.lane, &call->limit);
     ps_lane_drop_turn(call->call.lane, &call->turn);
