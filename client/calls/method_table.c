@@ -126,6 +126,7 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
 
 #undef AT
 
+/* A method that is no method of the table is an error of ours, never of the network. */
 const struct ps_method_row *ps_method_row(enum ps_method method)
 {
     PS_ASSERT(method < PS_METHOD_COUNT);
@@ -139,6 +140,7 @@ static void *field_at(struct ps_call_request *request, size_t at)
     return at == 0 ? NULL : (uint8_t *)request + at;
 }
 
+/* Of a push and pull in one the push has the id: reading needs none. */
 struct ps_request_id *ps_call_request_id(struct ps_call_request *request)
 {
     return field_at(request, ps_method_row(request->method)->id_at);
