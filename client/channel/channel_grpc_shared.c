@@ -70,7 +70,8 @@ static size_t wish(const struct ps_flight *flight, const struct ps_call_request 
     return slot_bytes(way);
 }
 
-/* For a whole gradient one pass copies and looks whether all is finite, which saves the server one. */
+/* For a whole gradient one pass copies and looks whether all is finite, which saves the server
+ * one. */
 static void fill(const struct ps_call_request *request, struct ps_shared_way *way)
 {
     const struct ps_push_request *push = ps_call_push_of(request);
