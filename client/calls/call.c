@@ -19,6 +19,7 @@ const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *requ
     return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.pull : NULL;
 }
 
+/* Also of a reply whose pull failed: the push of it was done. */
 const struct ps_push_reply *ps_call_pushed(const struct ps_call_reply *reply)
 {
     if (reply->method == PS_METHOD_PUSH)

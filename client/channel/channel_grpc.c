@@ -29,6 +29,8 @@ static void tell_idle(void *self, void (*idle)(void *owner), void *owner);
 static void interrupt(void *self);
 static void destroy(void *self);
 
+/* From the first allocation that worked to the start of the keeper nothing else can fail, so that
+ * one destroy is enough for what follows. */
 enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
                                       const struct ps_clock *clock,
                                       const struct ps_allocator *memory, struct ps_channel *channel,
@@ -64,12 +66,15 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     return status;
 }
 
+/* Before the first route: a connection decides when it is made whether it has a link. */
 void ps_channel_grpc_share(struct ps_channel *channel, bool shares)
 {
     struct ps_grpc_side *side = channel->self;
     side->shares = shares;
 }
 
+/* Only connections that are up count: a link of one that was lost knows nothing of its next
+ * server. */
 struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel)
 {
     struct ps_grpc_side *side = channel->self;
@@ -89,6 +94,8 @@ struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel
     return told;
 }
 
+/* Connections are retired first, so that no event can make a call any more; then the queue is
+ * drained by whoever polls, and only then is there nothing that a tag could point to. */
 static void destroy(void *self)
 {
     struct ps_grpc_side *side = self;
@@ -115,6 +122,7 @@ static void destroy(void *self)
     ps_release(side->memory, side);
 }
 
+/* The connection is made outside of the lock: gRPC may take its time. */
 static bool route(void *self, uint32_t shard, const char *address)
 {
     struct ps_grpc_side *side = self;
@@ -142,6 +150,7 @@ static void refuse(struct ps_flight *flight, const char *address)
              address);
 }
 
+/* Everything that can fail is done before the flight is known to anybody. */
 static enum ps_status submit(void *self, uint32_t shard, const struct ps_call_part *parts,
                              size_t part_count, uint64_t deadline_ms)
 {
@@ -153,6 +162,7 @@ static enum ps_status submit(void *self, uint32_t shard, const struct ps_call_pa
     return PS_OK;
 }
 
+/* The lock covers the decision, not the start of the batch: gRPC may call back from there. */
 void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
                      uint64_t deadline_ms)
 {
@@ -182,6 +192,7 @@ void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32
         ps_flight_launch(flight);
 }
 
+/* A flight of many calls is found by each of them, and all of its calls come back together. */
 static bool carries(const struct ps_flight *flight, uint64_t call)
 {
     for (size_t i = 0; i < flight->part_count; i++)
@@ -190,6 +201,8 @@ static bool carries(const struct ps_flight *flight, uint64_t call)
     return false;
 }
 
+/* A flight that has not left ends here, as refused; one that runs is ended by gRPC. Those that
+ * were refused let go of their pins outside of the lock, since that wakes the poller. */
 static void cancel(void *self, uint64_t call)
 {
     struct ps_grpc_side *side = self;
@@ -244,6 +257,8 @@ static bool take(void *self, struct ps_delivery *delivery)
     return true;
 }
 
+/* The reply of each part borrows from the flight, so only the last delivery of a flight holds
+ * it. */
 static void release(void *self, struct ps_delivery *delivery)
 {
     (void)self;
@@ -252,6 +267,7 @@ static void release(void *self, struct ps_delivery *delivery)
     delivery->held = NULL;
 }
 
+/* What is there already is not waited for: the caller would sleep beside its answer. */
 static void poll(void *self, uint64_t timeout_ms)
 {
     struct ps_grpc_side *side = self;
@@ -274,6 +290,9 @@ static void interrupt(void *self)
 
 /* ---- Events ---- */
 
+/* A connection that came up sends everything that waited for it. One that went down has lost its
+ * server, and with it what was known about shared memory. The watch is renewed, since gRPC tells
+ * each change once. */
 static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection, bool changed)
 {
     struct ps_flight *launched = NULL;
@@ -303,6 +322,7 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     }
 }
 
+/* Every tag begins with its kind. The kick has no work: that it came is all. */
 void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok)
 {
     PS_TAG_TAKE(tag);

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+/* All pushes come before all pulls, as in the message. Where a content belongs is noted as a place
+ * in the head, so that the message can be put together without copying the content. */
 void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
 {
     const struct ps_push_request *first = ps_call_push_of(ps_flight_request(flight, 0));
@@ -37,6 +39,7 @@ void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
     }
 }
 
+/* Slices of one head, with contents between them. */
 grpc_byte_buffer *ps_bundle_message(struct ps_flight *flight)
 {
     grpc_slice head = grpc_slice_from_copied_buffer(flight->head.text, flight->head.size);
@@ -84,6 +87,7 @@ static void decode(struct ps_flight *flight)
     memcpy(flight->text, error.text, strnlen(error.text, sizeof flight->text - 1));
 }
 
+/* A push that was applied makes the whole no refusal, whatever its pull was told. */
 static void note_failure(const struct ps_item_status *status, enum ps_method method, bool applied,
                          struct ps_call_outcome *outcome)
 {
@@ -118,6 +122,7 @@ static void note_unsupported(const struct ps_flight *flight, struct ps_call_outc
         outcome->status = PS_ERR_UNAVAILABLE;
 }
 
+/* Three ways: the push failed, only the pull failed, or both are there. */
 static void push_pull_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome)
 {
     const struct ps_push_result *push = &flight->bundle.pushes[i];
@@ -133,6 +138,7 @@ static void push_pull_outcome(struct ps_flight *flight, size_t i, struct ps_call
     }
 }
 
+/* The message was decoded once for all parts; each outcome looks only at its own results. */
 void ps_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome)
 {
     enum ps_method method = ps_flight_request(flight, i)->method;

@@ -14,6 +14,8 @@
 /* A state watch is renewed after this long. */
 #define WATCH_MS 1000
 
+/* Everything that gRPC would decide by itself is switched off: retries, proxies, compression,
+ * shared connections. What is left on are the pings that find a server which does not answer. */
 static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address)
 {
     grpc_arg list[] = {
@@ -45,6 +47,7 @@ static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address
     return grpc_channel_create(address, side->credentials, &args);
 }
 
+/* Methods are registered once, so that no call has to look up its path. */
 struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
                                            const char *address)
 {
@@ -69,12 +72,14 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
     return connection;
 }
 
+/* At the head: order does not matter, and the newest is looked for most. */
 void ps_connection_add(struct ps_connection *connection, struct ps_flight *flight)
 {
     flight->connection = connection;
     DL_PREPEND(connection->flights, flight);
 }
 
+/* A flight that was refused for want of a connection is in no list. */
 void ps_connection_remove(struct ps_flight *flight)
 {
     if (flight->connection == NULL)
@@ -93,6 +98,7 @@ size_t ps_connection_content_bytes_max(const struct ps_connection *connection)
     return max > PS_RANGES_ABOVE_BYTES ? max : PS_RANGES_ABOVE_BYTES;
 }
 
+/* Repeating a call that is neither read nor numbered could do something twice. */
 static bool is_repeatable(enum ps_method method)
 {
     return ps_method_row(method)->reads || ps_method_row(method)->numbered;
@@ -120,6 +126,8 @@ static void leave(struct ps_connection *old, struct ps_connection *connection)
     }
 }
 
+/* Older connections of the shard that are still there leave, too: flights may have stayed behind
+ * at an earlier move. */
 void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
                            struct ps_connection *connection)
 {
@@ -138,6 +146,7 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
                         grpc_channel_check_connectivity_state(connection->channel, 1));
 }
 
+/* gRPC's channel lives on until its calls have ended; they come back through the queue. */
 void ps_connection_retire(struct ps_connection *connection)
 {
     connection->detached = true;
@@ -148,6 +157,7 @@ void ps_connection_retire(struct ps_connection *connection)
     connection->channel = NULL;
 }
 
+/* A connection goes when nobody can meet it: no flight, no watch, not the shard's. */
 void ps_connection_reap(struct ps_grpc_side *side)
 {
     struct ps_connection *it, *next;

@@ -120,6 +120,8 @@ const struct ps_call_request *ps_flight_request(const struct ps_flight *flight, 
     return flight->parts[i].part.request;
 }
 
+/* The engine's deadline passes first, and its cancellation says why; gRPC's own, a little later,
+ * only makes sure that nothing runs for ever. */
 void ps_flight_make_call(struct ps_flight *flight)
 {
     struct ps_grpc_side *side = flight->side;
@@ -135,6 +137,8 @@ void ps_flight_make_call(struct ps_flight *flight)
         connection->methods[flight->method], deadline, NULL);
 }
 
+/* gRPC does not end a call while it writes, and a unix socket may never take what is written: then
+ * the socket itself is shut down. */
 void ps_flight_end_call(struct ps_flight *flight, grpc_status_code code, const char *text)
 {
     if (flight->call == NULL)
@@ -144,12 +148,14 @@ void ps_flight_end_call(struct ps_flight *flight, grpc_status_code code, const c
         ps_unix_break(flight->connection->address);
 }
 
+/* gRPC calls this wherever it lets go, also from within other calls of gRPC. */
 static void content_released(void *argument)
 {
     PS_TAG_TAKE(argument);
     ps_flight_drop_pin(argument);
 }
 
+/* Small content is copied, so that nobody has to know when gRPC has sent it. */
 grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content,
                                    size_t copied_max)
 {
@@ -162,6 +168,7 @@ grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes con
                                          content_released, flight);
 }
 
+/* Head first, then the content in place: protobuf allows a field's bytes to come last. */
 static grpc_byte_buffer *make_message(struct ps_flight *flight)
 {
     grpc_slice slices[1 + PS_CONTENT_PIECES_MAX];
@@ -184,6 +191,9 @@ static grpc_metadata ask_for(const char *key)
                            .value = grpc_slice_from_static_string(PS_SHARED_METADATA_ASK)};
 }
 
+/* Shared memory first, since it changes what the message says. One batch has everything, in order:
+ * the message out, the end of what is sent, then metadata, reply and status. gRPC tells its end
+ * once. */
 void ps_flight_launch(struct ps_flight *flight)
 {
     ps_flight_share(flight);
@@ -224,6 +234,8 @@ void ps_flight_launch(struct ps_flight *flight)
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
+/* Whoever drops the last pin hands the flight on: the batch may end before gRPC lets go of the
+ * content, or behind it. */
 void ps_flight_drop_pin(struct ps_flight *flight)
 {
     struct ps_grpc_side *side = flight->side;
@@ -265,6 +277,8 @@ static uint64_t number_of(struct ps_bytes digits)
     return number;
 }
 
+/* Only a status that the server itself has set may be a refusal. What gRPC says by itself, the
+ * server may have done all the same. */
 static void note_status(struct ps_flight *flight)
 {
     bool from_server;
@@ -284,6 +298,7 @@ static void note_status(struct ps_flight *flight)
     flight->text[size] = '\0';
 }
 
+/* Both ways together, since either may fill the network. */
 static bool is_small(const struct ps_flight *flight)
 {
     size_t bytes = grpc_byte_buffer_length(flight->message);
@@ -292,6 +307,8 @@ static bool is_small(const struct ps_flight *flight)
     return bytes <= PS_SMALL_MESSAGE_BYTES;
 }
 
+/* What outlives the batch is noted, everything else goes back to gRPC. The call is taken away
+ * under the lock, since a cancellation looks at it there. */
 void ps_flight_ended(struct ps_flight *flight)
 {
     struct ps_grpc_side *side = flight->side;
@@ -320,6 +337,8 @@ void ps_flight_ended(struct ps_flight *flight)
     ps_flight_drop_pin(flight);
 }
 
+/* Accepts a flight of which only a part was made. One that still has room in shared memory gives
+ * it back, and says whether the server has answered, so that nobody writes there any more. */
 void ps_flight_destroy(struct ps_flight *flight)
 {
     const struct ps_allocator *memory = flight->side->memory;
@@ -359,6 +378,7 @@ enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *vi
     return PS_OK;
 }
 
+/* The view goes through gRPC's slices, so that content is copied once, into the caller's memory. */
 static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *reply,
                              struct ps_error *error)
 {
@@ -383,6 +403,7 @@ void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_out
     memcpy(outcome->text, flight->text, sizeof outcome->text);
 }
 
+/* A reply that cannot be read is not a refusal: the server has done what was asked. */
 void ps_flight_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome)
 {
     if (flight->is_bundle) {

@@ -90,6 +90,8 @@ static bool handle(struct ps_grpc_side *side, grpc_event event)
 
 /* ---- The keeper ---- */
 
+/* Lets callers have the queue while any comes: it polls only after a pause in which none has. What
+ * a caller left undone (`idle`) is done once, at the beginning of its turn. */
 static void keep(void *argument)
 {
     struct ps_grpc_side *side = argument;
@@ -122,6 +124,9 @@ static void keep(void *argument)
 
 /* ---- Callers ---- */
 
+/* Looks first, for as long as the busy poll allows, and sleeps in the queue only then. After a
+ * small flight a few more events are taken at once, since answers of calls that left together come
+ * together. */
 void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
 {
     struct ps_grpc_role *role = &side->role;

@@ -13,6 +13,7 @@
  * cache, and elements are aligned. */
 enum { PART_ALIGNMENT = 64 };
 
+/* The request is told with a place instead of content; the caller's stays as it is. */
 struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
                                           const struct ps_push_request *push)
 {
@@ -26,6 +27,7 @@ struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
     return told;
 }
 
+/* Room for the reply is an offer: a server that cannot use it answers in the message. */
 struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
                                           const struct ps_pull_request *pull)
 {
@@ -50,6 +52,8 @@ static bool is_looked_at(const struct ps_push_request *push)
     return push->encoding == PS_ENCODING_NATIVE && push->range.count == 0;
 }
 
+/* Push and pull of one call share their room: the server has read the gradient before it writes
+ * values. */
 static size_t slot_bytes(const struct ps_shared_way *way)
 {
     return way->push_size > way->pull_size ? way->push_size : way->pull_size;
@@ -66,6 +70,8 @@ static size_t wish(const struct ps_flight *flight, const struct ps_call_request 
     return slot_bytes(way);
 }
 
+/* For a whole gradient one pass copies and looks whether all is finite, which saves the server
+ * one. */
 static void fill(const struct ps_call_request *request, struct ps_shared_way *way)
 {
     const struct ps_push_request *push = ps_call_push_of(request);
@@ -88,6 +94,7 @@ bool ps_flight_is_stranded(struct ps_flight *flight)
            push->content.size > ps_connection_content_bytes_max(flight->connection);
 }
 
+/* Once for each call, when nothing can go wrong any more. */
 static void count(struct ps_flight *flight)
 {
     uint64_t calls = 0, bytes = 0;
@@ -155,6 +162,8 @@ static bool take(struct ps_flight *flight)
     return false;
 }
 
+/* The head was encoded for content in the message. It is encoded anew, and if memory for that is
+ * refused, back to what it was. */
 void ps_flight_share(struct ps_flight *flight)
 {
     if (!take(flight))
@@ -173,6 +182,7 @@ void ps_flight_share(struct ps_flight *flight)
     count(flight);
 }
 
+/* A server that says it wrote more than there was room for, or twice, is not believed. */
 enum ps_status ps_shared_way_found(struct ps_shared_way *way, struct ps_pull_reply *reply,
                                    struct ps_error *error)
 {
@@ -193,6 +203,7 @@ static bool has_room(struct ps_flight *flight)
     return false;
 }
 
+/* Room for replies is kept until they were read. */
 void ps_flight_shared_ended(struct ps_flight *flight)
 {
     if (flight->run.segment != NULL && !has_room(flight))

@@ -70,6 +70,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
     return PS_OK;
 }
 
+/* Accepts a batch of which only a part was allocated: creation ends here when memory is refused. */
 void ps_batch_destroy(struct ps_batch *batch)
 {
     if (batch == NULL)
@@ -100,6 +101,7 @@ static bool add_ranges(struct ps_batch *batch, size_t above_bytes)
     return true;
 }
 
+/* Items that were wrong made no call, so a batch of such items is finished from the start. */
 bool ps_batch_is_finished(const struct ps_batch *batch)
 {
     return batch->done_count == batch->call_count;
@@ -134,6 +136,9 @@ static struct ps_placement item_placement(const struct ps_item *item, uint64_t s
                            shard_count);
 }
 
+/* Everything that an earlier use of the caller's item left in it is cleared first. An item that is
+ * wrong in itself fails alone: the others of its batch go. Names of ranges lie in one block that
+ * was sized before, since calls borrow them until the batch is ended. */
 static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, char **names)
 {
     struct ps_item *item = &batch->request.items[i];
@@ -191,6 +196,7 @@ static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_pu
     push->encoding = encoded->encoding;
 }
 
+/* Every call waits in its lane from the start; whether it leaves depends on room and numbers. */
 static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, struct ps_bytes name,
                      size_t offset, size_t size)
 {
@@ -205,6 +211,8 @@ static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, stru
     ps_call_queue_push(batch, &batch->lanes[shard].ready, index);
 }
 
+/* Of a parameter of any type nobody knows the length of an element, so no destination is told: the
+ * reply is taken as a whole when its type is known. */
 static struct ps_pull_request pull_of(const struct ps_item *item, const struct ps_engine_call *call,
                                       struct ps_bytes name)
 {
@@ -216,6 +224,7 @@ static struct ps_pull_request pull_of(const struct ps_item *item, const struct p
                                     .dtype = item->dtype};
 }
 
+/* `total` is the number of elements whatever the encoding, since encoded bytes do not say it. */
 static struct ps_push_request push_of(const struct ps_batch *batch, const struct ps_item *item,
                                       struct ps_engine_call *call, struct ps_bytes name)
 {
@@ -262,12 +271,14 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
     request->push_pull.pull = pull_of(item, call, name);
 }
 
+/* Calls that were queued keep their states; whoever clears a lane looks at each of them. */
 void ps_lane_clear(struct ps_lane *lane)
 {
     lane->again = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
     lane->ready = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
 }
 
+/* A call is in one queue at a time: lane or outbox. So one link in the call is enough. */
 void ps_call_queue_push(struct ps_batch *batch, struct ps_call_queue *queue, uint32_t call)
 {
     batch->calls[call].next = PS_NO_CALL;
@@ -279,6 +290,8 @@ void ps_call_queue_push(struct ps_batch *batch, struct ps_call_queue *queue, uin
     queue->count++;
 }
 
+/* The link of the call that leaves is left as it is: it is written again when the call is
+ * queued. */
 uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue)
 {
     uint32_t call = queue->first;

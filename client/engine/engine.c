@@ -33,6 +33,9 @@ static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
 static void fill_room(struct ps_engine *engine, uint32_t shard);
 static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms);
 
+/* Zeros in the options mean the defaults, and they are replaced here once: no code behind this one
+ * asks whether an option was given. Shards have no server yet, so that nothing leaves before the
+ * first ps_engine_member. */
 enum ps_status ps_engine_create(const struct ps_engine_options *options, struct ps_engine **out,
                                 struct ps_error *error)
 {
@@ -69,6 +72,9 @@ enum ps_status ps_engine_create(const struct ps_engine_options *options, struct 
     return PS_OK;
 }
 
+/* Each shard gets a client id of its own. What an old route brings to the server of another shard
+ * would otherwise have a number that this server may already have remembered for another
+ * request. */
 static void init_shard(struct ps_engine *engine, uint32_t index)
 {
     struct ps_engine_shard *shard = &engine->shards[index];
@@ -79,6 +85,8 @@ static void init_shard(struct ps_engine *engine, uint32_t index)
         shard->client_id.bytes[sizeof shard->client_id.bytes - 1 - i] ^= (uint8_t)(index >> 8 * i);
 }
 
+/* Calls that are out would come back to memory that is gone, so every batch must have been
+ * ended. */
 void ps_engine_destroy(struct ps_engine *engine)
 {
     if (engine == NULL)
@@ -95,6 +103,7 @@ const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engi
 
 /* ---- Events ---- */
 
+/* The batch is looked at for its deadline at once: one that has passed must not send anything. */
 enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_request *request,
                                uint64_t now_ms, struct ps_batch **out, struct ps_error *error)
 {
@@ -109,6 +118,10 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
     return PS_OK;
 }
 
+/* A server process that is new has no word yet on what its predecessor said: neither on bundles
+ * nor on what it takes as one. Paused calls go at once, since the reason for their pause was the
+ * old server; calls that are out are left to the channel, which gives up those that may be
+ * repeated. */
 void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
 {
     PS_ASSERT(shard < engine->options.shard_count);
@@ -129,6 +142,8 @@ void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
     }
 }
 
+/* The upper half of an id is the number of its batch. Numbers are not used again for as long as
+ * batches live, so that an outcome can never reach another batch. */
 static struct ps_batch *find_batch(struct ps_engine *engine, uint64_t call)
 {
     struct ps_batch *batch = engine->batches;
@@ -139,6 +154,8 @@ static struct ps_batch *find_batch(struct ps_engine *engine, uint64_t call)
     return batch;
 }
 
+/* "Exists" is how a server says that an initialisation or its end was done before: a success with
+ * a note. Everything else that comes here has a reply. */
 static void take_outcome(struct ps_engine *engine, struct ps_item *item,
                          const struct ps_engine_call *call, const struct ps_call_outcome *outcome)
 {
@@ -179,12 +196,17 @@ bool ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
     return false;
 }
 
+/* The batch is there still: a call with a range whose content is not moved is not over. */
 void ps_engine_keep(struct ps_engine *engine, uint64_t call_id,
                     const struct ps_call_outcome *outcome, uint64_t now_ms)
 {
     ps_engine_range_keep(engine, find_batch(engine, call_id), call_id, outcome, now_ms);
 }
 
+/* The one place where an outcome becomes a verdict. The order matters: first the call leaves its
+ * message, then the notes that later decisions read (epochs, ambiguity, the end of a session),
+ * then the verdict. A call that was cancelled while its outcome was on the way is never sent
+ * again, but a success still counts. */
 void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                            const struct ps_call_outcome *outcome, uint64_t now_ms)
 {
@@ -238,6 +260,8 @@ static void fill_room(struct ps_engine *engine, uint32_t shard)
     engine->shards[shard].has_room = false;
 }
 
+/* Room that came back between outcomes is handed out here at the latest: an outcome tells only the
+ * lane that it is of. */
 void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
 {
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
@@ -251,6 +275,7 @@ void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
     engine->room_was_made = false;
 }
 
+/* The earliest of all batches; a finished one waits for nothing. */
 uint64_t ps_engine_wake_ms(const struct ps_engine *engine)
 {
     uint64_t wake_ms = PS_DEADLINE_NEVER;
@@ -261,6 +286,7 @@ uint64_t ps_engine_wake_ms(const struct ps_engine *engine)
     return wake_ms;
 }
 
+/* Only after its end was told: the owner would otherwise wait for an action that never comes. */
 void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch)
 {
     PS_ASSERT(ps_batch_is_finished(batch) && batch->announced);
@@ -270,6 +296,8 @@ void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch)
 
 /* ---- Calls ---- */
 
+/* The pause grows with the attempts of this call and is drawn at random, so that clients that
+ * failed together do not come back together. */
 static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                        const struct ps_call_outcome *outcome, uint64_t now_ms)
 {
@@ -293,6 +321,8 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
         wake_call(batch, index);
 }
 
+/* A call that keeps its number goes before new ones: the span of numbers in use can only move on
+ * when the oldest is given back. */
 static void wake_call(struct ps_batch *batch, uint32_t index)
 {
     struct ps_engine_call *call = &batch->calls[index];
@@ -304,6 +334,8 @@ static void wake_call(struct ps_batch *batch, uint32_t index)
     ps_call_queue_push(batch, needs_number ? &lane->ready : &lane->again, index);
 }
 
+/* The number goes back whatever became of the call. A server that still applies a late attempt
+ * knows the number, and nobody else ever gets it. */
 static void call_done(struct ps_engine *engine, struct ps_batch *batch, struct ps_engine_call *call)
 {
     PS_ASSERT(call->state != PS_CALL_DONE);
@@ -314,6 +346,8 @@ static void call_done(struct ps_engine *engine, struct ps_batch *batch, struct p
 
 /* ---- Numbers ---- */
 
+/* Room that was made is only noted: it is filled when the message of this call is complete, so
+ * that calls which wait leave together. */
 static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call)
 {
     struct ps_request_id *id = ps_call_request_id(&call->request);
@@ -335,6 +369,8 @@ static void renumber(struct ps_engine *engine, struct ps_engine_call *call)
     call->ambiguous = false;
 }
 
+/* Calls without a number do not belong to the session, so what a server says of it does not
+ * concern them. */
 static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later)
 {
     if (ps_call_request_id(&call->request) != NULL)
@@ -343,6 +379,8 @@ static void end_session(struct ps_engine *engine, struct ps_engine_call *call, u
 
 /* ---- Time ---- */
 
+/* One pass over all calls: wakes those whose pause is over, and finds the earliest of the
+ * others. */
 static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms)
 {
     if (now_ms >= batch->request.deadline_ms) {
@@ -363,6 +401,7 @@ static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_
     }
 }
 
+/* Queues are emptied first: give_up would otherwise have to look for each call in them. */
 static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch)
 {
     batch->wake_ms = PS_DEADLINE_NEVER;
@@ -375,6 +414,9 @@ static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch)
         give_up(engine, batch, i);
 }
 
+/* A call that is out has to come back before it can be judged; one that is not fails here. A
+ * paused call fails with the reason of its last attempt, unless that attempt may have been
+ * applied: then nobody knows, and TIMEOUT says so. */
 static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index)
 {
     struct ps_engine_call *call = &batch->calls[index];

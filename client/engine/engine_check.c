@@ -10,6 +10,8 @@ static bool is_in_flight(enum ps_call_state state)
            state == PS_CALL_CANCELLED;
 }
 
+/* A call in flight has a number if its method has any, the number is one that the numbering knows
+ * as in use, and doubt about an attempt is never kept beyond the number that it was made under. */
 static void check_number(const struct ps_engine *engine, struct ps_engine_call *call)
 {
     const struct ps_request_id *id = ps_call_request_id(&call->request);
@@ -71,6 +73,8 @@ static bool has_message_out(const struct ps_engine *engine, uint32_t shard)
     return false;
 }
 
+/* Lists, counts and numbers. Room that nobody has filled is allowed only while a message is out
+ * whose end will fill it: otherwise calls would wait for ever. */
 void ps_engine_check(const struct ps_engine *engine)
 {
     for (const struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {

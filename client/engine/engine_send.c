@@ -6,12 +6,14 @@
 #include "client/calls/thresholds.h"
 #include "client/engine/engine_state.h"
 
+/* Lanes are filled in the order of shards: each has its own room, so none waits for another. */
 void ps_engine_fill_lanes(struct ps_engine *engine, struct ps_batch *batch)
 {
     for (uint32_t shard = 0; shard < batch->lane_count; shard++)
         ps_engine_fill_lane(engine, batch, shard);
 }
 
+/* The oldest batch first: a later one must not starve it of numbers. */
 void ps_engine_fill_shard(struct ps_engine *engine, uint32_t shard)
 {
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next)
@@ -42,6 +44,8 @@ static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint
     return ps_call_queue_pop(batch, &lane->ready);
 }
 
+/* Into the outbox, as a part of the message that `lead` begins. The message counts as out until
+ * the last of its calls has come back. */
 static void put_out(struct ps_batch *batch, uint32_t lead, uint32_t index)
 {
     struct ps_engine_call *call = &batch->calls[index];
@@ -66,6 +70,8 @@ static size_t next_size(const struct ps_batch *batch, uint32_t shard)
     return index != PS_NO_CALL ? size_of(&batch->calls[index]) : SIZE_MAX;
 }
 
+/* Several calls in one message save the cost of messages, which is most of the cost of a small
+ * call. A server that knows no bundles gets its calls one by one. */
 static bool goes_with_others(const struct ps_engine *engine, const struct ps_batch *batch,
                              uint32_t shard, size_t size)
 {
@@ -124,6 +130,8 @@ static void gather(struct ps_engine *engine, struct ps_batch *batch, uint32_t sh
     }
 }
 
+/* As many messages as one batch may have out on a shard. A call whose own message is not complete
+ * yet waits for its companions, since their outcomes are already on the way. */
 void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard)
 {
     struct ps_lane *lane = &batch->lanes[shard];
@@ -145,6 +153,8 @@ void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint3
     }
 }
 
+/* The lane has room again when all calls of the message are back, not before: a message is one
+ * thing on the network. */
 void ps_call_came_back(struct ps_batch *batch, struct ps_engine_call *call)
 {
     struct ps_engine_call *lead = &batch->calls[call->lead];
@@ -157,6 +167,8 @@ void ps_call_came_back(struct ps_batch *batch, struct ps_engine_call *call)
 
 /* ---- Actions ---- */
 
+/* Names the shard at each attempt: the index does not change, but a request that was never sent
+ * has none. */
 static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct ps_engine_call *call)
 {
     PS_ASSERT(call->state == PS_CALL_TO_SEND);
@@ -172,6 +184,7 @@ static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct p
     engine->counters.resends += push && call->ambiguous ? 1 : 0;
 }
 
+/* The list lives in the engine, so that an action needs no memory of its own. */
 static void add_part(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                      struct ps_engine_action *action)
 {
@@ -290,6 +303,8 @@ static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
     return true;
 }
 
+/* The oldest batch first. One action at a time, since what the caller does with it may bring
+ * outcomes, which change everything behind it. */
 bool ps_engine_next_action(struct ps_engine *engine, struct ps_engine_action *action)
 {
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {

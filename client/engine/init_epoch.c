@@ -6,12 +6,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* At the beginning of each try: what an earlier one knew says nothing about this one. */
 void ps_init_epochs_begin(uint64_t *epochs, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         epochs[i] = PS_INIT_EPOCH_NONE;
 }
 
+/* Parameters that two owners took are not all with either of them, so no epoch can be named. A
+ * server that says 0 is older than epochs and is not held to them. */
 void ps_init_epoch_taken(uint64_t *known, uint64_t epoch)
 {
     PS_ASSERT(known != NULL);
@@ -21,12 +24,15 @@ void ps_init_epoch_taken(uint64_t *known, uint64_t epoch)
     *known = first ? epoch : PS_INIT_EPOCH_MIXED;
 }
 
+/* Taken before, nobody knows under which owner. */
 void ps_init_epoch_exists(uint64_t *known)
 {
     PS_ASSERT(known != NULL);
     *known = PS_INIT_EPOCH_MIXED;
 }
 
+/* One shard has lost its parameters. All of them are initialised anew, so what is known of the
+ * others holds no longer either. */
 void ps_init_epochs_lost(uint64_t *epochs, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -35,6 +41,7 @@ void ps_init_epochs_lost(uint64_t *epochs, uint32_t count)
     }
 }
 
+/* The engine hands every outcome to this function; only three of them say anything here. */
 void ps_init_epochs_note(uint64_t *epochs, uint32_t count, uint32_t shard, enum ps_method method,
                          const struct ps_call_outcome *outcome)
 {

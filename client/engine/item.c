@@ -14,6 +14,8 @@ static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_cal
                                 const struct ps_pull_reply *reply, struct ps_error *error);
 static void take_version(struct ps_item *item, uint64_t version);
 
+/* What the server would refuse anyway is refused here, so that one wrong item costs no message and
+ * fails with a text that names the parameter. A name that is too long is cut in that text. */
 static enum ps_status check_content(enum ps_method method, const struct ps_item *item,
                                     struct ps_error *error)
 {
@@ -42,6 +44,7 @@ static enum ps_status check_content(enum ps_method method, const struct ps_item 
     return PS_OK;
 }
 
+/* Calls to one given server have no content to look at, only a server that must exist. */
 enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,
                              uint32_t shard_count, struct ps_error *error)
 {
@@ -53,6 +56,8 @@ enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,
     return PS_OK;
 }
 
+/* A cut parameter may fail on several shards. The first failure is the reason, and the later ones
+ * are often only its consequences. */
 void ps_item_fail(struct ps_item *item, enum ps_status status, const char *text)
 {
     PS_ASSERT(status != PS_OK);
@@ -62,6 +67,8 @@ void ps_item_fail(struct ps_item *item, enum ps_status status, const char *text)
     ps_item_note(item, text[0] != '\0' ? text : ps_status_sentence(status));
 }
 
+/* Also used for reasons that do not decide yet: a call that is repeated keeps what its last
+ * attempt said. */
 void ps_item_note(struct ps_item *item, const char *text)
 {
     size_t length = strnlen(text, sizeof item->text - 1);
@@ -69,6 +76,8 @@ void ps_item_note(struct ps_item *item, const char *text)
     item->text[length] = '\0';
 }
 
+/* Callers never see the marks that stand for "no reply has brought one", nor the reason of an
+ * attempt that was repeated with success. */
 void ps_item_close(struct ps_item *item)
 {
     if (item->version == PS_NO_VERSION)
@@ -79,6 +88,8 @@ void ps_item_close(struct ps_item *item)
         item->text[0] = '\0';
 }
 
+/* A reply is taken by what it has: a push, a pull, both, or an answer that only its taker
+ * understands. */
 enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *call,
                             const struct ps_call_reply *reply, struct ps_error *error)
 {
@@ -105,6 +116,8 @@ static void take_push(struct ps_item *item, const struct ps_engine_call *call,
         item->position = reply->position;
 }
 
+/* Checks before it writes: the caller's memory is as long as the caller said, and the server's
+ * parameter may be of another type or length. */
 static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
                                 const struct ps_pull_reply *reply, struct ps_error *error)
 {
@@ -121,6 +134,8 @@ static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_cal
     return PS_OK;
 }
 
+/* Ranges of a cut parameter live on shards that count by themselves: only the lowest is true of
+ * all. */
 static void take_version(struct ps_item *item, uint64_t version)
 {
     if (version < item->version)

@@ -5,12 +5,15 @@
 
 static void begin_next_session(struct ps_numbering *numbering);
 
+/* One bit for each sequence that can be in use: the span is shorter than the bits, so no two
+ * sequences in use share one. */
 static bool was_given_back(const struct ps_numbering *numbering, uint64_t sequence)
 {
     uint64_t bit = sequence % PS_NUMBERING_REMEMBERED;
     return (numbering->given_back[bit / 64] >> bit % 64 & 1) != 0;
 }
 
+/* A sequence that is taken clears the bit of one that left the span long ago. */
 static void mark(struct ps_numbering *numbering, uint64_t sequence, bool given_back)
 {
     uint64_t bit = sequence % PS_NUMBERING_REMEMBERED;
@@ -21,6 +24,7 @@ static void mark(struct ps_numbering *numbering, uint64_t sequence, bool given_b
         numbering->given_back[bit / 64] &= ~mask;
 }
 
+/* Sequences begin with 1: a request without an id says 0. */
 void ps_numbering_init(struct ps_numbering *numbering, uint64_t session)
 {
     PS_ASSERT(session > 0);
@@ -32,12 +36,15 @@ bool ps_numbering_has_room(const struct ps_numbering *numbering)
     return ps_numbering_room(numbering) > 0;
 }
 
+/* None in a session that the server does not remember: numbers of the next one would be mixed with
+ * those that are still in use. */
 uint32_t ps_numbering_room(const struct ps_numbering *numbering)
 {
     uint64_t span = numbering->next - numbering->oldest;
     return numbering->is_over ? 0 : (uint32_t)(PS_NUMBERING_SPAN_MAX - span);
 }
 
+/* Never one that was in use before, even if it came back without having been sent. */
 uint64_t ps_numbering_take(struct ps_numbering *numbering)
 {
     PS_ASSERT(ps_numbering_has_room(numbering));
@@ -45,6 +52,8 @@ uint64_t ps_numbering_take(struct ps_numbering *numbering)
     return numbering->next++;
 }
 
+/* The oldest in use moves past everything that came back before it. True when that made room where
+ * there was none: somebody may be waiting. */
 bool ps_numbering_give_back(struct ps_numbering *numbering, uint64_t sequence)
 {
     PS_ASSERT(sequence >= numbering->oldest && sequence < numbering->next);
@@ -58,6 +67,8 @@ bool ps_numbering_give_back(struct ps_numbering *numbering, uint64_t sequence)
     return !had_room && ps_numbering_has_room(numbering);
 }
 
+/* The next session begins when the last number of this one is back: a server that has forgotten
+ * the session would take a repeat for something new. */
 void ps_numbering_end_session(struct ps_numbering *numbering, uint64_t later)
 {
     PS_ASSERT(numbering->oldest < numbering->next);
@@ -66,18 +77,21 @@ void ps_numbering_end_session(struct ps_numbering *numbering, uint64_t later)
     numbering->is_over = true;
 }
 
+/* Above what the server named, whose clock may be ahead of this one. */
 static void begin_next_session(struct ps_numbering *numbering)
 {
     uint64_t next = numbering->session + 1;
     ps_numbering_init(numbering, numbering->later > next ? numbering->later : next);
 }
 
+/* For checks: it is taken, in this session, and not back. */
 bool ps_numbering_in_use(const struct ps_numbering *numbering, uint64_t session, uint64_t sequence)
 {
     return session == numbering->session && sequence >= numbering->oldest &&
            sequence < numbering->next && !was_given_back(numbering, sequence);
 }
 
+/* The oldest is in use by definition, unless nothing is. */
 void ps_numbering_check(const struct ps_numbering *numbering)
 {
     PS_ASSERT(numbering->session > 0);

@@ -9,6 +9,8 @@
 
 static bool looks_like_range(struct ps_bytes name);
 
+/* A parameter with fewer elements than shards is cut into single elements. One element is never
+ * cut. */
 struct ps_placement ps_placement_of(size_t size, size_t element_size, uint64_t split_bytes,
                                     uint32_t shard_count)
 {
@@ -27,6 +29,8 @@ struct ps_placement ps_placement_of(size_t size, size_t element_size, uint64_t s
     return placement;
 }
 
+/* The first ranges take the elements that do not divide evenly, one each, so that ranges differ by
+ * one element at most. */
 struct ps_range ps_placement_range(const struct ps_placement *placement, struct ps_bytes name,
                                    uint32_t k)
 {
@@ -46,6 +50,8 @@ struct ps_range ps_placement_range(const struct ps_placement *placement, struct 
                              .size = (size_t)count * placement->element_size};
 }
 
+/* The suffix says how many ranges there are: a client that cuts otherwise meets other names, and
+ * never half of a parameter. */
 size_t ps_placement_name(const struct ps_placement *placement, struct ps_bytes name, uint32_t k,
                          char text[PS_NAME_BYTES_MAX])
 {
@@ -63,6 +69,8 @@ size_t ps_placement_name(const struct ps_placement *placement, struct ps_bytes n
     return name.size + (size_t)length;
 }
 
+/* Each condition has a message of its own, since the name is the caller's and nobody else can tell
+ * what is wrong with it. */
 enum ps_status ps_placement_check_name(struct ps_bytes name, bool cut, struct ps_error *error)
 {
     size_t size_max = PS_NAME_BYTES_MAX - (cut ? PS_RANGE_SUFFIX_BYTES_MAX : 0);
@@ -80,6 +88,7 @@ enum ps_status ps_placement_check_name(struct ps_bytes name, bool cut, struct ps
     return PS_OK;
 }
 
+/* How many digits end at `end`. */
 static size_t digits_before(struct ps_bytes name, size_t end)
 {
     size_t count = 0;
@@ -88,6 +97,7 @@ static size_t digits_before(struct ps_bytes name, size_t end)
     return count;
 }
 
+/* Read from the end: NUMBER, "/", NUMBER, "#". */
 static bool looks_like_range(struct ps_bytes name)
 {
     size_t end = name.size;

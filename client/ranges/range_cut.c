@@ -17,11 +17,13 @@ static uint64_t whole_groups(enum ps_encoding encoding, uint64_t count)
     return count > least ? count : least;
 }
 
+/* By the bytes on the network: a range of a smaller encoding has more elements. */
 uint64_t ps_range_cut_part(enum ps_encoding encoding, enum ps_dtype dtype, size_t bytes)
 {
     return whole_groups(encoding, bytes / ps_encoding_width(encoding, dtype));
 }
 
+/* Ranges that were cut already keep their length, so this comes first. */
 void ps_range_cut_narrow(struct ps_range_cut *cut, uint64_t part)
 {
     PS_ASSERT(cut->next == 0);
@@ -29,6 +31,7 @@ void ps_range_cut_narrow(struct ps_range_cut *cut, uint64_t part)
         cut->part = whole_groups(cut->encoding, part);
 }
 
+/* The content is not changed by cutting, so the same ranges come out once more. */
 void ps_range_cut_rewind(struct ps_range_cut *cut)
 {
     cut->next = 0;
@@ -61,6 +64,8 @@ static void next_groups(const struct ps_range_cut *cut, struct ps_elements range
     pieces[1] = (struct ps_bytes){bytes + scales + range.first, (size_t)range.count};
 }
 
+/* The pieces are the caller's: a range's content must lie still while it is sent, and several
+ * ranges are sent at a time. */
 struct ps_elements ps_range_cut_next(struct ps_range_cut *cut,
                                      struct ps_bytes pieces[PS_RANGE_PIECES_MAX],
                                      struct ps_view *content)

@@ -19,6 +19,8 @@ static void go_on(struct ps_ranges_call *ranges);
 static void begin_round(struct ps_ranges_call *ranges);
 static void end(struct ps_ranges_call *ranges);
 
+/* The larger content decides: a push and pull in one goes in ranges when either half is worth
+ * it. */
 size_t ps_ranges_bytes(const struct ps_call_request *request)
 {
     const struct ps_push_request *push = ps_call_push_of(request);
@@ -32,6 +34,8 @@ size_t ps_ranges_bytes(const struct ps_call_request *request)
 
 /* ---- Beginning ---- */
 
+/* Nothing of an earlier attempt counts: the server may be another one, and what it had staged is
+ * gone or will be known by the id. */
 void ps_ranges_begin(struct ps_ranges_call *ranges, const struct ps_ranges_options *options,
                      const struct ps_call_request *request)
 {
@@ -53,6 +57,8 @@ void ps_ranges_begin(struct ps_ranges_call *ranges, const struct ps_ranges_optio
     PS_ASSERT(ps_ranges_out(ranges) > 0);
 }
 
+/* Content that is cut lies in one piece: it is the caller's memory, or was encoded into one block.
+ * Encoded bytes do not say how many elements they are, so `total` is told; native ones do. */
 static void begin_cut(struct ps_ranges_call *ranges, enum ps_encoding encoding, enum ps_dtype dtype,
                       const struct ps_view *content, uint64_t total)
 {
@@ -69,6 +75,8 @@ static void begin_cut(struct ps_ranges_call *ranges, enum ps_encoding encoding, 
 
 /* ---- Sending ---- */
 
+/* A range whose answer was taken is not out any more, even while its slot is kept for the
+ * content. */
 static bool is_out(const struct ps_range_slot *slot)
 {
     return slot->state != PS_RANGE_FREE && slot->state != PS_RANGE_KEEPS;
@@ -104,6 +112,8 @@ static void fill(struct ps_ranges_call *ranges)
     ps_ranges_pull_fill(ranges);
 }
 
+/* The request of the whole with other content and a range. All ranges carry the id of the call, by
+ * which the server puts them together. */
 static void fill_slot(struct ps_ranges_call *ranges, struct ps_range_slot *slot)
 {
     const struct ps_push_request *push = ps_call_push_of(ranges->request);
@@ -125,6 +135,7 @@ static void fill_slot(struct ps_ranges_call *ranges, struct ps_range_slot *slot)
         ps_ranges_early_ask(ranges, &slot->request);
 }
 
+/* The state changes here, when the range is handed out: whoever asks must send it. */
 bool ps_ranges_next(struct ps_ranges_call *ranges, enum ps_ranges_action *action, uint32_t *range)
 {
     for (uint32_t i = 0; i < PS_RANGES_WINDOW; i++) {
@@ -154,6 +165,8 @@ static void cancel_all(struct ps_ranges_call *ranges)
 
 /* ---- Answers ---- */
 
+/* The slot stays taken while its content is moved. A range that leaves meanwhile would otherwise
+ * write into the request that says where the content belongs. */
 bool ps_ranges_took(struct ps_ranges_call *ranges, uint32_t range,
                     const struct ps_call_outcome *outcome)
 {
@@ -181,6 +194,7 @@ static void move(const struct ps_call_request *request, const struct ps_call_rep
     PS_ASSERT(status == PS_OK);
 }
 
+/* Without a reply there is nothing to move, and the slot is free at once. */
 void ps_ranges_keep(struct ps_ranges_call *ranges, uint32_t range,
                     const struct ps_call_reply *reply)
 {
@@ -208,6 +222,8 @@ static bool note(struct ps_ranges_call *ranges, const struct ps_call_request *re
     return ps_ranges_early_took(ranges, &request->push_pull.pull, outcome);
 }
 
+/* An answer that is only "staged" says nothing of the whole. The other one is kept as the reply of
+ * the call, whichever range it came with: the server may complete the whole with any of them. */
 static void note_pushed(struct ps_ranges_call *ranges, const struct ps_call_outcome *outcome)
 {
     const struct ps_call_reply *came = &outcome->reply;
@@ -232,6 +248,8 @@ static void note_pushed(struct ps_ranges_call *ranges, const struct ps_call_outc
 
 /* ---- Failing and ending ---- */
 
+/* Later failures are mostly consequences of the first: ranges that were cancelled for it. They
+ * only count against the refusal. */
 void ps_ranges_fail(struct ps_ranges_call *ranges, const struct ps_call_outcome *outcome)
 {
     struct ps_call_outcome *to = &ranges->outcome;
@@ -246,6 +264,7 @@ void ps_ranges_fail(struct ps_ranges_call *ranges, const struct ps_call_outcome 
     cancel_all(ranges);
 }
 
+/* A failure that is noticed here and not said by a server is never a refusal. */
 void ps_ranges_fail_with(struct ps_ranges_call *ranges, enum ps_status status, const char *text)
 {
     struct ps_call_outcome outcome = {.status = status};
@@ -253,6 +272,7 @@ void ps_ranges_fail_with(struct ps_ranges_call *ranges, enum ps_status status, c
     ps_ranges_fail(ranges, &outcome);
 }
 
+/* Ranges that are out may still complete the whole, and then the call is done after all. */
 void ps_ranges_stop(struct ps_ranges_call *ranges)
 {
     ranges->is_stopped = true;
@@ -260,6 +280,8 @@ void ps_ranges_stop(struct ps_ranges_call *ranges)
     go_on(ranges);
 }
 
+/* Called after every event. The end is looked for twice, since a round that begins anew is not
+ * over. */
 static void go_on(struct ps_ranges_call *ranges)
 {
     fill(ranges);
@@ -285,6 +307,7 @@ static void begin_round(struct ps_ranges_call *ranges)
     fill(ranges);
 }
 
+/* Also a slot that keeps content counts: the call must not end before its content is in place. */
 bool ps_ranges_is_over(const struct ps_ranges_call *ranges)
 {
     for (size_t i = 0; i < PS_RANGES_WINDOW; i++)
@@ -308,6 +331,7 @@ static void end(struct ps_ranges_call *ranges)
     ps_ranges_pull_end(ranges);
 }
 
+/* A call that failed or was stopped has nothing that is about to leave. */
 void ps_ranges_check(const struct ps_ranges_call *ranges)
 {
     PS_ASSERT(ranges->request != NULL && ranges->options != NULL);

@@ -19,6 +19,7 @@ void ps_ranges_early_begin(struct ps_ranges_call *ranges)
     ps_range_cut_narrow(&ranges->cut, part);
 }
 
+/* The same range twice: of the gradient, and of the values that come back. */
 void ps_ranges_early_ask(struct ps_ranges_call *ranges, struct ps_call_request *request)
 {
     const struct ps_push_request push = request->push;
@@ -47,6 +48,8 @@ bool ps_ranges_early_took(struct ps_ranges_call *ranges, const struct ps_pull_re
     return ps_early_values_note(early, reply, fits) && fits;
 }
 
+/* What holds counts as pulled, and the pull has nothing left to ask for. What does not hold is in
+ * the caller's memory already, and every byte of it is overwritten by the pull that follows. */
 void ps_ranges_early_settle(struct ps_ranges_call *ranges)
 {
     struct ps_early_values *early = &ranges->early;

@@ -23,6 +23,7 @@ uint64_t ps_ranges_pull_bytes(const struct ps_pull_request *pull)
                : 0;
 }
 
+/* Elements become bytes twice: as they travel, and as they lie in the caller's memory. */
 void ps_ranges_pull_cut(struct ps_pull_request *pull, struct ps_elements range)
 {
     pull->range = range;
@@ -30,12 +31,14 @@ void ps_ranges_pull_cut(struct ps_pull_request *pull, struct ps_elements range)
     pull->destination += range.first * ps_dtype_size(pull->dtype);
 }
 
+/* Where the reply of the whole has its pull depends on whether a push is with it. */
 struct ps_pull_reply *ps_ranges_pull_reply(struct ps_ranges_call *ranges)
 {
     struct ps_call_reply *reply = &ranges->outcome.reply;
     return ranges->request->method == PS_METHOD_PULL ? &reply->pull : &reply->push_pull.pull;
 }
 
+/* Without a pull all of this stays zero, and `wish` NULL says so. */
 void ps_ranges_pull_begin(struct ps_ranges_call *ranges)
 {
     const struct ps_pull_request *wish = ps_call_pull_of(ranges->request);
@@ -59,6 +62,7 @@ void ps_ranges_pull_fill(struct ps_ranges_call *ranges)
     }
 }
 
+/* Whatever came of the version that has gone is overwritten by the ranges of the next one. */
 static void begin_version(struct ps_ranges_pull *pull)
 {
     *pull = (struct ps_ranges_pull){
@@ -87,6 +91,8 @@ static void ask_for_range(struct ps_ranges_call *ranges, struct ps_range_slot *s
     pull->next += count;
 }
 
+/* A server that answers with other elements than were asked for is wrong in a way that repeating
+ * may not heal: the engine decides. */
 static void fail_range(struct ps_ranges_call *ranges)
 {
     ps_ranges_fail_with(ranges, PS_ERR_INTERNAL, "the reply is of another range");
@@ -141,6 +147,7 @@ static bool note_first(struct ps_ranges_call *ranges, const struct ps_pull_reque
     return false;
 }
 
+/* Two names for the same encoding are the same: a server says "native" or names the native one. */
 bool ps_ranges_pull_is_asked_for(const struct ps_pull_request *request,
                                  const struct ps_pull_reply *reply)
 {
