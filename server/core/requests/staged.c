@@ -13,6 +13,7 @@
 static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
 {
     struct ps_bytes copy = {*at, from.size};
+    PS_ASSERT(from.size == 0 || from.data != NULL);
     /* An empty text has no address that may be read. */
     if (from.size > 0)
         memcpy(*at, from.data, from.size);

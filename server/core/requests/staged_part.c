@@ -12,8 +12,6 @@
 #include <string.h>
 
 static enum ps_status check_length(const struct ps_part *part, struct ps_error *error);
-static struct ps_staged_part *create_bare(const struct ps_allocator *memory,
-                                          struct ps_elements range);
 static void add_pieces(struct ps_view from, uint64_t skipped, uint64_t size, struct ps_bytes *to,
                        size_t *count);
 
@@ -85,17 +83,18 @@ uint64_t ps_staged_part_whole_bytes(const struct ps_part *part)
 }
 
 /* One allocation for the part, the pieces of its view, and the bytes, where they have to be copied:
- * when the request does not say how they are held, or cannot hold them at this moment. */
+ * when the request does not say how they are held, or cannot hold them at this moment. Without
+ * `keeps` it is the range alone: the content is applied while it is here, and nobody reads it
+ * again. */
 struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
                                              const struct ps_part *from, bool keeps)
 {
-    if (!keeps)
-        return create_bare(memory, from->range);
     PS_ASSERT(from->hold.keep == NULL || from->hold.drop != NULL);
     /* Held, if the message can be: the network's buffers then live until the push is applied. */
-    void *kept = from->hold.keep != NULL ? from->hold.keep(from->hold.self) : NULL;
-    size_t piece_count = kept != NULL ? from->content.piece_count : 1;
-    size_t copied = kept != NULL ? 0 : from->content.size;
+    void *kept = keeps && from->hold.keep != NULL ? from->hold.keep(from->hold.self) : NULL;
+    bool copies = keeps && kept == NULL;
+    size_t piece_count = kept != NULL ? from->content.piece_count : copies;
+    size_t copied = copies ? from->content.size : 0;
     struct ps_staged_part *part =
         ps_plain(memory, sizeof *part + piece_count * sizeof(struct ps_bytes) + copied);
     /* What was held for it is let go of: the caller still has the message. */
@@ -105,28 +104,15 @@ struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
         return NULL;
     }
     *part = (struct ps_staged_part){.range = from->range, .kept = kept, .drop = from->hold.drop};
-    /* The pieces are copied, 16 bytes each, and the bytes they point to are held. */
-    if (kept != NULL) {
-        for (size_t i = 0; i < piece_count; i++)
-            part->pieces[i] = from->content.pieces[i];
-    } else {
-        uint8_t *copy = (uint8_t *)(part->pieces + 1);
+    for (size_t i = 0; kept != NULL && i < piece_count; i++)
+        part->pieces[i] = from->content.pieces[i];
+    if (copies) {
         /* In one piece, however it was cut. */
+        uint8_t *copy = (uint8_t *)(part->pieces + 1);
         ps_view_copy(from->content, 0, copy, copied);
         part->pieces[0] = (struct ps_bytes){copy, copied};
     }
-    part->content = (struct ps_view){part->pieces, piece_count, from->content.size};
-    return part;
-}
-
-/* Only its range: the content is applied while it is here, and nobody reads it again. */
-static struct ps_staged_part *create_bare(const struct ps_allocator *memory,
-                                          struct ps_elements range)
-{
-    PS_ASSERT(range.count > 0);
-    struct ps_staged_part *part = ps_plain(memory, sizeof *part);
-    if (part != NULL)
-        *part = (struct ps_staged_part){.range = range};
+    part->content = (struct ps_view){part->pieces, piece_count, keeps ? from->content.size : 0};
     return part;
 }
 

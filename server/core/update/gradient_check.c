@@ -11,12 +11,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+static enum ps_status check_content(const struct ps_parameter_spec *spec,
+                                    struct ps_gradient gradient, struct ps_elements range,
+                                    bool *touched, struct ps_error *error);
 static enum ps_status check_scales(struct ps_view content, struct ps_elements range,
                                    struct ps_error *error);
 static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct ps_view content,
-                                    bool *touched, struct ps_error *error);
-static enum ps_status check_indices_in(struct ps_view content, struct ps_elements range,
-                                       struct ps_error *error);
+                                    struct ps_elements range, bool *touched,
+                                    struct ps_error *error);
 static bool is_asked(const struct ps_parameter_spec *spec, struct ps_gradient gradient);
 static bool scales_are_small(struct ps_view content, uint64_t groups);
 static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
@@ -28,15 +30,12 @@ static void scan_part(const struct ps_parameter_spec *spec, struct ps_gradient_r
 static void scan_values(const struct ps_parameter_spec *spec, struct ps_view content,
                         struct ps_gradient_scan *scan);
 
-/* Two encodings can say what no gradient can be; the others are numbers, whatever the bits. */
 enum ps_status ps_gradient_check(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                                  bool *touched, struct ps_error *error)
 {
-    if (gradient.encoding == PS_ENCODING_INT8)
-        return check_scales(gradient.content, (struct ps_elements){0, spec->count}, error);
-    if (gradient.encoding == PS_ENCODING_TOP_K)
-        return check_indices(spec, gradient.content, touched, error);
-    return PS_OK;
+    const struct ps_elements all = {0, spec->count};
+    PS_ASSERT(touched == NULL || gradient.encoding == PS_ENCODING_TOP_K);
+    return check_content(spec, gradient, all, touched, error);
 }
 
 /* The name is put before the reason here and not by the caller: ranges come without a parameter's
@@ -45,16 +44,24 @@ enum ps_status ps_gradient_check_range(const struct ps_parameter_spec *spec,
                                        struct ps_gradient gradient, struct ps_elements range,
                                        struct ps_error *error)
 {
-    enum ps_status status = PS_OK;
     struct ps_error reason;
     PS_ASSERT(range.first <= spec->count && range.count <= spec->count - range.first);
-    if (gradient.encoding == PS_ENCODING_INT8)
-        status = check_scales(gradient.content, range, &reason);
-    if (gradient.encoding == PS_ENCODING_TOP_K)
-        status = check_indices_in(gradient.content, range, &reason);
+    enum ps_status status = check_content(spec, gradient, range, NULL, &reason);
     return status == PS_OK ? PS_OK
                            : ps_fail(error, status, "Name: %s, %.180s",
                                      (const char *)spec->name.data, reason.text);
+}
+
+/* Two encodings can say what no gradient can be; the others are numbers, whatever the bits. */
+static enum ps_status check_content(const struct ps_parameter_spec *spec,
+                                    struct ps_gradient gradient, struct ps_elements range,
+                                    bool *touched, struct ps_error *error)
+{
+    if (gradient.encoding == PS_ENCODING_INT8)
+        return check_scales(gradient.content, range, error);
+    if (gradient.encoding == PS_ENCODING_TOP_K)
+        return check_indices(spec, gradient.content, range, touched, error);
+    return PS_OK;
 }
 
 /* An infinite scale would make infinite elements of a whole group. Groups are counted from the
@@ -78,47 +85,33 @@ static enum ps_status check_scales(struct ps_view content, struct ps_elements ra
 }
 
 /* Indices that rise name no element twice: otherwise the bits would depend on where batches end.
- * The flags of touched blocks fall off this walk, which reads every index anyway. */
+ * Where ranges are put together their pairs follow each other in the order of the ranges: if those
+ * of each lie within it and rise, all of them rise. The flags of touched blocks fall off this walk,
+ * which reads every index anyway. */
 static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct ps_view content,
-                                    bool *touched, struct ps_error *error)
+                                    struct ps_elements range, bool *touched, struct ps_error *error)
 {
     const size_t block_elements = PS_BLOCK_BYTES / ps_dtype_size(spec->dtype);
-    PS_ASSERT(block_elements > 0);
+    const uint64_t end = range.first + range.count;
+    const bool is_part = range.count < spec->count;
     struct ps_gradient_pairs pairs;
     ps_gradient_pairs_init(&pairs, content);
-    uint64_t least = 0;
-    for (;;) {
-        struct ps_gradient_pair_run run = ps_gradient_pairs_next(&pairs, UINT64_MAX);
-        if (run.count == 0)
-            return PS_OK;
-        PS_TRY(ps_encoding_check_indices(run.indices, run.count, spec->count, &least, error));
-        /* Behind the check: an index beyond the parameter would set a flag beyond the flags. */
-        for (size_t i = 0; touched != NULL && i < run.count; i++)
-            touched[run.indices[i] / block_elements] = true;
-    }
-}
-
-/* Where ranges are put together their pairs follow each other in the order of the ranges: if those
- * of each lie within it and rise, all of them rise. */
-static enum ps_status check_indices_in(struct ps_view content, struct ps_elements range,
-                                       struct ps_error *error)
-{
-    struct ps_gradient_pairs pairs;
     uint64_t least = range.first;
-    uint64_t end = range.first + range.count;
-    PS_ASSERT(range.count > 0 && end > range.first);
-    ps_gradient_pairs_init(&pairs, content);
+    PS_ASSERT(range.count > 0 && block_elements > 0);
     for (;;) {
         struct ps_gradient_pair_run run = ps_gradient_pairs_next(&pairs, UINT64_MAX);
         if (run.count == 0)
             return PS_OK;
-        for (size_t i = 0; i < run.count; i++)
+        for (size_t i = 0; is_part && i < run.count; i++)
             if (run.indices[i] < range.first || run.indices[i] >= end)
                 return ps_fail(error, PS_ERR_BAD_INPUT,
                                "index %" PRIu32 " in a range of elements %" PRIu64 " to %" PRIu64
                                " (top_k)",
                                run.indices[i], range.first, end - 1);
         PS_TRY(ps_encoding_check_indices(run.indices, run.count, end, &least, error));
+        /* Behind the check: an index beyond the parameter would set a flag beyond the flags. */
+        for (size_t i = 0; touched != NULL && i < run.count; i++)
+            touched[run.indices[i] / block_elements] = true;
     }
 }
 
