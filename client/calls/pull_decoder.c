@@ -47,6 +47,8 @@ static void copy(struct ps_view content, uint8_t *destination)
         ps_view_copy(content, 0, destination, content.size);
 }
 
+/* Elements may be cut between two pieces of the message, so they are gathered before they are
+ * decoded. */
 static void decode_plain(const struct ps_pull_reply *reply, uint8_t *destination, size_t count)
 {
     uint64_t gathered[PIECE]; /* as large as elements of any encoding */

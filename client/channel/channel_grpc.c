@@ -100,6 +100,7 @@ static void destroy(void *self)
 {
     struct ps_grpc_side *side = self;
     ps_mutex_lock(&side->mutex);
+    /* From here on no watch is renewed. */
     side->stopping = true;
     for (uint32_t i = 0; i < side->shard_count; i++)
         ps_connection_replace(side, i, NULL);
@@ -115,6 +116,7 @@ static void destroy(void *self)
     PS_ASSERT(side->done_first == NULL);
     grpc_completion_queue_destroy(side->queue);
     grpc_channel_credentials_release(side->credentials);
+    /* gRPC counts its users: other channels of the process go on. */
     grpc_shutdown();
     ps_mutex_fini(&side->done_mutex);
     ps_mutex_fini(&side->mutex);
@@ -210,6 +212,7 @@ static void cancel(void *self, uint64_t call)
     ps_mutex_lock(&side->mutex);
     for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
         for (struct ps_flight *flight = it->flights; flight != NULL; flight = flight->next) {
+            /* A call may have several flights: of former connections, too. */
             if (!carries(flight, call))
                 continue;
             ps_flight_end_call(flight, GRPC_STATUS_CANCELLED, "given up");
@@ -297,6 +300,7 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
 {
     struct ps_flight *launched = NULL;
     ps_mutex_lock(&side->mutex);
+    /* The watch that has told this is over. */
     connection->watching = false;
     if (changed && connection->watched == GRPC_CHANNEL_READY)
         ps_shared_link_lost(connection->shared);

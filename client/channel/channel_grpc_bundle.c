@@ -68,6 +68,7 @@ static void decode(struct ps_flight *flight)
 {
     struct ps_error error = {.status = PS_OK};
     struct ps_view view;
+    /* Also when decoding fails: the failure is then the outcome of every part. */
     flight->has_bundle = true;
     if (flight->status != PS_OK)
         return;
@@ -75,6 +76,8 @@ static void decode(struct ps_flight *flight)
     if (status == PS_OK)
         status = ps_decode_bundle_reply(view, flight->side->memory, &flight->bundle,
                                         &flight->decoded, &error);
+    /* All parts of a message are of one method, so the first says what each must be answered
+     * with. */
     size_t pushes = ps_call_push_of(ps_flight_request(flight, 0)) != NULL ? flight->part_count : 0;
     size_t pulls = ps_call_pull_of(ps_flight_request(flight, 0)) != NULL ? flight->part_count : 0;
     if (status == PS_OK &&
@@ -131,6 +134,7 @@ static void push_pull_outcome(struct ps_flight *flight, size_t i, struct ps_call
     if (push->status.status != PS_OK) {
         note_failure(&push->status, PS_METHOD_PUSH_PULL, false, outcome);
     } else if (pull->status.status != PS_OK) {
+        /* What the server said of the push is in the reply. */
         outcome->pushed = true;
         note_failure(&pull->status, PS_METHOD_PUSH_PULL, true, outcome);
     } else if (find_shared(&flight->parts[i].shared, &pull->reply, outcome)) {

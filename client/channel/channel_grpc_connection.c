@@ -134,6 +134,7 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
     struct ps_connection *old = side->routes[shard];
     if (old != NULL)
         old->detached = true;
+    /* New calls go the new way from here on. */
     side->routes[shard] = connection;
     if (connection == NULL)
         return;
@@ -141,6 +142,7 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
         if (it->shard == shard && it->channel != NULL)
             leave(it, connection);
     }
+    /* The list has every connection that a flight may still be on. */
     LL_PREPEND(side->connections, connection);
     ps_connection_watch(side, connection,
                         grpc_channel_check_connectivity_state(connection->channel, 1));
@@ -149,6 +151,7 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
 /* gRPC's channel lives on until its calls have ended; they come back through the queue. */
 void ps_connection_retire(struct ps_connection *connection)
 {
+    /* Whoever still looks at it sees that it is nobody's way any more. */
     connection->detached = true;
     for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next)
         give_up_call(flight);

@@ -130,6 +130,7 @@ void ps_flight_make_call(struct ps_flight *flight)
     gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
     if (left_ms < INT_MAX - DEADLINE_SLACK_MS)
         deadline = ps_grpc_after_ms(left_ms + DEADLINE_SLACK_MS);
+    /* From here on a cancellation goes to gRPC. */
     flight->state = PS_FLIGHT_RUNNING;
     atomic_fetch_add(&side->running, 1);
     flight->call = grpc_channel_create_registered_call(
@@ -285,6 +286,7 @@ static void note_status(struct ps_flight *flight)
     struct ps_bytes word = find_metadata(&flight->last_metadata, PS_STATUS_METADATA_KEY);
     flight->status = ps_status_of_reply((uint32_t)flight->code, word, &from_server);
     flight->answered = from_server;
+    /* A refusal needs the server's own word. */
     flight->refused = from_server && ps_retry_is_refusal(flight->method, flight->status);
     flight->session = number_of(find_metadata(&flight->last_metadata, PS_SESSION_METADATA_KEY));
     /* Whatever gRPC calls it: the call broke on the way. */
@@ -328,6 +330,7 @@ void ps_flight_ended(struct ps_flight *flight)
     grpc_call *call = flight->call;
     flight->call = NULL;
     ps_mutex_unlock(&side->mutex);
+    /* gRPC's memory for the call goes at once; the reply is counted by itself. */
     grpc_call_unref(call);
     grpc_metadata_array_destroy(&flight->first_metadata);
     grpc_metadata_array_destroy(&flight->last_metadata);

@@ -103,6 +103,7 @@ static void count(struct ps_flight *flight)
         calls += way->push_size + way->pull_size > 0 ? 1 : 0;
         bytes += way->push_size + way->pull_size;
     }
+    /* For the report of a client; nothing is decided by it. */
     atomic_fetch_add(&flight->side->shared_calls, calls);
     atomic_fetch_add(&flight->side->shared_bytes, bytes);
 }
@@ -168,6 +169,7 @@ void ps_flight_share(struct ps_flight *flight)
 {
     if (!take(flight))
         return;
+    /* The head names the places now instead of having the content behind it. */
     ps_buffer_clear(&flight->head);
     ps_flight_encode(flight, &flight->head);
     if (ps_buffer_status(&flight->head, NULL) != PS_OK) {

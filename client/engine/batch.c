@@ -42,6 +42,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
     batch->magic = BATCH_MAGIC;
     batch->memory = memory;
     batch->request = *request;
+    /* Nothing is paused yet. */
     batch->wake_ms = request->deadline_ms;
     batch->outbox = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
     batch->lane_count = shard_count;
@@ -118,6 +119,7 @@ static void count_calls(const struct ps_batch_request *request, uint64_t split_b
         uint64_t ranges = 1;
         if (ps_method_row(request->method)->names_parameter)
             ranges = item_placement(item, split_bytes, shard_count).range_count;
+        /* One call for each range. */
         *calls += ranges;
         if (ranges > 1)
             *name_bytes += ranges * (item->name.size + PS_RANGE_SUFFIX_BYTES_MAX);
@@ -131,6 +133,7 @@ static struct ps_placement item_placement(const struct ps_item *item, uint64_t s
     size_t element_size = 1;
     if (!item->any_dtype && (unsigned)item->dtype < PS_DTYPE_COUNT)
         element_size = ps_dtype_size(item->dtype);
+    /* Without a type there is no element to cut at. */
     uint64_t split = item->any_dtype ? UINT64_MAX : split_bytes;
     return ps_placement_of(item->size - item->size % element_size, element_size, split,
                            shard_count);
@@ -144,6 +147,7 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
     struct ps_item *item = &batch->request.items[i];
     item->status = PS_OK;
     item->before = false;
+    /* Above every version, so that the first reply is the lowest so far. */
     item->version = PS_NO_VERSION;
     item->pulled_version = PS_NO_VERSION;
     item->position = 0;
@@ -202,6 +206,7 @@ static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, stru
 {
     uint32_t index = batch->call_count++;
     struct ps_engine_call *call = &batch->calls[index];
+    /* It has no number yet: that comes when it leaves. */
     call->state = PS_CALL_READY;
     call->item = item;
     call->shard = shard;

@@ -110,6 +110,7 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
     struct ps_batch *batch;
     PS_TRY(ps_batch_create(request, &engine->options, &batch, error));
     batch->number = ++engine->batch_number;
+    /* At the end of the list: batches are served in the order in which they began. */
     DL_APPEND(engine->batches, batch);
 
     tick_batch(engine, batch, now_ms);
@@ -272,6 +273,7 @@ void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
     }
     for (uint32_t i = 0; engine->room_was_made && i < engine->options.shard_count; i++)
         fill_room(engine, i);
+    /* Every shard was looked at, so nothing is left to be told. */
     engine->room_was_made = false;
 }
 
@@ -387,6 +389,7 @@ static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_
         pass_deadline(engine, batch);
         return;
     }
+    /* The deadline wakes the batch when nothing else does. */
     batch->wake_ms = batch->request.deadline_ms;
     for (uint32_t i = 0; i < batch->call_count; i++) {
         struct ps_engine_call *call = &batch->calls[i];
@@ -407,6 +410,7 @@ static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch)
     batch->wake_ms = PS_DEADLINE_NEVER;
     if (batch->deadline_passed)
         return;
+    /* Once only: a second tick must not fail what was judged by the first. */
     batch->deadline_passed = true;
     for (uint32_t i = 0; i < batch->lane_count; i++)
         ps_lane_clear(&batch->lanes[i]);

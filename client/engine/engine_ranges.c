@@ -13,21 +13,25 @@ _Static_assert(PS_RANGES_WINDOW < 1u << (32 - RANGE_SHIFT), "ranges fit above an
 static void go_on(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                   uint64_t now_ms);
 
+/* The id of the call as a whole. */
 uint64_t ps_engine_id_of(const struct ps_batch *batch, uint32_t index)
 {
     return (uint64_t)batch->number << 32 | index;
 }
 
+/* Whether the id is of the call or of a range of it. */
 uint32_t ps_engine_index_of(uint64_t call_id)
 {
     return (uint32_t)call_id & ((1u << RANGE_SHIFT) - 1);
 }
 
+/* No bit above the index is set in the id of a whole call. */
 bool ps_engine_is_range(uint64_t call_id)
 {
     return (uint32_t)call_id >> RANGE_SHIFT != 0;
 }
 
+/* Ranges are counted from 1 in ids, so that 0 is the call itself. */
 static uint32_t range_of(uint64_t call_id)
 {
     PS_ASSERT(ps_engine_is_range(call_id));
@@ -49,6 +53,8 @@ bool ps_engine_goes_in_ranges(struct ps_engine *engine, const struct ps_engine_c
     return !as_one;
 }
 
+/* The attempt has its number and its shard's name already: every range copies them from the
+ * request. */
 void ps_engine_begin_ranges(struct ps_engine *engine, struct ps_engine_call *call)
 {
     PS_ASSERT(call->state == PS_CALL_SENT && !call->is_listed);
@@ -57,6 +63,8 @@ void ps_engine_begin_ranges(struct ps_engine *engine, struct ps_engine_call *cal
     ps_ranges_begin(call->ranges, &engine->options.ranges, &call->request);
 }
 
+/* A range is handed out as a message of its own with the deadline of its batch. For the channel it
+ * is a call like any other. */
 bool ps_engine_next_range(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                           struct ps_engine_action *action)
 {
@@ -101,6 +109,7 @@ void ps_engine_stop_ranges(struct ps_engine *engine, struct ps_batch *batch, uin
     go_on(engine, batch, index, batch->request.deadline_ms);
 }
 
+/* The outcome of one range may be the end of the attempt, when nothing of it has to be moved. */
 bool ps_engine_range_outcome(struct ps_engine *engine, struct ps_batch *batch, uint64_t call_id,
                              const struct ps_call_outcome *outcome, uint64_t now_ms)
 {
@@ -112,6 +121,7 @@ bool ps_engine_range_outcome(struct ps_engine *engine, struct ps_batch *batch, u
     return has_content;
 }
 
+/* Moving the content may be the end of the attempt, too. */
 void ps_engine_range_keep(struct ps_engine *engine, struct ps_batch *batch, uint64_t call_id,
                           const struct ps_call_outcome *outcome, uint64_t now_ms)
 {

@@ -135,6 +135,8 @@ static void gather(struct ps_engine *engine, struct ps_batch *batch, uint32_t sh
 void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard)
 {
     struct ps_lane *lane = &batch->lanes[shard];
+    /* Calls stay in their lane while nobody serves the shard: a refusal would only cost an
+     * attempt. */
     if (engine->shards[shard].epoch == 0)
         return;
     while (lane->in_flight < engine->options.calls_per_shard_max &&
@@ -147,6 +149,8 @@ void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint3
             ps_call_queue_push(batch, &lane->again, index);
             return;
         }
+        /* Counted before the call is put out, since the size of the message depends on how many
+         * are. */
         lane->in_flight++;
         put_out(batch, index, index);
         gather(engine, batch, shard, index);
@@ -178,6 +182,7 @@ static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct p
         ps_call_name_shard(&call->request, call->shard);
     if (call->attempts++ == 0)
         return;
+    /* From here on it is a repetition. */
     engine->counters.retries++;
     batch->request.items[call->item].retries++;
     bool push = ps_method_row(call->request.method)->pushes;
@@ -295,6 +300,7 @@ static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
     }
     if (!ps_batch_is_finished(batch) || batch->announced)
         return false;
+    /* Told once, and only now: the owner may free the items as soon as it hears of it. */
     batch->announced = true;
     for (size_t i = 0; i < batch->request.item_count; i++)
         ps_item_close(&batch->request.items[i]);
