@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* What visitors can cost at most: bytes of a page, bytes of memory for one connection, connections,
+ * and seconds of silence before a connection is closed. */
 #define PAGE_BYTES_MAX (8 * 1024 * 1024)
 #define CONNECTION_BYTES_MAX (32 * 1024)
 #define CONNECTIONS_DEFAULT 64
@@ -28,6 +30,7 @@ struct ps_http {
     uint16_t port;
 };
 
+/* One row of the table below. Another page is a row and a function, and nothing else. */
 struct page {
     const char *path;
     const char *content_type;
@@ -42,6 +45,8 @@ static unsigned fill_ready(const struct ps_http *http, struct ps_buffer *page);
 
 #define PLAIN "text/plain; charset=utf-8"
 
+/* The version in the metrics' content type is that of the text format that Prometheus scrapes.
+ * Health is plain text, since people ask for it with curl. */
 static const struct page pages[] = {
     {"/", "text/html; charset=utf-8", fill_index},
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", fill_metrics},
@@ -70,6 +75,7 @@ enum ps_status ps_http_create(const struct ps_http_options *options, struct ps_h
         freeaddrinfo(found);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the HTTP port");
     }
+    /* All fields are set before the daemon starts: its thread may ask for a page at once. */
     created->memory = options->memory;
     created->source = options->source;
     created->log = options->log;
@@ -96,12 +102,14 @@ void ps_http_destroy(struct ps_http *http)
 {
     if (http == NULL)
         return;
+    /* After a start that failed there is no daemon. */
     if (http->daemon != NULL)
         MHD_stop_daemon(http->daemon);
     ps_release(http->memory, http);
 }
 
-/* The system's resolver would cut a larger number down. */
+/* The system's resolver would cut a larger number down. Only digits are taken, since strtoul would
+ * accept a sign or a blank in front of them. */
 static bool is_port(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
@@ -112,6 +120,7 @@ static bool is_port(const char *text)
  * brackets as well as with them, and a missing host is every interface of IPv4. */
 static enum ps_status resolve(const char *listen, struct addrinfo **found, struct ps_error *error)
 {
+    /* The last colon is the one before the port: an IPv6 address has colons of its own. */
     const char *colon = strrchr(listen, ':');
     if (colon == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "HTTP address %.100s has no port", listen);
@@ -129,9 +138,12 @@ static enum ps_status resolve(const char *listen, struct addrinfo **found, struc
         return ps_fail(error, PS_ERR_BAD_INPUT, "HTTP address %.100s... is too long", listen);
     memcpy(host, from, size);
     host[size] = '\0';
+    /* Without a host the family is fixed: which one the resolver names first differs between
+     * machines. */
     const struct addrinfo wanted = {.ai_family = size == 0 ? AF_INET : AF_UNSPEC,
                                     .ai_socktype = SOCK_STREAM,
                                     .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    /* The resolver may wait for a name server, which only the start of the program can afford. */
     int failed = getaddrinfo(size > 0 ? host : NULL, colon + 1, &wanted, found);
     if (failed != 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "HTTP address %.100s: %s", listen,
@@ -139,7 +151,8 @@ static enum ps_status resolve(const char *listen, struct addrinfo **found, struc
     return PS_OK;
 }
 
-/* libmicrohttpd's own complaints. */
+/* libmicrohttpd's own complaints. They become lines of the log: on standard error no log parser
+ * would know them. */
 __attribute__((format(printf, 2, 0))) static void hear(void *context, const char *format,
                                                        va_list arguments)
 {
@@ -195,10 +208,12 @@ static enum MHD_Result send_page(struct MHD_Connection *connection, unsigned sta
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (result == MHD_YES)
         result = MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    /* HTTP demands the allowed methods beside a 405 (RFC 9110, 15.5.6). */
     if (result == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED)
         result = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     if (result == MHD_YES)
         result = MHD_queue_response(connection, status, response);
+    /* A queued response is held by the library, too, so this hold goes in any case. */
     MHD_destroy_response(response);
     return result;
 }
@@ -221,6 +236,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     (void)upload_size;
     (void)request;
     const struct ps_http *http = context;
+    /* HEAD takes the same way: the library leaves the body out. */
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     /* The path alone, without what stands behind a question mark: the library has taken that off.
@@ -247,7 +263,8 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
                      "no such page; there are /metrics, /livez and /readyz\n");
 }
 
-/* For people who open the port in a browser. */
+/* For people who open the port in a browser. The title comes from the program and never from a
+ * request, so nothing has to be escaped. */
 static unsigned fill_index(const struct ps_http *http, struct ps_buffer *page)
 {
     ps_buffer_append_format(page,
@@ -273,6 +290,8 @@ static unsigned fill_answer(const struct ps_http *http,
                             struct ps_buffer *page)
 {
     PS_ASSERT(ask != NULL);
+    /* The reason has a buffer of its own because the verdict stands before it and is known after
+     * it. */
     char text[512];
     struct ps_buffer reason;
     ps_buffer_init_fixed(&reason, text, sizeof text);
@@ -284,13 +303,15 @@ static unsigned fill_answer(const struct ps_http *http,
     return yes ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
-/* Asked by a supervisor that would kill the process. */
+/* Asked by a supervisor that would kill the process. The answer must not depend on etcd or on
+ * clients, whose failures a restart does not cure. */
 static unsigned fill_live(const struct ps_http *http, struct ps_buffer *page)
 {
     return fill_answer(http, http->source->is_live, page);
 }
 
-/* Asked by whoever sends requests here. */
+/* Asked by whoever sends requests here. A 503 takes this server out of the rotation, and leaves the
+ * process alone. */
 static unsigned fill_ready(const struct ps_http *http, struct ps_buffer *page)
 {
     return fill_answer(http, http->source->is_ready, page);

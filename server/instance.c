@@ -47,9 +47,13 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
            PS_FIELD_TEXT("index", options->index < 0 ? "any" : options->index_text),
            PS_FIELD_TEXT("data_dir", options->data_dir != NULL ? options->data_dir : ""),
            PS_FIELD_TEXT("etcd", options->etcd != NULL ? options->etcd : ""));
+    /* A warning and not a refusal: for tests, and for values that are easily computed again, memory
+     * is enough. */
     if (options->data_dir == NULL)
         PS_LOG0(log, PS_LOG_WARN, "server",
                 "no --data-dir: parameters live in memory only, and end with this process");
+    /* The coordinator's thread is started after all parts: its first turn may use every one of
+     * them. */
     enum ps_status status = build(instance, error);
     if (status == PS_OK)
         status = ps_thread_start(&instance->coordinator, "coordinator", coordinator_main, instance,
@@ -70,9 +74,14 @@ void ps_instance_destroy(struct ps_instance *instance)
         return;
     /* It has ended by itself when the end is clean; after a failed start there is none. */
     ps_thread_join(&instance->coordinator);
+    /* The thread of the HTTP port reads the service, the lanes and the metrics, so it ends while
+     * all of them are there. */
     ps_probes_destroy(instance->probes);
+    /* A load, save or drain at work uses the lanes, the journal and the driver, and is waited for
+     * here. */
     ps_tasks_destroy(instance->tasks);
     ps_rpc_server_destroy(instance->rpc);
+    /* The lanes are gone, so no push wakes the journal any more. */
     ps_journal_thread_destroy(instance->journal);
     ps_note_thread_destroy(instance->notes);
     /* From here on a death of the device is told to nobody who is about to go. */
@@ -82,6 +91,7 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
     ps_store_close(instance->note_store);
+    /* The values of the service lie in blocks of the pool or on the device; both end after it. */
     ps_service_destroy(instance->service);
     ps_device_guard_close(&instance->device);
     ps_block_pool_destroy(instance->pool);
@@ -89,6 +99,8 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_release(ps_allocator_heap(), instance);
 }
 
+/* The probes change first, so that load balancers send nobody new while calls are still
+ * answered. */
 void ps_instance_announce_stop(struct ps_instance *instance)
 {
     PS_ASSERT(instance->probes != NULL && instance->service != NULL);
@@ -104,6 +116,8 @@ void ps_instance_stop(struct ps_instance *instance)
     ps_coordinator_driver_tell_stop(instance->driver);
 }
 
+/* The main thread writes the note, since the disk is waited for: the thread that met the death may
+ * hold any lock. */
 void ps_instance_note_death(struct ps_instance *instance)
 {
     ps_device_guard_note_death(&instance->device);
@@ -119,17 +133,22 @@ int ps_instance_exit_code(const struct ps_instance *instance)
     switch (instance->outcome.status) {
     case PS_OK:
         return 0;
+    /* A restart would read the same damaged files: a person has to look first. */
     case PS_ERR_CORRUPT:
         return EX_DATAERR;
     case PS_ERR_BAD_INPUT:
     case PS_ERR_OUT_OF_RANGE: /* an index that the job does not have */
         return EX_USAGE;
+    /* Everything else may be cured by the next start: an address in use, a lost lease, a full
+     * disk. */
     default:
         return EX_UNAVAILABLE;
     }
 }
 
-/* In the order of need; a failure leaves what is built to destroy. */
+/* In the order of need; a failure leaves what is built to destroy. The device comes before the
+ * service, which places parameters on it, and the RPC port before the driver, which publishes the
+ * address that was bound. */
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error)
 {
     PS_TRY(check_data_dir(instance, error));
@@ -152,6 +171,7 @@ static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_err
     if (folder == NULL)
         return PS_OK;
     const struct ps_files *files = ps_files_real();
+    /* The system's reason is kept apart, so that the message can name the option, too. */
     struct ps_error reason = {0};
     uint64_t number = 0;
     /* A name of its own: two servers that share the folder may test it at the same moment. */
@@ -172,7 +192,8 @@ static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_err
     if (status != PS_OK)
         return ps_fail(error, PS_ERR_IO, "--data-dir %s cannot be written: %s", folder,
                        reason.text);
-    /* The path that other servers read is one from the root. */
+    /* The path that other servers read is one from the root. Where the path cannot be resolved the
+     * name stays as it was given: the folder can be written, which was the question. */
     if (realpath(folder, instance->data_dir) != NULL)
         instance->own.data_dir = instance->data_dir;
     return PS_OK;
@@ -198,10 +219,12 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
          * memory. */
         .saves = options->data_dir != NULL,
         .journals = options->journal,
+        /* The check of the options has filled the level in, so that it is never NULL here. */
         .ack = strcmp(options->ack, "logged") == 0 ? PS_ACK_LOGGED : PS_ACK_MEMORY,
         .journal_queue_bytes = options->journal_queue_bytes,
         .checkpoint_journal_bytes = options->checkpoint_journal_bytes,
         .staging_bytes = options->staging_bytes,
+        /* The options allow 2^24 at most, so the cast loses nothing. */
         .clients_max = (uint32_t)options->clients_max,
         .client_idle_ms = options->client_idle_ms,
         .device = instance->device.choice.text,
@@ -210,7 +233,8 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
     return ps_service_create(&wish, &instance->service, error);
 }
 
-/* Under a sanitizer blocks come from the heap, where it finds an overrun. */
+/* Under a sanitizer blocks come from the heap, where it finds an overrun. A sanitizer knows the
+ * borders of pieces from the heap, and none within a slab of the pool. */
 static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *error)
 {
     if (PS_SANITIZED)
@@ -256,7 +280,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .metrics = instance->metrics,
         .listen = options->listen,
         .listen_file = options->listen_unix,
-        /* 0: as many as the machine has processors. */
+        /* 0: the RPC server takes a lane for every two processors. */
         .lane_count = (uint32_t)options->lanes,
         .update_threads = options->update_threads,
         .busy_poll = options->busy_poll,
@@ -267,6 +291,8 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .reflection = options->reflection,
         .shared_memory_bytes =
             strcmp(options->shared_memory, "off") == 0 ? 0 : options->shared_memory_bytes,
+        /* Where the host has no shared memory, "auto" is a line in the log and "on" is a failed
+         * start. */
         .shared_memory_required = strcmp(options->shared_memory, "on") == 0,
     };
     enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);
@@ -275,6 +301,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         ps_address_explain(options->listen, error);
     if (status != PS_OK)
         return status;
+    /* Only the bound socket knows which port stands behind port 0. */
     return ps_address_to_advertise(options->advertise, options->listen,
                                    ps_rpc_server_port(instance->rpc), instance->address, error);
 }
@@ -294,6 +321,8 @@ static enum ps_status build_journal(struct ps_instance *instance, struct ps_erro
         .segment_bytes = instance->options->journal_segment_bytes,
     };
     PS_TRY(ps_journal_thread_create(&wish, &instance->journal, error));
+    /* A note in the store says how far the journal is durable, so that the next owner notices files
+     * that end before that. */
     const struct ps_note_thread_options noted = {
         .files = ps_files_real(),
         .memory = ps_allocator_heap(),
@@ -322,6 +351,7 @@ static enum ps_status build_tasks(struct ps_instance *instance, struct ps_error 
         .job = instance->options->job,
         /* What is loaded goes to the device: no memory of the host is made ready for it. */
         .pool = ps_device_guard_store(&instance->device) == NULL ? instance->pool : NULL,
+        /* Memory is made ready only up to the bound that the service keeps to. */
         .memory_bytes = instance->options->memory_bytes,
     };
     return ps_tasks_create(&wish, &instance->tasks, error);
@@ -338,6 +368,7 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
         .coordinator =
             {
                 .ttl_ms = options->etcd_ttl_ms,
+                /* The options say -1 for any shard, and the coordinator has a name for that. */
                 .index_wish = options->index < 0 ? PS_INDEX_ANY : (uint32_t)options->index,
                 .saves = options->data_dir != NULL,
                 .save_interval_ms = options->checkpoint_interval_ms,
@@ -356,13 +387,17 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
     PS_TRY(ps_coordinator_driver_create(&wish, &instance->driver, error));
     /* A device that dies from here on gives the shard back. */
     ps_device_guard_watch(&instance->device, instance->service, instance->driver);
+    /* The tasks are older than the driver, since the hooks name them, and learn of the driver only
+     * now. */
     ps_tasks_report_to(instance->tasks, instance->driver);
+    /* The listener is set last: its functions use the driver and the tasks. */
     const struct ps_service_listener listener = ps_instance_listener(instance);
     ps_service_listen(instance->service, &listener);
     return PS_OK;
 }
 
-/* Last, so that a probe that answers means that everything else is there. */
+/* Last, so that a probe that answers means that everything else is there. Without --http only the
+ * service manager is told. */
 static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_probes_options wish = {
@@ -382,6 +417,8 @@ static enum ps_status build_probes(struct ps_instance *instance, struct ps_error
 static void coordinator_main(void *argument)
 {
     struct ps_instance *instance = argument;
+    /* "Ready" tells the service manager that the process runs: a spare may wait for a shard for
+     * days, which is what /readyz is about. */
     ps_probes_started(instance->probes);
     for (;;) {
         uint64_t next_ms = ps_coordinator_driver_turn(instance->driver);
@@ -391,6 +428,8 @@ static void coordinator_main(void *argument)
         tell_health(instance);
         if (ps_coordinator_driver_ended(instance->driver, &instance->outcome))
             break;
+        /* The probes bound the wait: a thread that sleeps too long would look like one that
+         * hangs. */
         ps_coordinator_driver_wait(instance->driver,
                                    ps_probes_limit_wait(instance->probes, next_ms));
     }
@@ -402,10 +441,12 @@ static void coordinator_main(void *argument)
     if (instance->outcome.status == PS_ERR_CORRUPT)
         PS_LOG0(instance->log, PS_LOG_ERROR, "server",
                 "docs/recover.md says what to type; what is wrong is said above");
+    /* Nothing may stand behind this line: the main thread begins to take the instance apart. */
     (void)kill(getpid(), PS_INSTANCE_ENDED_SIGNAL);
 }
 
-/* Nobody else notices when the proof of ownership runs out by the clock. */
+/* Nobody else notices when the proof of ownership runs out by the clock. A wake costs every lane a
+ * turn, so the lanes are woken by changes only. */
 static void tell_health(struct ps_instance *instance)
 {
     PS_ASSERT(instance->service != NULL && instance->rpc != NULL);

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/un.h>
 
+/* One row of the table. The compiler checks that the options have the field, and not that the field
+ * has the C type of the row (base/options.h): a size read into a pointer would compile. */
 #define OPTION(field, name_, type_, value, fallback_, choices_, help_)                    \
     {                                                                                     \
         .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_), \
@@ -24,6 +26,9 @@
         .offset = offsetof(struct ps_pserver_options, field)                              \
     }
 
+/* The order of the rows is that of --help and of the man page, so options that are decided together
+ * stand together. Durations are kept in milliseconds and sizes in bytes, as the ends of the fields'
+ * names say. A row without a fallback begins as NULL, 0 or false. */
 static const struct ps_option table[] = {
     /* Where the server is reached. */
     OPTION(listen, "listen", PS_OPTION_TEXT, "HOST:PORT", "0.0.0.0:8000", NULL,
@@ -47,11 +52,15 @@ static const struct ps_option table[] = {
      .help = "Password of that user; better in the environment than on the command line.",
      .offset = offsetof(struct ps_pserver_options, etcd_password),
      .secret = true},
+    /* A short lease notices a death sooner, a long one survives a pause of etcd or of this
+     * process. */
     OPTION(etcd_ttl_ms, "etcd-ttl", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "Lease on the shard: a dead server is replaced after this long."),
     /* Which shard this is to be. */
     OPTION(num_pservers, "num-pservers", PS_OPTION_UINT, "N", "1", NULL,
            "Shards of the job, written to /ps_desired if nobody has yet."),
+    /* The index is read as text, so that "not given" differs from shard 0; parse_index makes the
+     * number. */
     OPTION(index_text, "index", PS_OPTION_TEXT, "N", NULL, NULL,
            "The one shard to serve. Without it: the lowest that is free."),
     OPTION(job, "job", PS_OPTION_TEXT, "NAME", "", NULL,
@@ -68,6 +77,8 @@ static const struct ps_option table[] = {
            "Most journal that is kept, besides what is written while a checkpoint is, and a file: "
            "when half of it was written since the last checkpoint, another is begun. 0: twice the "
            "bytes of the shard's values and optimizer state, at least 1GiB."),
+    /* The right level depends on whether there is a journal: check_journal fills the default in,
+     * and not the table. */
     OPTION(ack, "ack", PS_OPTION_CHOICE, "LEVEL", NULL, "memory|logged",
            "When a push counts as acknowledged, unless it says so itself: applied in memory, or "
            "durable in the journal. Without it: logged when there is a journal, else memory."),
@@ -77,6 +88,8 @@ static const struct ps_option table[] = {
            "Keep journal files that no recovery needs any more, as a record of all pushes."),
     OPTION(journal_segment_bytes, "journal-segment-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "Size at which another journal file is begun."),
+    /* A bound on memory and not on time: a disk that stands still must not take the memory that the
+     * shard needs, and a refused push can be sent again. */
     OPTION(
         journal_queue_bytes, "journal-queue-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
         "Gradients, in bytes, that may wait for the disk; when so much waits, pushes are refused."),
@@ -88,6 +101,8 @@ static const struct ps_option table[] = {
            "Clients whose requests are remembered, so that a retry is answered and not applied "
            "twice. When one more comes, the one that was silent the longest is forgotten: its "
            "retries are refused."),
+    /* This age decides only which forgotten clients are counted as forgotten early, never which
+     * client is forgotten. */
     OPTION(client_idle_ms, "client-idle", PS_OPTION_DURATION, "TIME", "1h", NULL,
            "A client that has to be forgotten after a shorter silence is counted in "
            "ps_clients_forgotten_early_total: --clients-max is too low then."),
@@ -106,6 +121,8 @@ static const struct ps_option table[] = {
            "Most memory of the host for values that readers still hold while newer ones are read, "
            "beyond one copy of each parameter on the GPU; 0: as much as those, at least 1GiB. A "
            "pull beyond it is refused (RESOURCE_EXHAUSTED), to be sent again."),
+    /* Work that a GPU has begun cannot be taken back, so after this time only another server can go
+     * on. */
     OPTION(device_timeout_ms, "device-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
            "A GPU that does not answer for so long is dead: the shard is given back, and the "
            "server ends with code 70."),
@@ -167,6 +184,8 @@ static const struct ps_option table[] = {
     OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
 };
 
+/* Statuses and examples go into --help and the man page as they stand here. Supervisors act on the
+ * numbers: a new result of ps_instance_exit_code needs its line. */
 static const struct ps_option_set set = {
     .program = "pserver",
     .usage = "pserver [OPTION]...",
@@ -214,12 +233,14 @@ enum ps_status ps_pserver_options_init(struct ps_pserver_options *options, int a
     enum ps_status status = read_sources(options, argc, argv, error);
     if (status == PS_OK && !options->help && !options->man && !options->version)
         status = check_rules(options, error);
+    /* The caller ends nothing after a failure, so the texts that were read so far go here. */
     if (status != PS_OK)
         ps_pserver_options_fini(options);
     return status;
 }
 
-/* The texts of the configuration file go with it, and every option that points to them. */
+/* The texts of the configuration file go with it, and every option that points to them. Texts of
+ * the command line and of the environment belong to the process and stay. */
 void ps_pserver_options_fini(struct ps_pserver_options *options)
 {
     ps_config_file_fini(&options->file);
@@ -232,6 +253,8 @@ static enum ps_status read_sources(struct ps_pserver_options *options, int argc,
                                    struct ps_error *error)
 {
     PS_TRY(find_config(options, argc, argv, error));
+    /* The name is kept here because the defaults of the second pass clear the field; its text lies
+     * in argv or the environment and stays valid. */
     const char *config = options->config;
     PS_TRY(ps_options_defaults(&set, options, error));
     if (config != NULL)
@@ -247,7 +270,8 @@ static enum ps_status read_sources(struct ps_pserver_options *options, int argc,
 }
 
 /* What this pass sets is thrown away but for the file's name: a value that the file is to override
- * must not stay. */
+ * must not stay. A mistake on the command line ends the program in this pass already, before a file
+ * is opened. */
 static enum ps_status find_config(struct ps_pserver_options *options, int argc, char **argv,
                                   struct ps_error *error)
 {
@@ -269,6 +293,8 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
     PS_TRY(check_addresses(options, error));
     PS_TRY(check_ranges(options, error));
     PS_TRY(check_store(options, error));
+    /* Without etcd, servers on different machines do not see each other, and each would take the
+     * lowest shard. */
     if (options->etcd == NULL && options->num_pservers > 1 && options->index_text == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--num-pservers %llu without --etcd needs --index, so that each server "
@@ -302,6 +328,8 @@ static enum ps_status check_addresses(const struct ps_pserver_options *options,
                                       struct ps_error *error)
 {
     PS_ASSERT(options->listen != NULL);
+    /* Only the form is judged here. Whether a host resolves is found out by binding, and the host
+     * of --advertise may be one that only clients can resolve. */
     PS_TRY(ps_address_check("--listen", options->listen, error));
     if (options->listen_unix != NULL)
         PS_TRY(check_listen_unix(options->listen_unix, error));
@@ -321,25 +349,33 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
     if (options->num_pservers < 1 || options->num_pservers > PS_SHARDS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to %d, not %llu",
                        PS_SHARDS_MAX, (unsigned long long)options->num_pservers);
+    /* A lease of etcd counts whole seconds, and one turn of the coordinator may take a third of the
+     * lease. */
     if (options->etcd_ttl_ms < 1000 || options->etcd_ttl_ms > 3600000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--etcd-ttl must be 1s to 1h");
     if (options->checkpoint_interval_ms < 100)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--checkpoint-interval must be 100ms or more");
+    /* gRPC takes the largest message as an int. */
     if (options->message_bytes < 64 * 1024 || options->message_bytes > INT_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--message-bytes must be 64KiB to %d", INT_MAX);
     if (options->client_calls < 1 || options->client_calls > 100000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--client-calls must be 1 to 100000");
+    /* A number that is too large is refused rather than lowered: whoever gave the number would
+     * measure another one. */
     if (options->lanes > PS_LANES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--lanes must be 0 to %d, not %llu", PS_LANES_MAX,
                        (unsigned long long)options->lanes);
     PS_TRY(parse_update_threads(options, error));
     PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
+    /* Zero means "no limit" or "default" for other sizes, so it cannot mean "off" for this one. */
     if (options->shared_memory_bytes < 1 << 20)
         return ps_fail(
             error, PS_ERR_BAD_INPUT,
             "--shared-memory-bytes must be 1MiB or more; --shared-memory off offers none");
     if (options->reply_ms < 1000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--reply-timeout must be 1s or more");
+    /* An empty name, which a script makes of an unset variable, would put the files into the root
+     * folder. */
     if (options->data_dir != NULL && options->data_dir[0] == '\0')
         return ps_fail(error, PS_ERR_BAD_INPUT, "--data-dir is empty");
     return PS_OK;
@@ -354,6 +390,7 @@ static enum ps_status check_store(const struct ps_pserver_options *options, stru
         .job = options->job, .clock = ps_clock_real(), .memory = ps_allocator_heap()};
     struct ps_error reason = {0};
     struct ps_store *store = NULL;
+    /* The job's name is judged alone first, so that a bad name is not reported as a bad URL. */
     if (ps_store_open(&wish, &store, &reason) != PS_OK)
         return ps_fail(error, reason.status, "--job: %s", reason.text);
     ps_store_close(store);
@@ -373,17 +410,21 @@ static enum ps_status check_store(const struct ps_pserver_options *options, stru
 static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error)
 {
     options->journal = options->journal && options->data_dir != NULL;
+    /* The default is the strongest promise that this server can keep. */
     if (options->ack == NULL)
         options->ack = options->journal ? "logged" : "memory";
     if (strcmp(options->ack, "logged") == 0 && !options->journal)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--ack logged needs the journal: give --data-dir, and no --no-journal");
+    /* Smaller segments would make a file for every few pushes, and a smaller queue would refuse
+     * pushes that a healthy disk takes. */
     if (options->journal_segment_bytes < 1 << 20 || options->journal_queue_bytes < 1 << 20)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--journal-segment-bytes and --journal-queue-bytes must be 1MiB or more");
     if (options->checkpoint_journal_bytes > 0 && options->checkpoint_journal_bytes < 1 << 20)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--checkpoint-journal-bytes must be 1MiB or more, or 0");
+    /* Every remembered client costs memory, and the service takes the number as 32 bits. */
     if (options->clients_max < 1 || options->clients_max > 1u << 24)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--clients-max must be 1 to %u", 1u << 24);
     return PS_OK;
@@ -398,6 +439,8 @@ static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_
         return PS_OK;
     size_t digits = strspn(options->index_text, "0123456789");
     bool number = digits > 0 && options->index_text[digits] == '\0';
+    /* A number that is too large for strtoul becomes ULONG_MAX, which is refused like every index
+     * that is not below the count. */
     unsigned long index = strtoul(options->index_text, NULL, 10);
     if (!number || index >= options->num_pservers)
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -413,6 +456,7 @@ static enum ps_status parse_update_threads(struct ps_pserver_options *options,
 {
     PS_ASSERT(PS_UPDATE_THREADS_MAX <= 9);
     const char *text = options->update_threads_text;
+    /* Zero leaves the number to the RPC server, which knows the machine. */
     options->update_threads = 0;
     if (strcmp(text, "auto") == 0)
         return PS_OK;
