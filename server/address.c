@@ -75,8 +75,11 @@ static enum ps_status try_to_bind(const struct addrinfo *address, const char *te
     PS_ASSERT(address != NULL);
     int probe = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int yes = 1;
+    /* Addresses may be used again, as the listening library has it: connections that just ended
+     * would refuse the probe a port that the library could bind. */
     bool failed = probe < 0 || setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
                   bind(probe, address->ai_addr, address->ai_addrlen) != 0;
+    /* Taken before close, which may change it. */
     int reason = errno;
     if (probe >= 0)
         (void)close(probe);
@@ -112,7 +115,8 @@ enum ps_status ps_address_to_advertise(const char *advertise, const char *listen
     return PS_OK;
 }
 
-/* In the spellings that --listen is given in. */
+/* In the spellings that --listen is given in. No client can connect to such an address, so the
+ * host's name takes its place. */
 static bool is_every_interface(const char *host, size_t size)
 {
     return (size == 7 && memcmp(host, "0.0.0.0", 7) == 0) ||

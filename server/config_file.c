@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Far above any real configuration: a name that leads to a log or a device must not fill the
+ * memory. */
 #define FILE_BYTES_MAX (1024 * 1024)
 
 /* What libcyaml says while it reads: the first complaint and the line that it names. */
@@ -55,6 +57,7 @@ enum ps_status ps_config_file_read(struct ps_config_file *file, const struct ps_
     enum ps_status status = parse(file, set, (struct ps_bytes){content, size}, path, error);
     if (status == PS_OK)
         status = apply(file, set, values, (const char *)content, path, error);
+    /* Errors about values look for their line in the content, which therefore goes last. */
     ps_release(memory, content);
     if (status != PS_OK)
         ps_config_file_fini(file);
@@ -98,6 +101,8 @@ __attribute__((format(printf, 3, 0))) static void hear(cyaml_log_t level, void *
     (void)vsnprintf(text, sizeof text, format, arguments);
     text[strcspn(text, "\n")] = '\0';
     const char *line = strstr(text, "(line: ");
+    /* The library's words are all there is, since it has no code for these. Tests of the sentences
+     * notice when a new version has other words. */
     if (strncmp(text, "Ignoring documents", strlen("Ignoring documents")) == 0)
         complaint->more_documents = true;
     else if (line != NULL && complaint->line == 0)
@@ -166,7 +171,8 @@ static enum ps_status parse(struct ps_config_file *file, const struct ps_option_
     return explain(&complaint, failure, set, (const char *)text.data, path, error);
 }
 
-/* In the table's order. The values may be half set after a failure, and the program ends then. */
+/* In the table's order. The values may be half set after a failure, and the program ends then.
+ * Values go the way of flags, so the same check refuses them in the same words. */
 static enum ps_status apply(const struct ps_config_file *file, const struct ps_option_set *set,
                             void *values, const char *text, const char *path,
                             struct ps_error *error)
@@ -243,6 +249,7 @@ void ps_config_file_fini(struct ps_config_file *file)
 {
     if (file == NULL || file->memory == NULL)
         return;
+    /* Freed here and not by the library, which would want schema and configuration again. */
     for (size_t i = 0; i < file->text_count; i++) {
         if (file->texts[i] != NULL)
             (void)change_memory((void *)(uintptr_t)file->memory, file->texts[i], 0);

@@ -36,6 +36,7 @@ enum ps_status ps_device_name_parse(const char *text, struct ps_device_name *nam
 {
     PS_ASSERT(text != NULL);
     *name = (struct ps_device_name){.kind = PS_DEVICE_CUDA};
+    /* No help names "emu": the emulated device is there for tests, on machines without a GPU. */
     if (strcmp(text, "auto") == 0)
         name->kind = PS_DEVICE_AUTO;
     else if (strcmp(text, "cpu") == 0)
@@ -81,6 +82,7 @@ enum ps_status ps_device_choose(const struct ps_device_choice_options *options,
         tell_device(options, choice);
         return PS_OK;
     }
+    /* A device that its record condemns is open already. */
     ps_device_choice_close(choice);
     /* Asked for by name: no CPU in its place, which would be a thousand times slower and look
      * healthy. */
@@ -121,6 +123,7 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
         ps_device_store_open(&choice->store, plugin, device, options->log, error);
     if (status != PS_OK)
         plugin->close(device);
+    /* Set before any parameter is placed; after a failure nobody reads them. */
     choice->store.readers_bytes = options->readers_bytes;
     choice->store.min_bytes = options->min_bytes;
     return status;
@@ -176,6 +179,7 @@ static bool find_plugin(const char *name, char path[PATH_MAX])
     char *name_of_program = strrchr(program, '/');
     PS_ASSERT(name_of_program != NULL);
     name_of_program[1] = '\0';
+    /* The first folder is that of a build, the second that of an installation. */
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         int size = snprintf(path, PATH_MAX, "%s%slibpserver_%s.so", program, folders[i], name);
         if (size > 0 && size < PATH_MAX && access(path, F_OK) == 0)

@@ -27,6 +27,7 @@ enum ps_status ps_device_guard_open(struct ps_device_guard *guard,
         .died = on_died,
         .self = guard,
     };
+    /* The guard is filled in first, since the device may die while it is tried. */
     *guard = (struct ps_device_guard){.log = log, .data_dir = options->data_dir, .signal = signal};
     return ps_device_choose(&wish, &guard->choice, error);
 }
@@ -52,6 +53,7 @@ void ps_device_guard_watch(struct ps_device_guard *guard, struct ps_service *ser
     guard->driver = driver;
 }
 
+/* Any thread may ask. Once the answer is true, the text of the death is whole. */
 bool ps_device_guard_died(const struct ps_device_guard *guard)
 {
     return atomic_load(&guard->died);

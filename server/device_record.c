@@ -50,6 +50,7 @@ enum ps_status ps_device_record_add(const struct ps_files *files, const char *fo
     (void)files->remove(files->self, fresh, NULL);
     PS_TRY(write_record(files, fresh, &record, error));
     PS_TRY(files->rename(files->self, fresh, path, error));
+    /* The rename itself is durable only when the folder is. */
     return files->sync_folder(files->self, folder, error);
 }
 
@@ -95,6 +96,7 @@ static void read_record(const struct ps_files *files, const char *path, struct r
     struct ps_file file;
     size_t size = 0;
     *record = (struct record){0};
+    /* No file is the usual case: a card that never failed. */
     if (files->open(files->self, path, PS_FILE_READ, &file, NULL) != PS_OK)
         return;
     if (files->read(files->self, file, 0, text, sizeof text, &size, NULL) != PS_OK)
@@ -114,6 +116,7 @@ static void read_line(const char *line, size_t size, struct record *record)
 {
     uint64_t unix_seconds = 0;
     size_t digits = 0;
+    /* Nineteen digits always fit into 64 bits, so the number cannot overflow. */
     for (; digits < size && digits < 19 && line[digits] >= '0' && line[digits] <= '9'; digits++)
         unix_seconds = unix_seconds * 10 + (uint64_t)(line[digits] - '0');
     if (digits == 0 || digits == size || line[digits] != ' ')

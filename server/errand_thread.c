@@ -19,6 +19,7 @@ enum ps_status ps_errand_thread_init(struct ps_errand_thread *errand, const char
     enum ps_status status = ps_thread_start(&errand->thread, name, run, errand, error);
     if (status != PS_OK) {
         ps_errand_thread_fini(errand);
+        /* The owner's destroy calls fini again, which finds nothing to end then. */
         *errand = (struct ps_errand_thread){0};
     }
     return status;
@@ -86,6 +87,7 @@ static bool wait_for_turn(struct ps_errand_thread *errand, uint64_t due_ms)
             break;
         (void)ps_condition_wait(&errand->changed, &errand->mutex, left_ms);
     }
+    /* One interruption cuts one pause short, and not the next. */
     errand->interrupted = false;
     bool go_on = !errand->ending;
     ps_mutex_unlock(&errand->mutex);

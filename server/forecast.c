@@ -41,6 +41,7 @@ static void look_at_shard(void *context, const char *name)
     struct look *look = context;
     char folder[PATH_BYTES];
     int length = snprintf(folder, sizeof folder, "%s/%s", look->folder, name);
+    /* A path that does not fit is passed over: a forecast that is too low costs time only. */
     if (strncmp(name, "shard-", 6) != 0 || length < 0 || (size_t)length >= sizeof folder)
         return;
     uint64_t bytes = newest_bytes(look, folder);

@@ -17,12 +17,14 @@ static void hook_save(void *self, const struct ps_claim *claim, bool publish);
 static void hook_drain(void *self, uint64_t deadline_ms);
 static enum ps_status hook_listen(void *self, struct ps_error *error);
 
+/* For the driver, which calls the hooks in the coordinator's thread. */
 struct ps_coordinator_hooks ps_instance_hooks(struct ps_instance *instance)
 {
     PS_ASSERT(instance->tasks != NULL && instance->rpc != NULL);
     return (struct ps_coordinator_hooks){hook_load, hook_save, hook_drain, hook_listen, instance};
 }
 
+/* For the service, which calls these functions in whatever thread caused the event. */
 struct ps_service_listener ps_instance_listener(struct ps_instance *instance)
 {
     PS_ASSERT(instance->driver != NULL && instance->tasks != NULL);
@@ -89,7 +91,8 @@ static void hook_drain(void *self, uint64_t deadline_ms)
     ps_tasks_start_drain(instance->tasks, deadline_ms);
 }
 
-/* Once for each claim, but the port is opened once. */
+/* Once for each claim, but the port is opened once. Only the coordinator's thread reads and sets
+ * `listening`, so the flag needs no lock. */
 static enum ps_status hook_listen(void *self, struct ps_error *error)
 {
     struct ps_instance *instance = self;

@@ -1,4 +1,7 @@
-/* Loading: from the files of a shard to a service that may begin, with a journal behind it. */
+/* Loading: from the files of a shard to a service that may begin, with a journal behind it. The
+ * plan: settle the epoch, read the store's pointer and note, apply the checkpoint and the journal,
+ * open the new journal, and let the service begin last. All of it runs in the worker thread of
+ * tasks.c, while the coordinator keeps the lease. */
 #include "server/task.h"
 
 #include "base/assert.h"
@@ -12,7 +15,8 @@
 
 #include <unistd.h>
 
-/* Files that cannot be read are tried so often, with rests that double, before the server ends. */
+/* Files that cannot be read are tried so often, with rests that double, before the server ends. The
+ * four rests together take 3 s. */
 #define READ_TRIES 5
 #define RETRY_MS 200
 
@@ -69,6 +73,8 @@ enum ps_status ps_task_load(struct ps_tasks *tasks, const struct ps_task *task,
     /* Before anything is read: recovery asks for files of epochs up to this one. */
     PS_TRY(begin_epoch(tasks, task, folder, error));
     enum ps_status status = load_state(tasks, task, folder, &recovered, error);
+    /* State that is there and cannot be read must not become an empty shard: that would throw away
+     * what was acknowledged. */
     if (status != PS_OK && status != PS_ERR_NOT_FOUND)
         return status;
     /* A shard without state begins empty; so does its journal. */
@@ -77,6 +83,7 @@ enum ps_status ps_task_load(struct ps_tasks *tasks, const struct ps_task *task,
         ps_recovery_finish(tasks->options.service, recovered.position);
     if (status == PS_OK && opened != PS_OK)
         ps_service_give_up_recovery(tasks->options.service);
+    /* NOT_FOUND goes to the coordinator, which begins an empty shard then. */
     return opened == PS_OK ? status : opened;
 }
 
@@ -92,6 +99,7 @@ static enum ps_status load_state(struct ps_tasks *tasks, const struct ps_task *t
     enum ps_status status = ps_registry_read_checkpoint(
         options->registry, task->claim.index,
         ps_deadline_after(options->clock, PS_TASK_STORE_TIMEOUT_MS), &pointer, error);
+    /* A store that does not answer is not a store without a pointer, so the load is refused. */
     if (status != PS_OK && status != PS_ERR_NOT_FOUND)
         return status;
     struct ps_recovery recovery = {
@@ -107,6 +115,7 @@ static enum ps_status load_state(struct ps_tasks *tasks, const struct ps_task *t
     status = read_note(tasks, task->claim.index, &recovery.noted, error);
     if (status == PS_OK)
         status = load_patiently(tasks, &recovery, recovered, error);
+    /* The recovery borrows the pointer's bytes until here. */
     ps_kv_entries_release(&pointer);
     return status;
 }
@@ -153,6 +162,7 @@ static enum ps_status load_patiently(struct ps_tasks *tasks, struct ps_recovery 
         if (!rest(tasks, rest_ms))
             return ps_fail(error, PS_ERR_IO, "%s", why.text);
     }
+    /* The last try, whose error is the caller's. */
     return load_in_threads(recovery, recovered, error);
 }
 
@@ -161,6 +171,7 @@ static bool rest(struct ps_tasks *tasks, uint64_t rest_ms)
 {
     uint64_t until_ms = ps_deadline_after(tasks->options.clock, rest_ms);
     ps_mutex_lock(&tasks->mutex);
+    /* Wakes for other reasons signal the same condition, so the clock is asked again after each. */
     while (!tasks->ending && ps_time_left_ms(tasks->options.clock, until_ms) > 0)
         (void)ps_condition_wait(&tasks->changed, &tasks->mutex,
                                 ps_time_left_ms(tasks->options.clock, until_ms));
@@ -239,6 +250,8 @@ static enum ps_status open_journal(struct ps_tasks *tasks, const struct ps_task 
         .epoch = tasks->epoch,
         .position = recovered->durable,
         .previous_epoch = recovered->epoch,
+        /* Records between these two places were read and may not be durable: the new journal holds
+         * them again. */
         .repeat_to = recovered->position,
     };
     PS_TRY(ps_journal_thread_open(tasks->options.journal, folder, &facts, error));

@@ -66,6 +66,7 @@ void ps_note_thread_begin(struct ps_note_thread *thread, const char *folder,
 {
     PS_ASSERT(epoch > 0);
     ps_mutex_lock(&thread->mutex);
+    /* A beginning that no turn has taken over is replaced: only the newest claim is noted. */
     thread->next = (struct beginning){.is_there = true, .claim = *claim, .epoch = epoch};
     int length = snprintf(thread->next.folder, sizeof thread->next.folder, "%s", folder);
     PS_ASSERT(length > 0 && (size_t)length < sizeof thread->next.folder);
@@ -92,6 +93,7 @@ static uint64_t turn(void *self)
 static void begin_next(struct ps_note_thread *thread)
 {
     ps_mutex_lock(&thread->mutex);
+    /* Only a turn touches the writer: the lock is there for the beginning alone. */
     if (thread->next.is_there)
         ps_note_writer_begin(&thread->writer, thread->next.folder, &thread->next.claim,
                              thread->next.epoch);

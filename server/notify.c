@@ -31,6 +31,7 @@ enum ps_status ps_notify_init(struct ps_notify *notify, const char *socket_name,
     if (socket_name == NULL || socket_name[0] == '\0')
         return PS_OK;
     PS_TRY(set_address(notify, socket_name, error));
+    /* Not connected: a manager that was started anew binds the same name again. */
     notify->descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (notify->descriptor < 0)
         return ps_fail(error, PS_ERR_IO, "socket for NOTIFY_SOCKET: %s", strerror(errno));
@@ -75,6 +76,8 @@ static uint64_t watchdog_interval_ms(const char *watchdog_us, const char *watchd
     uint64_t limit_us = strtoull(watchdog_us, &end, 10);
     if (*end != '\0' || limit_us == 0)
         return 0;
+    /* From microseconds to milliseconds, and half of that. The result is never 0, which would mean
+     * that no sign of life is wanted. */
     return limit_us >= 2000 ? limit_us / 2000 : 1;
 }
 

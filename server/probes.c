@@ -72,6 +72,7 @@ void ps_probes_destroy(struct ps_probes *probes)
 {
     if (probes == NULL)
         return;
+    /* The port ends first: its thread asks the source, which lies in here. */
     ps_http_destroy(probes->http);
     ps_notify_fini(&probes->notify);
     ps_release(probes->options.memory, probes);

@@ -56,6 +56,7 @@ int main(int argc, char **argv)
     else
         code = serve(&options);
     ps_pserver_options_fini(&options);
+    /* A man page that a full disk cut off is a failure, which only flushing shows. */
     return ps_output_end("pserver", code);
 }
 
@@ -103,6 +104,7 @@ static int serve(const struct ps_pserver_options *options)
                                .level = options->log_level,
                                .format = options->log_format};
     struct ps_error error = {0};
+    /* A misspelt variable is no reason to refuse: other software uses the same prefix. */
     for (char **variable = environ; *variable != NULL; variable++)
         if (ps_options_misspelt(ps_pserver_option_set(), *variable, &error))
             PS_LOG(&log, PS_LOG_WARN, "server", "a variable is ignored",
@@ -114,6 +116,7 @@ static int serve(const struct ps_pserver_options *options)
         return status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_UNAVAILABLE;
     }
     int code = wait_for_end(instance, &signals, options->drain_delay_ms);
+    /* Threads that wait for a dead device may never come back, so nothing is taken apart. */
     if (code == EX_SOFTWARE)
         _exit(code);
     ps_instance_destroy(instance);
@@ -155,6 +158,7 @@ static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
         number = next_signal(signals, PS_DEADLINE_NEVER);
     if (!is_end(number))
         _exit(128 + number);
+    /* The instance has set the outcome before it sent the signal. */
     int code = ps_instance_exit_code(instance);
     if (code == EX_SOFTWARE)
         end_broken(instance, signals, number);

@@ -99,6 +99,7 @@ static void start_workers(struct ps_replay_pool *pool)
 {
     PS_ASSERT(pool->bytes == 0);
     uint32_t wanted = pool->options.thread_count > 1 ? pool->options.thread_count : 0;
+    /* Also when no thread comes: the system is not asked again for each record. */
     pool->started = true;
     pool->worker_count = 0;
     while (pool->worker_count < wanted) {
@@ -205,6 +206,7 @@ static void settle(struct ps_replay_pool *pool, uint64_t bytes, const struct ps_
     ps_mutex_lock(&pool->lock);
     PS_ASSERT(pool->bytes >= bytes);
     pool->bytes -= bytes;
+    /* Later failures are mostly consequences: people need the first. */
     if (failure->status != PS_OK && pool->failure.status == PS_OK)
         pool->failure = *failure;
     ps_condition_signal_all(&pool->room);

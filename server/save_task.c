@@ -52,6 +52,7 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
     struct ps_saving saving;
     enum ps_status status = ps_saver_reuse(
         &saver, task->publish, ps_deadline_after(options->clock, PS_TASK_STORE_TIMEOUT_MS), error);
+    /* NOT_FOUND: no checkpoint is as good as the state, so one is written. */
     if (status != PS_ERR_NOT_FOUND)
         return status;
     status = write_file(tasks, &saver, &saving, error);

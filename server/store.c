@@ -51,6 +51,7 @@ void ps_store_close(struct ps_store *store)
     ps_release(store->memory, store);
 }
 
+/* NULL passes through: without a data directory there is no store for checkpoints. */
 struct ps_registry *ps_store_registry(struct ps_store *store)
 {
     return store != NULL ? &store->registry : NULL;
@@ -103,6 +104,7 @@ static int64_t any_revision(void)
     return (int64_t)(bits >> 12) + 1;
 }
 
+/* All jobs of a data directory share this folder; their keys begin with the job's name. */
 static enum ps_status open_folder(struct ps_store *store, const struct ps_store_options *options,
                                   struct ps_error *error)
 {

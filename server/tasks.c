@@ -26,6 +26,7 @@ enum ps_status ps_tasks_create(const struct ps_tasks_options *options, struct ps
     if (tasks == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the checkpointer");
     tasks->options = *options;
+    /* Lock and condition come before the threads, which wait on them at once. */
     ps_mutex_init(&tasks->mutex, PS_RANK_QUEUE);
     ps_condition_init(&tasks->changed);
     enum ps_status status =
@@ -49,6 +50,7 @@ void ps_tasks_destroy(struct ps_tasks *tasks)
     tasks->ending = true;
     ps_condition_signal_all(&tasks->changed);
     ps_mutex_unlock(&tasks->mutex);
+    /* After a failed create one of the two never ran; joining passes over such a thread. */
     ps_thread_join(&tasks->worker);
     ps_thread_join(&tasks->drainer);
     ps_condition_fini(&tasks->changed);
@@ -56,6 +58,8 @@ void ps_tasks_destroy(struct ps_tasks *tasks)
     ps_release(tasks->options.memory, tasks);
 }
 
+/* The main thread sets the driver before the coordinator runs. The first task comes from there, so
+ * that no lock is needed. */
 void ps_tasks_report_to(struct ps_tasks *tasks, struct ps_coordinator_driver *driver)
 {
     tasks->driver = driver;
@@ -76,6 +80,7 @@ void ps_tasks_start_load(struct ps_tasks *tasks, const struct ps_claim *claim, u
 {
     PS_ASSERT(claim->epoch > 0 && shard_count > 0);
     ps_mutex_lock(&tasks->mutex);
+    /* A second task would replace the first, whose end the coordinator would await for ever. */
     PS_ASSERT(tasks->due.kind == PS_TASK_NONE);
     tasks->due =
         (struct ps_task){.kind = PS_TASK_LOAD, .claim = *claim, .shard_count = shard_count};
@@ -110,6 +115,7 @@ static void worker_main(void *argument)
 {
     struct ps_tasks *tasks = argument;
     ps_service_enter_thread();
+    /* A load that is asked for meanwhile ends the preparation early (ps_tasks_idle). */
     ps_tasks_prepare_memory(tasks);
     struct ps_task task = {.kind = PS_TASK_NONE};
     while (take_task(tasks, &task))
@@ -134,6 +140,7 @@ static bool take_task(struct ps_tasks *tasks, struct ps_task *task)
         }
         may_relax = false;
         ps_mutex_unlock(&tasks->mutex);
+        /* Without the lock, since giving memory back takes time and start_* must not wait. */
         ps_block_pool_relax(tasks->options.pool);
         ps_mutex_lock(&tasks->mutex);
     }
@@ -176,6 +183,7 @@ static void drainer_main(void *argument)
             continue;
         }
         tasks->drain_due = false;
+        /* Copied under the lock: another start_drain may set another deadline. */
         uint64_t until_ms = tasks->drain_until_ms;
         ps_mutex_unlock(&tasks->mutex);
         /* Waits for calls; the mutex is let go, since they may wake a save. */
@@ -206,6 +214,7 @@ void ps_tasks_job_folder(const struct ps_tasks *tasks, char folder[PS_SHARD_FOLD
     PS_ASSERT(length > 0 && length < PS_SHARD_FOLDER_BYTES);
 }
 
+/* Recovery and the forecast of memory know a shard's folder by this name. */
 void ps_tasks_shard_folder(const struct ps_tasks *tasks, uint32_t index,
                            char folder[PS_SHARD_FOLDER_BYTES])
 {
