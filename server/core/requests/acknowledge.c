@@ -1,4 +1,6 @@
-/* When the reply to a push may go, and the journal between pushes and the thread that writes it. */
+/* When the reply to a push may go, and the journal between pushes and the thread that writes it.
+ * The journal's queue knows what is on the disk and the service knows whose shard it is; a reply
+ * needs both, and only this file asks for both. */
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
@@ -18,6 +20,8 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
 {
     if (one->generation != all->generation)
         return;
+    /* The largest position alone is enough: records are written in the order of their positions, so
+     * the largest is durable last. */
     if (one->position > all->position)
         all->position = one->position;
     if (one->lagging > all->lagging)
@@ -39,6 +43,8 @@ enum ps_status ps_service_acknowledge(struct ps_service *service, const struct p
     PS_TRY(wait_for_device(service, wait, error));
     ps_journal_queue_look(&service->queue, &before);
     enum ps_status owned = ps_service_owns(service, error);
+    /* A reset between the first look and the proof would make the proof that of a later generation:
+     * the second look finds a reset there. */
     ps_journal_queue_look(&service->queue, &after);
 
     if (before.generation != wait->generation || after.generation != wait->generation)
@@ -48,6 +54,8 @@ enum ps_status ps_service_acknowledge(struct ps_service *service, const struct p
     if (owned != PS_OK)
         return owned;
     PS_TRY(check_durable(&before, wait->position, error));
+    /* A lagging journal also holds back replies that need no disk (ACK_MEMORY): a client that is
+     * answered later sends less, so the queue slows its senders before it has to refuse them. */
     if (before.lags && wait->lagging > before.written)
         return ps_fail(error, PS_ERR_NOT_READY, "the journal is too far behind");
     reply->durable_position = before.durable;
@@ -62,6 +70,8 @@ static enum ps_status wait_for_device(struct ps_service *service, const struct p
     struct ps_error why = {0};
     if (ps_device_store_wait(service->device_store, wait->due, &why) == PS_OK)
         return PS_OK;
+    /* The device's own status is not passed on, since some statuses tell a client that nothing was
+     * changed. */
     return ps_fail(error, PS_ERR_UNAVAILABLE, "%s", why.text);
 }
 
@@ -89,6 +99,8 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
                                 const struct ps_error *why)
 {
     ps_journal_queue_written(&service->queue, status, why);
+    /* The gauge moves before anybody is told: an operator who sees an answered push finds its
+     * position in the metrics. */
     ps_service_count_durable(service);
     ps_service_tell_changed(service);
     ps_service_watch_journal(service);
@@ -98,6 +110,8 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
  * checkpoints. */
 static uint64_t journal_limit(const struct ps_service *service)
 {
+    /* The size is read without the cut, since the journal's writer must not wait for a push, and a
+     * limit that is one InitParam old does no harm. */
     uint64_t twice = 2 * atomic_load(&service->shard_bytes);
     if (service->journal_bytes_max > 0)
         return service->journal_bytes_max;
@@ -111,6 +125,8 @@ void ps_service_watch_journal(struct ps_service *service)
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
     ps_gauge_set(service->metrics.journal_behind, (double)state.behind_bytes);
+    /* The queue says "grown" once for each save: only a server that can save may use that answer
+     * up. */
     if (!service->saves || !ps_journal_queue_grew(&service->queue, journal_limit(service) / 2))
         return;
     PS_LOG(service->log, PS_LOG_INFO, "journal", "grown: a checkpoint is due",
@@ -138,8 +154,12 @@ bool ps_service_journal_failed(struct ps_service *service)
 bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note *note)
 {
     ps_rwlock_read(&service->cut);
+    /* A reset takes the cut alone, so epoch and position are of one ownership while the cut is
+     * held. */
     *note = (struct ps_journal_note){service->epoch, ps_journal_queue_journaled(&service->queue)};
     ps_rwlock_unlock(&service->cut);
+    /* Position 0 means that recovery has no checkpoint to begin with: such a note would promise a
+     * journal that nobody can replay. */
     return note->position > 0;
 }
 
@@ -156,6 +176,8 @@ enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t ge
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    /* The generation is compared first: a position of a former generation is only a number here,
+     * and may lie below what this generation has written. */
     if (state.generation != generation)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
     if (!service->queue.journals || state.failed || state.written >= position)

@@ -1,4 +1,5 @@
-/* FinishInitParams, and which reply waits for which checkpoint. */
+/* FinishInitParams, and which reply waits for which checkpoint. A ticket is given out with the cut
+ * held, while the phase is known; every wait for the ticket happens without any lock. */
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
@@ -19,6 +20,8 @@ enum ps_status ps_service_finish(struct ps_service *service,
                                  const struct ps_finish_request *request, struct ps_ticket *ticket,
                                  struct ps_error *error)
 {
+    /* A caller without a request is a caller without id, shard and epoch: each of the three checks
+     * passes for zero. */
     const struct ps_finish_request nobody = {0};
     *ticket = (struct ps_ticket){0};
     ps_rwlock_write(&service->cut);
@@ -48,6 +51,9 @@ static enum ps_status finish_locked(struct ps_service *service,
     struct ps_session_call call;
     PS_TRY(ps_sessions_begin(&service->sessions, &request->request, ps_fingerprint_of_finish(),
                              ps_service_unix_us(service), &call, error));
+    /* The first finish has left its ticket in finish_ticket, so the repeat waits for the same
+     * checkpoint. After a load that ticket is 0: the state came from a checkpoint, and there is
+     * nothing to wait for. */
     if (call.is_repeat)
         return PS_OK;
     enum ps_status status = begin_ready(service, request->epoch, error);
@@ -72,6 +78,7 @@ static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
                        "(epoch given: %" PRIu64 ", the server's: %" PRIu64 ")",
                        epoch, service->epoch);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_UNINITIALIZED);
+    /* Without checkpoints the ticket stays 0, which is satisfied at once. */
     if (service->saves)
         service->finish_ticket = ps_tickets_give(&service->tickets);
     atomic_store(&service->phase, PS_PHASE_READY);
@@ -86,6 +93,7 @@ enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_
         return ps_fail(error, PS_ERR_UNSUPPORTED,
                        "this server saves no checkpoints: it was started without a data directory");
     ps_rwlock_read(&service->cut);
+    /* A checkpoint of a shard that is half initialised would be recovered as a whole one. */
     bool ready = ps_service_phase(service) == PS_PHASE_READY;
     if (ready)
         *ticket = ps_tickets_give(&service->tickets);
@@ -105,8 +113,12 @@ bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ti
     struct ps_checkpoint_place last = {0};
     struct ps_journal_state state;
     struct ps_ticket newest = ps_tickets_newest(&service->tickets);
+    /* A checkpoint that was loaded does not count: its epoch is a former one, and the present epoch
+     * needs a checkpoint of its own. */
     bool is_own = ps_tickets_own_place(&service->tickets, &last);
     ps_journal_queue_look(&service->queue, &state);
+    /* Equal positions of two generations are two different states, so the generation is compared as
+     * well. */
     if (ps_service_phase(service) != PS_PHASE_READY || !is_own ||
         state.generation != ps_ticket_generation(newest) || state.position != last.position)
         return false;
@@ -117,6 +129,8 @@ bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ti
     return true;
 }
 
+/* The cast takes const away for the lock alone; nothing of the tickets changes. The same holds for
+ * ps_service_abandoned. */
 bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket)
 {
     return ps_tickets_satisfied((struct ps_tickets *)&service->tickets, ticket);
@@ -147,6 +161,8 @@ enum ps_status ps_service_await_finish(struct ps_service *service, struct ps_tic
 {
     struct ps_error why;
     enum ps_status status = ps_service_await_checkpoint(service, ticket, error);
+    /* A ticket that is satisfied between the two questions counts as not failed: the caller stays
+     * parked, and the listener, which is told of the save, has the caller ask again. */
     if (status != PS_ERR_NOT_READY || !ps_service_save_failed(service, ticket, &why))
         return status;
     return ps_fail(error, PS_ERR_UNAVAILABLE,
@@ -183,6 +199,8 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
     ps_gauge_set(service->metrics.checkpoint_bytes, (double)place->bytes);
     ps_gauge_set(service->metrics.checkpoint_position, (double)place->position);
     ps_gauge_set(service->metrics.checkpoint_timestamp, (double)place->unix_ns / 1e9);
+    /* The journal is looked at last: what was written while this checkpoint was made may already
+     * call for the next. */
     ps_service_tell_changed(service);
     ps_service_watch_journal(service);
 }

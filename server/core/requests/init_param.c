@@ -66,6 +66,8 @@ static enum ps_status check_header(const struct ps_service *service,
 enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_request *request,
                                struct ps_init_reply *reply, struct ps_error *error)
 {
+    /* The generation is read before every check, so that `enter` sees a loss at whatever moment
+     * behind this line the shard is lost. */
     struct wish wish = {.generation = generation_of(service)};
     bool is_repeat = false;
     PS_TRY(check_meant(service, request, error));
@@ -84,6 +86,8 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
 
     struct ps_init_reply taken;
     enum ps_status status = enter(service, &wish, &parameter, &taken, error);
+    /* Here `parameter` is the replaced one, or the new one that did not get in. Many blocks take
+     * long to free, and a device may have to be waited for: the cut is not held. */
     ps_parameter_destroy(parameter);
     if (status == PS_OK && reply != NULL)
         *reply = taken;
@@ -118,6 +122,8 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
                                  .hold = request->hold};
     struct ps_added added;
     bool is_repeat = false;
+    /* The whole goes on as a message in one piece, under the fingerprint that such a message has: a
+     * client may repeat the request either way. */
     whole.range = (struct ps_elements){0};
     PS_TRY(look(service, request, (struct ps_view){0}, &is_repeat, error));
     if (is_repeat)
@@ -132,6 +138,7 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
         whole.content = added.content;
         whole.hold = added.hold;
         status = ps_service_init(service, &whole, reply, error);
+        /* The staging reads from the status whether the ranges are of use to a repetition. */
         ps_staging_end(&service->staging, added.staged, status);
     } else if (status == PS_OK) {
         status = answer_repeat(service, reply, error);
@@ -156,6 +163,8 @@ static enum ps_status check_total(struct ps_service *service, const struct ps_in
     uint64_t bytes = request->total * ps_dtype_size(request->dtype);
     ps_rwlock_read(&service->cut);
     PS_ASSERT(service->bytes_used >= service->table.host_bytes);
+    /* The parameter that would be replaced is counted as gone, as `reserve` will count it later:
+     * the two limits must not contradict each other. */
     uint64_t used = service->bytes_used - bytes_replaced(service, request->name);
     ps_rwlock_unlock(&service->cut);
     if (used <= service->bytes_max && bytes <= service->bytes_max - used)
@@ -171,6 +180,8 @@ static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_r
 {
     ps_rwlock_read(&service->cut);
     enum ps_status status = ps_service_admit(service, error);
+    /* Only an admitted request hears the epoch: a client takes an epoch for the promise that its
+     * parameters are here. */
     if (status == PS_OK && reply != NULL)
         *reply = (struct ps_init_reply){.epoch = service->epoch};
     ps_rwlock_unlock(&service->cut);
@@ -221,6 +232,8 @@ enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *erro
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "the name of a parameter has %zu bytes; at most %d are allowed", name.size,
                        PS_NAME_BYTES_MAX);
+    /* The length was bounded before, so that neither this scan nor a later text is as long as a
+     * hostile name. */
     if (!ps_utf8_valid(name) || memchr(name.data, 0, name.size) != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is not UTF-8 text");
     /* Checkpoint files keep their own things under these names. */
@@ -235,6 +248,7 @@ enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *erro
  * knows. */
 static enum ps_status check_content(const struct ps_init_request *request, struct ps_error *error)
 {
+    /* The name was checked before: its size fits an int, and its bytes may be printed. */
     int name_size = (int)request->name.size;
     const char *name = (const char *)request->name.data;
     if ((uint32_t)request->dtype >= PS_DTYPE_COUNT)
@@ -258,6 +272,8 @@ static enum ps_status check_request(const struct ps_service *service,
 {
     PS_TRY(ps_service_check_name(request->name, error));
     PS_TRY(check_content(request, error));
+    /* The configuration is read last, since reading allocates: a request that fails elsewhere costs
+     * no memory. */
     PS_TRY(ps_parameter_settings_read(request->config, request->dtype, service->memory,
                                       &wish->settings, error));
     wish->request = request;
@@ -286,6 +302,8 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
     PS_ASSERT(spec->count == wish->count);
     spec->block_source = service->block_source;
+    /* A pointer to the service's field and not a copy of the crew: the crew may be taken back while
+     * parameters live. */
     spec->crew = &service->crew;
     struct ps_resident resident;
     struct ps_error spilled = {0};
@@ -329,6 +347,8 @@ static enum ps_status build_at(struct ps_service *service, struct wish *wish,
 {
     bool on_device = resident->store != NULL;
     uint32_t states = ps_rule_states(wish->settings.rule);
+    /* A device holds values and states by itself; the host then keeps room for one copy of the
+     * values, which readers need. */
     wish->bytes = (uint64_t)wish->request->content.size * (on_device ? 1 : 1 + states);
     PS_TRY(reserve(service, wish, spilled, error));
     struct ps_parameter *built =
@@ -339,6 +359,8 @@ static enum ps_status build_at(struct ps_service *service, struct wish *wish,
                        wish->bytes);
     }
     PS_ASSERT(built->spec == spec);
+    /* The parameter owns the place from here on, and gives the place back when it is destroyed; the
+     * caller's release must find nothing. */
     *resident = (struct ps_resident){0};
     enum ps_status status = ps_parameter_set(built, wish->request->content, error);
     if (status != PS_OK) {
@@ -356,6 +378,9 @@ static enum ps_status reserve(struct ps_service *service, const struct wish *wis
                               const struct ps_error *spilled, struct ps_error *error)
 {
     ps_rwlock_write(&service->cut);
+    /* A replaced parameter counts as gone though its memory is freed later: otherwise no parameter
+     * of more than half the limit could be replaced. For that moment the host holds more than the
+     * limit says. */
     uint64_t used = service->bytes_used - bytes_replaced(service, wish->request->name);
     uint64_t limit = service->bytes_max;
     bool fits = used <= limit && wish->bytes <= limit - used;
@@ -395,6 +420,8 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
         status = enter_once(service, wish->request, parameter, error);
     PS_ASSERT(status == PS_OK || *parameter == fresh);
     PS_ASSERT(*parameter != fresh || service->bytes_used >= wish->bytes);
+    /* A parameter that got in keeps its reservation: the same bytes are the table's from now on. A
+     * parameter that stayed outside gives its bytes back. */
     if (*parameter == fresh)
         service->bytes_used -= wish->bytes;
     *reply = (struct ps_init_reply){.epoch = service->epoch};
@@ -414,6 +441,8 @@ static enum ps_status enter_once(struct ps_service *service, const struct ps_ini
     PS_TRY(ps_sessions_begin(&service->sessions, &request->request,
                              ps_fingerprint_of_init(request, request->content),
                              ps_service_unix_us(service), &call, error));
+    /* A repeat leaves `*parameter` as it came, and so `enter` takes the second copy's reservation
+     * back. */
     if (call.is_repeat)
         return ps_service_admit(service, error);
     enum ps_status status = insert(service, parameter, error);
@@ -432,6 +461,8 @@ static enum ps_status insert(struct ps_service *service, struct ps_parameter **p
     PS_TRY(check_open(service, error));
     PS_TRY(check_header(service, (*parameter)->spec, error));
     struct ps_parameter *replaced = NULL;
+    /* The old parameter is asked for its bytes before the insert takes the old one out of the
+     * table. */
     uint64_t old_bytes = bytes_replaced(service, (*parameter)->spec->name);
     enum ps_status status = ps_parameter_table_insert(&service->table, *parameter, &replaced);
     if (status != PS_OK)

@@ -71,6 +71,8 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     if (status == PS_OK)
         status = hold_version(service, parameter, wanted, &reading, error);
     ps_rwlock_unlock(&service->cut);
+    /* The cut is let go of before the wait: a device may hang, and a reset must be able to take the
+     * cut alone meanwhile. */
     if (status == PS_OK)
         status = ps_device_store_wait(service->device_store, reading.ready, error);
     if (status != PS_OK) {
@@ -81,6 +83,8 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     PS_TRY(reply(service, request, &chain, &reading, pull, error));
     pull->reply.version = reading.version;
     pull->reply.life = chain.life;
+    /* The pull is counted here and not at the beginning, since a pull that parks asks again many
+     * times. */
     atomic_fetch_add(&service->pull_count, 1);
     ps_counter_add(service->metrics.pulls, 1);
     ps_counter_add(service->metrics.pull_bytes, pull->reply.content.size);
@@ -108,6 +112,8 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
     enum ps_status status = PS_OK;
     if (ps_encoding_is_native(request->encoding, values->spec->dtype)) {
         give(values, request->encoding, pull);
+        /* The version is set before the cut is made, because both cuts note under that version what
+         * the reader has still to get. */
         pull->reply.version = reading->version;
         status = request->held.present ? cut_delta(service, request, chain, pull, error)
                                        : cut_range(service, request, pull, error);
@@ -146,6 +152,8 @@ static enum ps_status encode_range(struct ps_service *service,
         return ps_fail(error, PS_ERR_UNSUPPORTED,
                        "a delta pull is made in the parameter's own encoding");
     PS_TRY(check_range(values->spec, request, &range, error));
+    /* The copy keeps a reference to the specification only: on every path the caller of this
+     * function releases the values. */
     PS_TRY(encode(values, range, request->encoding, pull, error));
     pull->reply.version = reading->version;
     ps_counter_add(service->metrics.pull_encoded_bytes, pull->reply.content.size);
@@ -184,6 +192,8 @@ static enum ps_status wanted_version(const struct ps_pull_request *request,
     bool other_life = request->version != 0 && request->life != 0 && request->life != chain->life;
     *wanted = request->version;
     if (!held->present)
+        /* A client that does not name a life (0) is taken at its word: the version alone decides
+         * for such a client. */
         return other_life ? begun_before(request, error) : PS_OK;
     if (request->version != 0 || request->range.first != 0 || request->range.count != 0)
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -214,6 +224,8 @@ static enum ps_status hold_version(struct ps_service *service, struct ps_paramet
     if (wanted != 0)
         reading->values = ps_version_holds_find(&service->version_holds, spec, wanted - 1,
                                                 ps_now_ms(service->clock));
+    /* A version gets into the holds only behind the wait for its device, so a version that is found
+     * there needs no wait of its own: `ready` stays 0. */
     if (reading->values != NULL) {
         reading->version = wanted - 1;
         return PS_OK;
@@ -237,6 +249,7 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
     struct ps_blocks *values = pull->held;
     struct ps_delta_cut cut;
     uint64_t bytes_max = request->bytes_max > 0 ? request->bytes_max : PS_DELTA_BYTES_DEFAULT;
+    /* A reader may ask for less than one message takes, and never for more. */
     if (bytes_max > PS_DELTA_BYTES_MAX)
         bytes_max = PS_DELTA_BYTES_MAX;
     PS_TRY(
@@ -251,6 +264,8 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
         ps_counter_add(service->metrics.deltas_whole, cut.delta.whole != PS_WHOLE_NOT);
         ps_counter_add(service->metrics.delta_saved_bytes,
                        values->size - cut.content.size - cut.left_bytes);
+        /* Nothing is left behind: the reader will not come back for this version, and a hold would
+         * only keep blocks alive. */
         if (cut.left_bytes == 0)
             return PS_OK;
         ps_version_holds_begin(&service->version_holds, values, pull->reply.version, cut.left_bytes,
@@ -272,6 +287,8 @@ static enum ps_status cut_range(struct ps_service *service, const struct ps_pull
     size_t element_size = ps_dtype_size(values->spec->dtype);
     struct ps_elements range;
     PS_TRY(check_range(values->spec, request, &range, error));
+    /* The check has made count 0 the number of elements that are left, so a request that says
+     * nothing of a range ends here as well. */
     if (range.count == values->spec->count)
         return PS_OK;
     PS_TRY(cut_view(pull, (size_t)range.first * element_size, (size_t)range.count * element_size,
@@ -288,6 +305,7 @@ static enum ps_status check_range(const struct ps_parameter_spec *spec,
 {
     uint64_t total = spec->count;
     *range = request->range;
+    /* The check subtracts and does not add: both numbers come from outside, so a sum may wrap. */
     if (range->first > total || range->count > total - range->first)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "parameter: %s has %" PRIu64 " elements, asked for %" PRIu64 " from %" PRIu64
@@ -314,6 +332,9 @@ static void note_range(struct ps_service *service, const struct ps_pull_request 
     PS_ASSERT(range.count < spec->count);
     pull->reply.range = range;
     pull->reply.total = spec->count;
+    /* A reader that names a version has begun before, and owes its bytes already. The hold begins
+     * before anything is given out of it: in the other order this range would be taken off no hold
+     * at all, and the reader's debt would never come to an end. */
     if (request->version == 0)
         ps_version_holds_begin(&service->version_holds, values, version, values->size,
                                ps_now_ms(service->clock));
@@ -330,6 +351,7 @@ bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements
     size_t element_size = ps_dtype_size(values->spec->dtype);
     struct ps_pull made;
     PS_ASSERT(range.first + range.count <= values->spec->count);
+    /* The caller keeps its own reference, which ends with the push; the pull gets another one. */
     if (ps_encoding_is_native(encoding, values->spec->dtype)) {
         give(ps_blocks_acquire(values), encoding, &made);
         if (cut_view(&made, (size_t)range.first * element_size, (size_t)range.count * element_size,
@@ -360,6 +382,7 @@ static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
     pull->cut = ps_zeroed_array(values->spec->memory, count, sizeof *pull->cut);
     if (pull->cut == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a range");
+    /* Only the first piece begins inside of a block, and only the last one may end there. */
     size_t skip = offset % PS_BLOCK_BYTES;
     size_t left = size;
     for (size_t i = 0; i < count; i++) {

@@ -74,6 +74,7 @@ enum ps_status ps_service_push_range(struct ps_service *service,
     struct ps_push_wait unused;
     struct outcome outcome = {.early_values = early_values};
     PS_ASSERT(reply != NULL);
+    /* Waiting for the cut is part of the time that a push takes: a snapshot may hold pushes up. */
     uint64_t start_unix_ns = ps_unix_ns(service->clock);
     ps_rwlock_read(&service->cut);
     enum ps_status status = push_in_cut(service, request, &outcome, error);
@@ -111,6 +112,8 @@ uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_r
     if (request->range.count == 0 || !request->request.present)
         return request->content.size;
     uint64_t present = 0;
+    /* The staging is asked without the cut, and may have changed when the cut is held: the answer
+     * is a guess, and the price of a wrong guess is a busy lane. */
     if (ps_staging_way(&service->staging, &request->request, &present) == PS_STAGING_EARLY)
         return 0;
     ps_rwlock_read(&service->cut);
@@ -127,6 +130,8 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
                                   struct outcome *outcome, struct ps_error *error)
 {
     PS_TRY(check_ready(service, request->shard, error));
+    /* The pointer holds for as long as the cut: only a holder of the whole cut takes parameters out
+     * of the table. */
     struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
     if (parameter == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
@@ -193,6 +198,8 @@ enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, e
 static enum ps_status check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
                                             struct ps_error *error)
 {
+    /* Whether there is a journal never changes, so a level that is accepted here can be kept until
+     * the reply. */
     bool journals = service->queue.journals;
     if (ack == PS_ACK_DEFAULT || ack == PS_ACK_MEMORY || (ack == PS_ACK_LOGGED && journals))
         return PS_OK;
@@ -257,6 +264,8 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     enum ps_status status =
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
     PS_ASSERT(!added.is_repeat || (added.staged == NULL && added.early_values == NULL));
+    /* A failed early update is counted here, and again nowhere: the parts that follow are put
+     * together without one. */
     count_early(service, added.early_failed);
     if (status == PS_OK && added.is_repeat)
         outcome->reply = repeated(added.answer);
@@ -316,6 +325,8 @@ static enum ps_status push_staged(struct ps_service *service, struct ps_paramete
     whole.range = (struct ps_elements){0};
     whole.content = added->content;
     whole.hold = added->hold;
+    /* Each part was looked at while it was in the cache; the whole, which is in no cache any more,
+     * is spared a second look where all parts were plain. */
     whole.is_plain = ps_staged_is_plain(added->staged);
     enum ps_status status = push_once(service, parameter, &whole, early, outcome, error);
     /* Behind the session's commit, so that whoever finds no entry finds the answer. */
@@ -391,6 +402,8 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     ps_counter_add(service->metrics.push_copied_bytes, place.copied_bytes);
     ps_gauge_set(service->metrics.position, (double)place.position);
     outcome->reply = (struct ps_push_reply){.version = version, .position = place.position};
+    /* Only the first record of an empty queue wakes the writer, which then takes whatever has come
+     * by the time it runs. */
     outcome->wakes_writer = place.is_first;
     return PS_OK;
 }
@@ -411,6 +424,7 @@ static enum ps_status update(const struct ps_service *service, struct ps_paramet
         if (status == PS_OK)
             ps_counter_add(service->metrics.pushes_early, 1);
         count_early(service, status);
+        /* A conflict says that another push was first, and nothing against this gradient. */
         if (status != PS_ERR_CONFLICT || !was_kept)
             return status;
     }

@@ -32,6 +32,7 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
 {
     struct ps_checkpoint_place place = {0};
     uuid[0] = '\0';
+    /* The uuid is copied to the caller, since the place changes with the next save. */
     if (ps_tickets_place(&service->tickets, &place))
         memcpy(uuid, place.uuid, sizeof place.uuid);
 
@@ -68,6 +69,8 @@ void ps_service_note_lost(struct ps_service *service, uint64_t pushes)
 {
     if (pushes == 0)
         return;
+    /* The sum stays for the life of the process: a server that serves again after a loss still
+     * shows the loss. */
     uint64_t before = atomic_fetch_add(&service->lost_count, pushes);
     ps_counter_add(service->metrics.lost_pushes, pushes);
     PS_LOG(service->log, PS_LOG_ERROR, "service", "acknowledged pushes are lost",
@@ -106,6 +109,8 @@ enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_
     size_t found_count = 0;
 
     ps_rwlock_read(&service->cut);
+    /* The array is made with the cut held, since the table may grow as soon as the cut is free. An
+     * empty table gives an array that is empty, and not NULL. */
     found = ps_zeroed_array(service->memory, service->table.count, sizeof *found);
     if (found == NULL)
         goto out;
@@ -171,6 +176,7 @@ static void add_row(struct listing *listing, struct ps_parameter *parameter)
 {
     struct ps_parameter_spec *spec = parameter->spec;
     ps_mutex_lock(&parameter->lock);
+    /* Both numbers change in one update, and the lock makes them a pair. */
     uint64_t version = parameter->version;
     uint64_t step = parameter->step;
     ps_mutex_unlock(&parameter->lock);

@@ -53,6 +53,7 @@ void ps_serve_begin(struct ps_serve *serve)
     PS_ASSERT(serve->service != NULL && serve->error != NULL);
     PS_ASSERT(serve->pushes != NULL || serve->request.push_count == 0);
     PS_ASSERT(serve->pulls != NULL || serve->request.pull_count == 0);
+    /* A message without pushes begins here, too: the stage is over before its first item. */
     serve->stage = PS_SERVE_STAGE_PUSHING;
     serve->next = 0;
     serve->delta_bytes_left = delta_budget(serve->request.bytes_max);
@@ -65,6 +66,8 @@ enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_tur
 {
     size_t work = 0;
     PS_ASSERT(serve->stage != PS_SERVE_STAGE_DONE);
+    /* A serve leaves before anything is done, so that the other thread begins where this one would
+     * have. */
     if (turn.may_leave && takes_long(serve))
         return PS_SERVE_LEAVES;
     if (serve->stage == PS_SERVE_STAGE_PUSHING) {
@@ -73,6 +76,8 @@ enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_tur
         serve->stage = PS_SERVE_STAGE_ACKNOWLEDGING;
     }
     if (serve->stage == PS_SERVE_STAGE_ACKNOWLEDGING) {
+        /* The stage stays until every push is acknowledged: a pull that ran before could show
+         * values that a crash takes back. */
         if (!acknowledge(serve))
             return PS_SERVE_WAITS;
         serve->stage = PS_SERVE_STAGE_PULLING;
@@ -155,6 +160,7 @@ static bool push_all(struct ps_serve *serve, size_t *work)
 static struct ps_pull *room_for_early_values(struct ps_serve *serve)
 {
     const struct ps_bundle_request *request = &serve->request;
+    /* Push and pull of one range stand at the same place in their lists. */
     if (serve->next >= request->pull_count || !request->pulls[serve->next].of_push)
         return NULL;
     struct ps_pull *pull = &serve->pulls[serve->next].pull;
@@ -176,6 +182,7 @@ static enum ps_status push_opened(struct ps_serve *serve, struct ps_push_request
     if (status == PS_OK)
         status = ps_service_push_range(serve->service, request, &serve->pushes[serve->next].reply,
                                        wait, room_for_early_values(serve), serve->error);
+    /* An opening that failed is closed as well: the other side then knows that nothing is open. */
     if (content != NULL)
         content->close(content->self);
     return status;
@@ -217,6 +224,7 @@ static bool acknowledge(struct ps_serve *serve)
         return false;
     for (size_t i = 0; i < serve->request.push_count; i++) {
         struct ps_push_result *result = &serve->pushes[i];
+        /* A push that was refused keeps its own reason, whatever became of the others. */
         if (result->status.status != PS_OK)
             continue;
         result->reply.durable_position = together.durable_position;
@@ -280,6 +288,8 @@ static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_r
     const struct ps_serve_content *content = serve->content;
     enum ps_status status = PS_OK;
     if (content != NULL)
+        /* The room comes before the limit of the reply: content that lies elsewhere takes nothing
+         * of the reply. */
         status = content->give(content->self, &request->shared, &pull->reply, serve->error);
     size_t used = serve->reply_bytes;
     size_t left = used < REPLY_BYTES_MAX ? REPLY_BYTES_MAX - used : 0;
@@ -339,6 +349,7 @@ static void note_failure(struct ps_serve *serve, struct ps_item_status *to, enum
         to->session = serve->error->session;
     if (serve->texts == NULL)
         return;
+    /* The text is copied, since the next item that fails writes over it. */
     size_t size = strnlen(serve->error->text, sizeof serve->error->text);
     char *text = ps_arena_take(serve->texts, size);
     if (text == NULL)

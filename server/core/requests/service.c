@@ -42,6 +42,8 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     created->device_store = options->device_store;
     created->clock = options->clock;
     created->log = options->log;
+    /* No limit is the largest number, so that no later comparison has to ask whether there is a
+     * limit. */
     created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;
     created->saves = options->saves;
     created->journal_bytes_max = options->checkpoint_journal_bytes;
@@ -142,6 +144,7 @@ void ps_service_begin_empty(struct ps_service *service)
     ps_rwlock_write(&service->cut);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
     PS_ASSERT(service->shard_count > 0 && service->table.count == 0);
+    /* Position 0 with no checkpoint behind it: nothing is durable before the first save. */
     ps_journal_queue_begin(&service->queue, 0);
     ps_service_begin_chain(service);
     atomic_store(&service->phase, PS_PHASE_UNINITIALIZED);
@@ -153,6 +156,7 @@ void ps_service_begin_empty(struct ps_service *service)
 void ps_service_begin_chain(struct ps_service *service)
 {
     uint64_t life = 0;
+    /* Life 0 is left free, since a request that names no life says 0. */
     while (life == 0) {
         if (service->random != NULL)
             life = ps_random_next(service->random);
@@ -179,6 +183,8 @@ enum ps_phase ps_service_phase(const struct ps_service *service)
 void ps_service_prove(struct ps_service *service, uint64_t until_ms)
 {
     bool before = ps_service_is_proved(service);
+    /* The offset is stored before the moment: whoever sees the new moment compares with the offset
+     * that belongs to it. */
     atomic_store(&service->proved_offset_ms, ps_clock_offset_ms(service->clock));
     atomic_store(&service->proved_until_ms, until_ms);
     if (before != ps_service_is_proved(service))
@@ -375,6 +381,8 @@ void ps_service_count_table(struct ps_service *service)
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
     atomic_store(&service->shard_bytes, service->table.value_bytes + service->table.state_bytes);
+    /* The gauge is set here as well as by pushes, since a load or a reset changes the position
+     * without a push. */
     ps_gauge_set(service->metrics.position, (double)state.position);
     ps_service_count_clients(service);
     ps_gauge_set(service->metrics.parameters, (double)service->table.count);

@@ -42,7 +42,9 @@ struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const stru
     staged->total = part->total;
     staged->content_bytes = ps_staged_part_whole_bytes(part);
     staged->bytes = bytes;
+    /* The parts are kept unless an early update takes them in, which only `let_in` knows. */
     staged->keeps = true;
+    /* The texts are copied behind the struct: they lie in a message that goes with its call. */
     staged->client_id = put_text(&at, part->id->client_id);
     staged->name = put_text(&at, part->name);
     staged->config = put_text(&at, part->config);
@@ -90,6 +92,7 @@ bool ps_staged_is_before(const struct ps_staged *staged, const struct ps_request
 {
     bool is_older = staged->session < id->session ||
                     (staged->session == id->session && staged->sequence < id->sequence);
+    /* Numbers of two clients have nothing to do with each other. */
     return is_older && ps_bytes_equal(staged->client_id, id->client_id);
 }
 
@@ -177,6 +180,8 @@ void ps_staged_remove_newest(struct ps_staged *staged)
     LL_DELETE(staged->parts, staged->newest);
     /* It is no longer whole, so nobody else takes it for that. */
     staged->present -= staged->newest->range.count;
+    /* The part goes whole, with its content: the client sends that range again, and by that
+     * completes the push. */
     ps_staged_part_release(staged->memory, staged->newest);
     ps_release(staged->memory, staged->pieces);
     staged->pieces = NULL;

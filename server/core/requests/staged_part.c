@@ -68,6 +68,8 @@ static enum ps_status check_length(const struct ps_part *part, struct ps_error *
                                : ps_fail(error, status, "Name: %.*s, %.180s", name_width(part),
                                          name, reason.text);
     }
+    /* The range was compared with the total before, and the total is below 2^58: this product
+     * cannot wrap. */
     if (part->content.size == range.count * ps_dtype_size(part->dtype))
         return PS_OK;
     return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -104,6 +106,8 @@ struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
         return NULL;
     }
     *part = (struct ps_staged_part){.range = from->range, .kept = kept, .drop = from->hold.drop};
+    /* The list of pieces is copied, since the list belongs to the call; the bytes stay where they
+     * are. */
     for (size_t i = 0; kept != NULL && i < piece_count; i++)
         part->pieces[i] = from->content.pieces[i];
     if (copies) {

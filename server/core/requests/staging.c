@@ -113,6 +113,7 @@ static enum ps_status add_locked(struct ps_staging *staging, const struct ps_par
         PS_TRY(ps_staged_check_same(found, part, error));
     else
         PS_TRY(begin(staging, part, now_ms, early, added, &found, error));
+    /* The answer of a repeat is in `added`, and no entry was made. */
     if (added->is_repeat)
         return PS_OK;
     PS_ASSERT(found != NULL && found->is_listed);
@@ -307,6 +308,8 @@ static bool may_have(struct ps_staging *staging, const struct ps_part *part,
     struct ps_staged *rival = staging->first;
     while (rival != NULL && (rival->early == NULL || ps_update_early_spec(rival->early) != spec))
         rival = rival->next;
+    /* A rival that is alive keeps its update: this request is put together instead, and loses
+     * nothing but speed. */
     if (rival != NULL && ps_staging_room_yields(rival, part->id, now_ms)) {
         expire(staging, rival);
         rival = NULL;
@@ -353,6 +356,8 @@ static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *stage
     PS_ASSERT(!staged->applying);
     part->next = *place;
     *place = part;
+    /* An initialisation has neither: nobody looks at the numbers in its parts, so there is no work
+     * to do without the lock. */
     if (ps_staged_early(staged) != NULL || from->spec != NULL)
         work_on(staging, staged, part, from, added);
     else
@@ -380,6 +385,8 @@ static void work_on(struct ps_staging *staging, struct ps_staged *staged,
     else
         is_plain = ps_gradient_range_is_plain(from->spec, gradient, part->range.count);
     if (early != NULL && status == PS_OK)
+        /* This thread keeps the request, and with it the update: neither can end while the lock is
+         * let go. */
         added->early_values = ps_update_early_values(early, &added->version);
     ps_mutex_lock(&staging->lock);
     PS_ASSERT(staged->working > 0);

@@ -100,6 +100,8 @@ static struct ps_staged *find_given_up(const struct ps_staging *staging,
         if (!is_given_up(it, &before, now_ms))
             continue;
         oldest = it;
+        /* Only session and sequence move: the client stays, since numbers of others are not
+         * compared. */
         before.session = it->session;
         before.sequence = it->sequence;
     }
@@ -135,6 +137,7 @@ struct ps_staged *ps_staging_room_find_yielding(const struct ps_staging *staging
 {
     struct ps_staged *given_up = find_given_up(staging, id, now_ms);
     PS_ASSERT(given_up == NULL || !ps_staged_is_busy(given_up));
+    /* A client's own leavings go before anybody else's work: nobody waits for them any more. */
     return given_up != NULL ? given_up : find_stalled(staging, id, bytes, now_ms);
 }
 

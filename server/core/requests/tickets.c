@@ -16,6 +16,7 @@ static uint64_t generation_of(uint64_t number)
 void ps_tickets_init(struct ps_tickets *tickets)
 {
     *tickets = (struct ps_tickets){.given = (uint64_t)1 << GENERATION_BITS};
+    /* The first ticket will have the next number: everything before it counts as saved. */
     tickets->saved = tickets->given;
     ps_mutex_init(&tickets->lock, PS_RANK_QUEUE);
 }
@@ -64,6 +65,8 @@ void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
             tickets->place_is_own = ticket.number != 0;
         }
         tickets->has_place = true;
+        /* A later publication has superseded the unclear one, so that nobody has to keep its
+         * file. */
         tickets->is_unclear = false;
         if (ticket.number > tickets->saved)
             tickets->saved = ticket.number;
@@ -79,6 +82,7 @@ void ps_tickets_fail(struct ps_tickets *tickets, struct ps_ticket ticket,
     ps_mutex_lock(&tickets->lock);
     PS_ASSERT(ticket.number <= tickets->given);
     if (generation_of(ticket.number) == generation_of(tickets->given)) {
+        /* The newest attempt counts: its reason is what stands in the way now. */
         tickets->failed = ticket.number;
         tickets->why = *why;
     }
@@ -193,6 +197,8 @@ void ps_tickets_reset(struct ps_tickets *tickets)
     ps_mutex_lock(&tickets->lock);
     PS_ASSERT(generation_of(tickets->given) < UINT32_MAX);
     tickets->given = (generation_of(tickets->given) + 1) << GENERATION_BITS;
+    /* The place is forgotten, but not the file: recovery finds the file through the store, should
+     * the shard be won again. */
     tickets->saved = tickets->given;
     tickets->has_place = false;
     tickets->is_unclear = false;
