@@ -40,6 +40,7 @@ enum ps_status ps_service_acknowledge(struct ps_service *service, const struct p
 {
     struct ps_journal_state before;
     struct ps_journal_state after;
+    PS_ASSERT(wait != NULL && reply != NULL);
     PS_TRY(wait_for_device(service, wait, error));
     ps_journal_queue_look(&service->queue, &before);
     enum ps_status owned = ps_service_owns(service, error);
@@ -47,10 +48,12 @@ enum ps_status ps_service_acknowledge(struct ps_service *service, const struct p
      * the second look finds a reset there. */
     ps_journal_queue_look(&service->queue, &after);
 
+    PS_ASSERT(after.generation >= before.generation);
     if (before.generation != wait->generation || after.generation != wait->generation)
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "the shard was lost before the push was acknowledged: repeat it");
     PS_ASSERT(wait->position <= before.position);
+    PS_ASSERT(wait->lagging <= before.position);
     if (owned != PS_OK)
         return owned;
     PS_TRY(check_durable(&before, wait->position, error));
@@ -91,6 +94,7 @@ static enum ps_status check_durable(const struct ps_journal_state *state, uint64
 size_t ps_service_journal_take(struct ps_service *service, struct ps_record *records,
                                size_t record_count_max)
 {
+    PS_ASSERT(records != NULL && record_count_max > 0);
     return ps_journal_queue_take(&service->queue, records, record_count_max);
 }
 
@@ -98,6 +102,7 @@ size_t ps_service_journal_take(struct ps_service *service, struct ps_record *rec
 void ps_service_journal_written(struct ps_service *service, enum ps_status status,
                                 const struct ps_error *why)
 {
+    PS_ASSERT(service->queue.journals);
     ps_journal_queue_written(&service->queue, status, why);
     /* The gauge moves before anybody is told: an operator who sees an answered push finds its
      * position in the metrics. */
@@ -124,6 +129,7 @@ void ps_service_watch_journal(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(state.durable <= state.written && state.written <= state.position);
     ps_gauge_set(service->metrics.journal_behind, (double)state.behind_bytes);
     /* The queue says "grown" once for each save: only a server that can save may use that answer
      * up. */
@@ -140,6 +146,7 @@ bool ps_service_journal_presses(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(service->queue.journals || state.behind_bytes == 0);
     return state.behind_bytes > journal_limit(service);
 }
 
@@ -147,6 +154,7 @@ bool ps_service_journal_failed(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(service->queue.journals || !state.failed);
     return state.failed;
 }
 
@@ -158,6 +166,7 @@ bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note 
      * held. */
     *note = (struct ps_journal_note){service->epoch, ps_journal_queue_journaled(&service->queue)};
     ps_rwlock_unlock(&service->cut);
+    PS_ASSERT(service->queue.journals || note->position == 0);
     /* Position 0 means that recovery has no checkpoint to begin with: such a note would promise a
      * journal that nobody can replay. */
     return note->position > 0;
@@ -166,6 +175,7 @@ bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note 
 /* Constant from the service's creation on. */
 bool ps_service_journals(const struct ps_service *service)
 {
+    PS_ASSERT(service->saves || !service->queue.journals);
     return service->queue.journals;
 }
 
@@ -180,6 +190,7 @@ enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t ge
      * and may lie below what this generation has written. */
     if (state.generation != generation)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
+    PS_ASSERT(position <= state.position);
     if (!service->queue.journals || state.failed || state.written >= position)
         return PS_OK;
     return ps_fail(error, PS_ERR_NOT_READY, "the journal has not been written yet");
@@ -190,6 +201,7 @@ void ps_service_positions(struct ps_service *service, uint64_t *position, uint64
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(state.durable <= state.position);
     *position = state.position;
     *durable = state.durable;
 }
@@ -199,5 +211,6 @@ void ps_service_count_durable(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(state.durable <= state.position);
     ps_gauge_set(service->metrics.durable_position, (double)state.durable);
 }

@@ -23,6 +23,7 @@ enum ps_status ps_service_finish(struct ps_service *service,
     /* A caller without a request is a caller without id, shard and epoch: each of the three checks
      * passes for zero. */
     const struct ps_finish_request nobody = {0};
+    PS_ASSERT(ticket != NULL);
     *ticket = (struct ps_ticket){0};
     ps_rwlock_write(&service->cut);
     enum ps_status status = finish_locked(service, request != NULL ? request : &nobody, error);
@@ -81,6 +82,7 @@ static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
     /* Without checkpoints the ticket stays 0, which is satisfied at once. */
     if (service->saves)
         service->finish_ticket = ps_tickets_give(&service->tickets);
+    PS_ASSERT(!service->saves || service->finish_ticket.number > 0);
     atomic_store(&service->phase, PS_PHASE_READY);
     return PS_OK;
 }
@@ -100,6 +102,7 @@ enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_
     ps_rwlock_unlock(&service->cut);
     if (!ready)
         return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    PS_ASSERT(ticket->number > 0);
     ps_service_tell_checkpoint_wanted(service);
     return PS_OK;
 }
@@ -119,6 +122,7 @@ bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ti
     ps_journal_queue_look(&service->queue, &state);
     /* Equal positions of two generations are two different states, so the generation is compared as
      * well. */
+    PS_ASSERT(newest.number > 0);
     if (ps_service_phase(service) != PS_PHASE_READY || !is_own ||
         state.generation != ps_ticket_generation(newest) || state.position != last.position)
         return false;
@@ -165,6 +169,7 @@ enum ps_status ps_service_await_finish(struct ps_service *service, struct ps_tic
      * parked, and the listener, which is told of the save, has the caller ask again. */
     if (status != PS_ERR_NOT_READY || !ps_service_save_failed(service, ticket, &why))
         return status;
+    PS_ASSERT(why.status != PS_OK);
     return ps_fail(error, PS_ERR_UNAVAILABLE,
                    "no checkpoint yet, it is tried again, and so may this be: %.180s", why.text);
 }
@@ -172,6 +177,7 @@ enum ps_status ps_service_await_finish(struct ps_service *service, struct ps_tic
 bool ps_service_save_failed(struct ps_service *service, struct ps_ticket ticket,
                             struct ps_error *why)
 {
+    PS_ASSERT(why != NULL);
     return ps_tickets_failed(&service->tickets, ticket, why);
 }
 
@@ -184,6 +190,7 @@ struct ps_ticket ps_service_newest_ticket(struct ps_service *service)
 void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
                           const struct ps_error *why)
 {
+    PS_ASSERT(why != NULL);
     ps_tickets_fail(&service->tickets, ticket, why);
     ps_service_tell_changed(service);
 }
@@ -193,6 +200,7 @@ void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
 void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
                       const struct ps_checkpoint_place *place)
 {
+    PS_ASSERT(place != NULL);
     ps_tickets_save(&service->tickets, ticket, place);
     ps_journal_queue_saved(&service->queue, ps_ticket_generation(ticket), place->position);
     ps_service_count_durable(service);

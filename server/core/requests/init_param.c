@@ -194,6 +194,7 @@ static uint64_t generation_of(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(state.generation > 0);
     return state.generation;
 }
 
@@ -286,6 +287,7 @@ static enum ps_status check_request(const struct ps_service *service,
 static uint64_t bytes_replaced(const struct ps_service *service, struct ps_bytes name)
 {
     const struct ps_parameter *old = ps_parameter_table_find(&service->table, name);
+    PS_ASSERT(old == NULL || ps_bytes_equal(old->spec->name, name));
     return old != NULL ? ps_parameter_host_bytes(old) : 0;
 }
 
@@ -332,6 +334,7 @@ static enum ps_status measure_header(const struct ps_service *service,
                                                 .count = spec->count,
                                                 .config = spec->config,
                                                 .state_count = ps_rule_states(spec->settings.rule)};
+    PS_ASSERT(spec->count > 0);
     if (!service->saves)
         return PS_OK;
     return ps_header_parameter_bytes(&row, service->memory, &spec->header_bytes, error);
@@ -377,6 +380,7 @@ static enum ps_status build_at(struct ps_service *service, struct wish *wish,
 static enum ps_status reserve(struct ps_service *service, const struct wish *wish,
                               const struct ps_error *spilled, struct ps_error *error)
 {
+    PS_ASSERT(wish->bytes > 0);
     ps_rwlock_write(&service->cut);
     /* A replaced parameter counts as gone though its memory is freed later: otherwise no parameter
      * of more than half the limit could be replaced. For that moment the host holds more than the
@@ -435,6 +439,7 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
 static enum ps_status enter_once(struct ps_service *service, const struct ps_init_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error)
 {
+    PS_ASSERT(*parameter != NULL);
     if (!request->request.present)
         return insert(service, parameter, error);
     struct ps_session_call call;

@@ -80,6 +80,7 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
         return status;
     }
     PS_ASSERT(reading.values != NULL && reading.values->spec->count > 0);
+    PS_ASSERT(chain.life != 0);
     PS_TRY(reply(service, request, &chain, &reading, pull, error));
     pull->reply.version = reading.version;
     pull->reply.life = chain.life;
@@ -155,6 +156,7 @@ static enum ps_status encode_range(struct ps_service *service,
     /* The copy keeps a reference to the specification only: on every path the caller of this
      * function releases the values. */
     PS_TRY(encode(values, range, request->encoding, pull, error));
+    PS_ASSERT(pull->encoded != NULL && pull->held == NULL);
     pull->reply.version = reading->version;
     ps_counter_add(service->metrics.pull_encoded_bytes, pull->reply.content.size);
     if (range.count != values->spec->count)
@@ -171,6 +173,7 @@ static enum ps_status encode(const struct ps_blocks *values, struct ps_elements 
     struct ps_encoded_values *encoded;
     PS_ASSERT(!ps_encoding_is_native(encoding, values->spec->dtype));
     PS_TRY(ps_encoded_values_create(values, range, encoding, &encoded, error));
+    PS_ASSERT(encoded->spec == values->spec);
     pull->reply = (struct ps_pull_reply){.name = encoded->spec->name,
                                          .dtype = encoded->spec->dtype,
                                          .content = ps_view_of(&encoded->piece),
@@ -232,6 +235,7 @@ static enum ps_status hold_version(struct ps_service *service, struct ps_paramet
     }
     PS_TRY(ps_parameter_hold_values(parameter, &reading->values, &reading->version, &reading->ready,
                                     error));
+    PS_ASSERT(reading->values != NULL && reading->values->spec == spec);
     if (wanted == 0 || reading->version == wanted - 1)
         return PS_OK;
     return ps_fail(error, PS_ERR_CONFLICT,
@@ -252,6 +256,7 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
     /* A reader may ask for less than one message takes, and never for more. */
     if (bytes_max > PS_DELTA_BYTES_MAX)
         bytes_max = PS_DELTA_BYTES_MAX;
+    PS_ASSERT(bytes_max > 0 && bytes_max <= PS_DELTA_BYTES_MAX);
     PS_TRY(
         ps_delta_cut(values, pull->reply.version, &request->held, chain, bytes_max, &cut, error));
     PS_ASSERT(cut.content.size + cut.left_bytes <= values->size);
@@ -293,6 +298,7 @@ static enum ps_status cut_range(struct ps_service *service, const struct ps_pull
         return PS_OK;
     PS_TRY(cut_view(pull, (size_t)range.first * element_size, (size_t)range.count * element_size,
                     error));
+    PS_ASSERT(pull->reply.content.size == (size_t)range.count * element_size);
     note_range(service, request, values, range, pull);
     return PS_OK;
 }
@@ -330,6 +336,7 @@ static void note_range(struct ps_service *service, const struct ps_pull_request 
     const struct ps_parameter_spec *spec = values->spec;
     uint64_t version = pull->reply.version;
     PS_ASSERT(range.count < spec->count);
+    PS_ASSERT((pull->held != NULL) != (pull->encoded != NULL));
     pull->reply.range = range;
     pull->reply.total = spec->count;
     /* A reader that names a version has begun before, and owes its bytes already. The hold begins
@@ -351,6 +358,7 @@ bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements
     size_t element_size = ps_dtype_size(values->spec->dtype);
     struct ps_pull made;
     PS_ASSERT(range.first + range.count <= values->spec->count);
+    PS_ASSERT(range.count > 0);
     /* The caller keeps its own reference, which ends with the push; the pull gets another one. */
     if (ps_encoding_is_native(encoding, values->spec->dtype)) {
         give(ps_blocks_acquire(values), encoding, &made);
@@ -410,6 +418,7 @@ static enum ps_status find_ready(struct ps_service *service, const struct ps_pul
     if (*parameter == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(name), (const char *)name.data);
+    PS_ASSERT((*parameter)->spec != NULL);
     return PS_OK;
 }
 
@@ -417,6 +426,7 @@ static enum ps_status find_ready(struct ps_service *service, const struct ps_pul
 void ps_pull_release(struct ps_pull *pull)
 {
     const struct ps_blocks *values = pull->held;
+    PS_ASSERT(pull->cut == NULL || values != NULL);
     if (pull->cut != NULL)
         ps_release(values->spec->memory, pull->cut);
     ps_blocks_release(pull->held);

@@ -291,6 +291,7 @@ static void offer_early(struct ps_service *service, struct ps_parameter *paramet
     if (part->id->present && part->encoding != PS_ENCODING_TOP_K &&
         ps_staging_way(&service->staging, part->id, NULL) == PS_STAGING_UNKNOWN)
         part->early = ps_update_create_early(parameter);
+    PS_ASSERT(part->early == NULL || ps_update_early_spec(part->early) == part->spec);
 }
 
 static void give_early_values(struct ps_service *service, const struct ps_added *added,
@@ -299,6 +300,7 @@ static void give_early_values(struct ps_service *service, const struct ps_added 
     struct ps_pull *wanted = outcome->early_values;
     if (added->early_values == NULL || wanted == NULL)
         return;
+    PS_ASSERT(added->version > 0);
     if (!outcome->reply.staged && outcome->reply.version != added->version)
         return;
     /* Without memory, or in an encoding that does not go: the client pulls when the push is
@@ -319,6 +321,7 @@ static enum ps_status push_staged(struct ps_service *service, struct ps_paramete
                                   const struct ps_push_request *last, const struct ps_added *added,
                                   struct outcome *outcome, struct ps_error *error)
 {
+    PS_ASSERT(added->staged != NULL && !outcome->reply.staged);
     struct ps_update *early = ps_staged_early(added->staged);
     PS_ASSERT(early == NULL || ps_update_early_spec(early) == parameter->spec);
     struct ps_push_request whole = *last;
@@ -440,6 +443,7 @@ static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outco
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
     PS_ASSERT(service->ack != PS_ACK_DEFAULT);
+    PS_ASSERT(state.generation > 0);
     bool logged = (ack == PS_ACK_DEFAULT ? service->ack : ack) == PS_ACK_LOGGED;
     *wait = (struct ps_push_wait){.position = logged ? outcome->reply.position : 0,
                                   .lagging = state.lags ? outcome->reply.position : 0,

@@ -39,6 +39,7 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
     ps_rwlock_read(&service->cut);
+    PS_ASSERT(service->index <= service->shard_count);
     *reply = (struct ps_status_reply){
         .program_version = PS_VERSION,
         .index = service->index,
@@ -104,6 +105,7 @@ enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_
 {
     size_t limit = request->limit > 0 ? request->limit : ROWS_DEFAULT;
     limit = limit < ROWS_MAX ? limit : ROWS_MAX;
+    PS_ASSERT(limit > 0);
     struct ps_parameter **found = NULL;
     struct listing *listing = NULL;
     size_t found_count = 0;
@@ -124,6 +126,7 @@ enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_
         goto out;
     for (size_t i = 0; i < count; i++)
         add_row(listing, found[i]);
+    PS_ASSERT(listing->count == count);
     *reply = (struct ps_list_reply){
         .params = listing->rows, .param_count = count, .more = found_count > count};
 
@@ -190,6 +193,7 @@ static void add_row(struct listing *listing, struct ps_parameter *parameter)
         .learning_rate = ps_learning_rate_at(&spec->settings.learning_rate, step + 1),
         .state_bytes = ps_parameter_spec_bytes(spec) * ps_parameter_state_count(parameter),
     };
+    PS_ASSERT(listing->specs[listing->count] == NULL);
     listing->specs[listing->count] = ps_parameter_spec_acquire(spec);
     listing->count++;
 }
@@ -199,8 +203,9 @@ void ps_service_list_release(struct ps_service *service, struct ps_list_reply *r
 {
     if (reply->params != NULL) {
         char *rows = (char *)reply->params;
-        release_listing(service->memory,
-                        (struct listing *)(void *)(rows - offsetof(struct listing, rows)));
+        struct listing *listing = (struct listing *)(void *)(rows - offsetof(struct listing, rows));
+        PS_ASSERT(listing->count == reply->param_count);
+        release_listing(service->memory, listing);
     }
     *reply = (struct ps_list_reply){0};
 }
@@ -208,6 +213,7 @@ void ps_service_list_release(struct ps_service *service, struct ps_list_reply *r
 /* The references go first: they stand in the listing. */
 static void release_listing(const struct ps_allocator *memory, struct listing *listing)
 {
+    PS_ASSERT(listing->specs != NULL);
     for (size_t i = 0; i < listing->count; i++)
         ps_parameter_spec_release(listing->specs[i]);
     ps_release(memory, listing->specs);

@@ -104,6 +104,7 @@ size_t ps_serve_pulled(const struct ps_serve *serve)
 /* Also pulls that were not looked at yet, which are zeroed, and room in which early values wait. */
 void ps_serve_release_pulls(struct ps_serve *serve)
 {
+    PS_ASSERT(serve->pulls != NULL || serve->request.pull_count == 0);
     for (size_t i = 0; i < serve->request.pull_count; i++)
         ps_pull_release(&serve->pulls[i].pull);
 }
@@ -175,6 +176,7 @@ static enum ps_status push_opened(struct ps_serve *serve, struct ps_push_request
 {
     const struct ps_serve_content *content = serve->content;
     enum ps_status status = PS_OK;
+    PS_ASSERT(serve->next < serve->request.push_count);
     request->hold = serve->hold;
     if (content != NULL)
         status = content->open(content->self, request, serve->error);
@@ -199,6 +201,7 @@ static size_t push_next(struct ps_serve *serve)
         note_failure(serve, &result->status, status);
         return ITEM_WORK;
     }
+    PS_ASSERT(wait.generation > 0);
     /* The shard was lost and won back between two steps: what a push of another generation needs
      * cannot be joined to what the first needs. Acknowledging then tells all of them what the first
      * is told, that they are to be repeated. */
@@ -272,6 +275,7 @@ static enum ps_status take_early_values(const struct ps_pull_request *request, s
 {
     const struct ps_pull_reply *made = &pull->reply;
     bool is_known = pull->held != NULL || pull->encoded != NULL;
+    PS_ASSERT(request->of_push);
     if (is_known && ps_bytes_equal(made->name, request->name) &&
         made->range.first == request->range.first && made->range.count == request->range.count)
         return PS_OK;
@@ -287,9 +291,10 @@ static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_r
 {
     const struct ps_serve_content *content = serve->content;
     enum ps_status status = PS_OK;
+    PS_ASSERT(pull->held != NULL || pull->encoded != NULL);
+    /* The room comes before the limit of the reply: content that lies elsewhere takes nothing of
+     * the reply. */
     if (content != NULL)
-        /* The room comes before the limit of the reply: content that lies elsewhere takes nothing
-         * of the reply. */
         status = content->give(content->self, &request->shared, &pull->reply, serve->error);
     size_t used = serve->reply_bytes;
     size_t left = used < REPLY_BYTES_MAX ? REPLY_BYTES_MAX - used : 0;
@@ -309,6 +314,7 @@ static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work)
     struct ps_served_pull *slot = &serve->pulls[serve->next];
     struct ps_pull_request *request = &serve->request.pulls[serve->next];
     const struct ps_pull_reply *reply = &slot->pull.reply;
+    PS_ASSERT(serve->next < serve->request.pull_count);
     enum ps_status status = find_values(serve, request, &slot->pull);
     if (status == PS_ERR_NOT_READY && may_wait && serve->request.push_count == 0)
         return false;

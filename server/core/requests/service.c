@@ -22,6 +22,7 @@ static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *e
 enum ps_status ps_service_create(const struct ps_service_options *options,
                                  struct ps_service **service, struct ps_error *error)
 {
+    PS_ASSERT(options->memory != NULL && options->clock != NULL);
     PS_ASSERT(options->saves || !options->journals);
     PS_ASSERT(options->ack <= PS_ACK_MEMORY ||
               (options->ack == PS_ACK_LOGGED && options->journals));
@@ -66,6 +67,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     ps_staging_init(&created->staging, options->memory,
                     options->staging_bytes > 0 ? options->staging_bytes : STAGING_BYTES_DEFAULT);
     ps_version_holds_init(&created->version_holds);
+    PS_ASSERT(created->ack != PS_ACK_DEFAULT && created->bytes_max > 0);
     *service = created;
     return PS_OK;
 }
@@ -88,6 +90,7 @@ void ps_service_destroy(struct ps_service *service)
 
 void ps_service_listen(struct ps_service *service, const struct ps_service_listener *listener)
 {
+    PS_ASSERT(listener != NULL);
     service->listener = *listener;
 }
 
@@ -155,6 +158,7 @@ void ps_service_begin_empty(struct ps_service *service)
 /* The epoch alone would do if no store were ever lost with all that it had counted. */
 void ps_service_begin_chain(struct ps_service *service)
 {
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
     uint64_t life = 0;
     /* Life 0 is left free, since a request that names no life says 0. */
     while (life == 0) {
@@ -244,6 +248,7 @@ static void drop_state(struct ps_service *service)
     ps_tickets_reset(&service->tickets);
     PS_ASSERT(service->table.count == 0);
     service->position_at_begin = 0;
+    PS_ASSERT(service->table.host_bytes == 0);
     service->finish_ticket = (struct ps_ticket){0};
     ps_service_count_table(service);
 }
@@ -272,6 +277,7 @@ enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
                        "another server was meant (epoch given: %" PRIu64 ", this one's: %" PRIu64
                        "); nothing changed",
                        epoch, ours);
+    PS_ASSERT(ours > 0);
     if (service->listener.drain_wanted == NULL)
         return ps_fail(error, PS_ERR_UNSUPPORTED, "this server does not end by a call");
     service->listener.drain_wanted(service->listener.self);
@@ -332,6 +338,7 @@ enum ps_status ps_service_admit_for(const struct ps_service *service, uint32_t s
                                     struct ps_error *error)
 {
     PS_TRY(ps_service_admit(service, error));
+    PS_ASSERT(service->index < service->shard_count);
     if (shard == 0 || shard - 1 == service->index)
         return PS_OK;
     return ps_fail(error, PS_ERR_NOT_OWNER,
@@ -360,6 +367,7 @@ enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error
 static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *error)
 {
     ps_mutex_lock(&service->fence_lock);
+    PS_ASSERT(service->fence_reason[sizeof service->fence_reason - 1] == '\0');
     bool known = service->fence_reason[0] != '\0';
     (void)ps_fail(error, PS_ERR_UNAVAILABLE,
                   "fenced: this server cannot prove that it still owns its shard%s%s",
@@ -380,6 +388,8 @@ void ps_service_count_table(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(service->bytes_used >= service->table.host_bytes);
+    PS_ASSERT(service->table.resident_count <= service->table.count);
     atomic_store(&service->shard_bytes, service->table.value_bytes + service->table.state_bytes);
     /* The gauge is set here as well as by pushes, since a load or a reset changes the position
      * without a push. */
@@ -434,6 +444,8 @@ void ps_service_check(const struct ps_service *constant)
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
     PS_ASSERT(state.position == service->position_at_begin + versions);
+    PS_ASSERT(state.durable <= state.written && state.written <= state.position);
+    PS_ASSERT(service->saves || !service->queue.journals);
     ps_journal_queue_check(&service->queue);
     ps_sessions_check(&service->sessions);
     ps_staging_check(&service->staging);
@@ -443,6 +455,8 @@ void ps_service_check(const struct ps_service *constant)
     PS_ASSERT(phase != PS_PHASE_STARTING || table->count == 0);
     PS_ASSERT(phase >= PS_PHASE_RECOVERING || versions == 0);
     PS_ASSERT(phase == PS_PHASE_STARTING || service->shard_count > 0);
+    PS_ASSERT(phase != PS_PHASE_READY || service->chain.life != 0);
+    PS_ASSERT(phase == PS_PHASE_STARTING || service->index < service->shard_count);
     ps_tickets_check(&service->tickets);
     ps_rwlock_unlock(&service->cut);
 }

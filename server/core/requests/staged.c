@@ -90,6 +90,7 @@ bool ps_staged_is_of(const struct ps_staged *staged, const struct ps_request_id 
 /* Sessions rise, and sequences within one. */
 bool ps_staged_is_before(const struct ps_staged *staged, const struct ps_request_id *id)
 {
+    PS_ASSERT(id->present);
     bool is_older = staged->session < id->session ||
                     (staged->session == id->session && staged->sequence < id->sequence);
     /* Numbers of two clients have nothing to do with each other. */
@@ -124,6 +125,7 @@ enum ps_status ps_staged_check_same(const struct ps_staged *staged, const struct
             "one encoding",
             (int)staged->name.size, (const char *)staged->name.data,
             ps_encoding_name(part->encoding), ps_encoding_name(staged->encoding));
+    PS_ASSERT(staged->present < staged->total);
     return PS_OK;
 }
 
@@ -222,5 +224,8 @@ void ps_staged_check(const struct ps_staged *staged)
     }
     PS_ASSERT(end <= staged->total && present == staged->present);
     PS_ASSERT(staged->applying == (present == staged->total));
+    PS_ASSERT(!staged->applying || staged->working == 0);
+    PS_ASSERT(staged->pieces == NULL || staged->applying);
+    PS_ASSERT(staged->keeps || staged->early != NULL);
     PS_ASSERT(atomic_load(&staged->references) > 0);
 }

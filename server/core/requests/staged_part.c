@@ -56,6 +56,7 @@ enum ps_status ps_staged_part_check(const struct ps_part *part, struct ps_error 
 static enum ps_status check_length(const struct ps_part *part, struct ps_error *error)
 {
     struct ps_elements range = part->range;
+    PS_ASSERT(range.count <= part->total);
     const char *name = (const char *)part->name.data;
     struct ps_error reason;
     if (part->encoding != PS_ENCODING_NATIVE) {
@@ -144,6 +145,7 @@ enum ps_status ps_staged_part_place(struct ps_staged_part **first, const struct 
     }
     const struct ps_staged_part *after = *link;
     PS_ASSERT(after == NULL || after->range.first >= range.first);
+    PS_ASSERT(after == NULL || end <= after->range.first);
     *place = link;
     /* The same again: its content is the same, too, or the fingerprint of the whole would tell. */
     if (after != NULL && after->range.first == range.first && after->range.count == range.count) {

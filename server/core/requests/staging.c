@@ -84,6 +84,7 @@ enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *
         status = add_locked(staging, part, now_ms, &early, added, error);
         ps_mutex_unlock(&staging->lock);
     }
+    PS_ASSERT(status == PS_OK || added->staged == NULL);
     /* The early update that was not wanted goes without the lock: it may be the last that holds a
      * version of many blocks. */
     ps_update_destroy(early);
@@ -117,6 +118,7 @@ static enum ps_status add_locked(struct ps_staging *staging, const struct ps_par
     if (added->is_repeat)
         return PS_OK;
     PS_ASSERT(found != NULL && found->is_listed);
+    PS_ASSERT(!found->applying);
     found->used_ms = now_ms;
     /* The lock is let go of while the part is worked on, and the request may be forgotten then. */
     ps_staged_keep(found);
@@ -146,6 +148,7 @@ enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_r
     const struct ps_staged *staged = find(staging, id);
     if (staged != NULL)
         way = ps_staged_early(staged) != NULL ? PS_STAGING_EARLY : PS_STAGING_PARTS;
+    PS_ASSERT(staged == NULL || staged->present <= staged->total);
     if (present != NULL)
         *present = staged != NULL ? staged->present : 0;
     ps_mutex_unlock(&staging->lock);
@@ -266,6 +269,7 @@ static enum ps_status begin(struct ps_staging *staging, const struct ps_part *pa
 {
     enum ps_status status = PS_OK;
     PS_ASSERT(*staged == NULL);
+    PS_ASSERT(part->id->present);
     /* Raised before the question and not behind it: see above. */
     staging->count++;
     if (part->sessions != NULL)

@@ -16,6 +16,7 @@ static uint64_t generation_of(uint64_t number)
 void ps_tickets_init(struct ps_tickets *tickets)
 {
     *tickets = (struct ps_tickets){.given = (uint64_t)1 << GENERATION_BITS};
+    PS_ASSERT(generation_of(tickets->given) == 1);
     /* The first ticket will have the next number: everything before it counts as saved. */
     tickets->saved = tickets->given;
     ps_mutex_init(&tickets->lock, PS_RANK_QUEUE);
@@ -70,6 +71,7 @@ void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
         tickets->is_unclear = false;
         if (ticket.number > tickets->saved)
             tickets->saved = ticket.number;
+        PS_ASSERT(tickets->saved <= tickets->given);
     }
     ps_mutex_unlock(&tickets->lock);
 }
@@ -211,5 +213,7 @@ void ps_tickets_check(struct ps_tickets *tickets)
     PS_ASSERT(tickets->saved <= tickets->given);
     PS_ASSERT(generation_of(tickets->saved) == generation_of(tickets->given));
     PS_ASSERT(tickets->failed <= tickets->given);
+    PS_ASSERT(!tickets->is_unclear ||
+              generation_of(tickets->unclear_ticket.number) == generation_of(tickets->given));
     ps_mutex_unlock(&tickets->lock);
 }
