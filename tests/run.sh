@@ -23,7 +23,7 @@ build() { # PRESET TARGET
 
 # Most integration tests wait for leases to run out, so more of them than cores run at once.
 tier_release() {
-    build release all && ctest --preset release -LE '^image$' -j $((5 * jobs / 2))
+    build release all && ctest --preset release -LE '^image$' -j $((2 * jobs))
 }
 
 # The container image: alone, since it builds everything once more.

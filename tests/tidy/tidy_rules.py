@@ -55,11 +55,9 @@ COMMENTS_MIN = 0.20
 
 # What a room must reach today. A floor only ever rises; all end at COMMENTS_MIN and go from here.
 COMMENT_FLOORS = {
-    "client/channel": 0.11,
-    "client/engine": 0.12,
+    "client/channel": 0.12,
+    "client/engine": 0.14,
     "client/ranges": 0.16,
-    "server": 0.15,
-    "server/core/requests": 0.15,
 }
 
 # A function of so many lines has a comment above it or inside.
@@ -91,7 +89,6 @@ ASSERTION_FLOORS = {
     "optimizer": 0.28,
     "proto": 0.18,
     "server": 0.46,
-    "server/core/requests": 0.65,
     "server/rpc": 0.28,
     "tools": 0.06,
     "tools/psbench": 0.04,

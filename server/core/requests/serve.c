@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
+#include "server/core/requests/service_state.h"
 
 #include <string.h>
 
@@ -30,6 +31,7 @@ static bool push_all(struct ps_serve *serve, size_t *work);
 static size_t push_next(struct ps_serve *serve);
 static bool acknowledge(struct ps_serve *serve);
 static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work);
+static void prove_again(struct ps_serve *serve);
 static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work);
 static size_t take_of_budget(struct ps_serve *serve, size_t size);
 static enum ps_status take_early_values(const struct ps_pull_request *request, struct ps_pull *pull,
@@ -245,13 +247,38 @@ static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, si
 {
     PS_ASSERT(serve->stage == PS_SERVE_STAGE_PULLING);
     while (serve->next < serve->request.pull_count) {
-        if (work >= STEP_WORK)
-            return PS_SERVE_GOES_ON;
-        if (!pull_next(serve, may_wait, &work))
-            return PS_SERVE_WAITS;
+        bool enough = work >= STEP_WORK;
+        if (enough || !pull_next(serve, may_wait, &work)) {
+            serve->in_turns = true;
+            return enough ? PS_SERVE_GOES_ON : PS_SERVE_WAITS;
+        }
     }
+    if (serve->in_turns)
+        prove_again(serve);
     serve->stage = PS_SERVE_STAGE_DONE;
     return PS_SERVE_DONE;
+}
+
+/* Between two turns the lease may end, and a reply speaks for the shard when it leaves (P4): what
+ * was acknowledged or read in an earlier turn is asked again when the shard has another owner by
+ * then. A message that is served in one go was proved a moment ago. */
+static void prove_again(struct ps_serve *serve)
+{
+    struct ps_push_reply together;
+    enum ps_status status = ps_service_owns(serve->service, serve->error);
+    if (status == PS_OK && serve->applied)
+        status = ps_service_acknowledge(serve->service, &serve->wait, &together, serve->error);
+    if (status == PS_OK)
+        return;
+    for (size_t i = 0; i < serve->request.push_count; i++)
+        if (serve->pushes[i].status.status == PS_OK)
+            note_failure(serve, &serve->pushes[i].status, status);
+    for (size_t i = 0; i < serve->request.pull_count; i++) {
+        if (serve->pulls[i].status.status != PS_OK)
+            continue;
+        ps_pull_release(&serve->pulls[i].pull);
+        note_failure(serve, &serve->pulls[i].status, status);
+    }
 }
 
 /* Before the caller's room is looked for: values of this or of another version, or early ones. */

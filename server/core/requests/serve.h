@@ -62,6 +62,7 @@ struct ps_serve {
 
     enum ps_serve_stage stage;
     size_t next;              /* push or pull */
+    bool in_turns;            /* some pull was left for a later step */
     bool applied;             /* some push was: `wait` holds */
     struct ps_push_wait wait; /* of the generation in which the first was applied */
     size_t reply_bytes;

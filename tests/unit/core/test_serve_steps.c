@@ -73,6 +73,31 @@ START_TEST(a_long_bundle_lets_others_have_their_turn)
 }
 END_TEST
 
+/* P4: a reply speaks for the shard when it leaves, whenever its items were looked at. The machine
+ * may stop between two turns, and the lease end meanwhile. */
+START_TEST(what_an_earlier_turn_promised_is_taken_back_when_the_lease_ends_before_the_reply)
+{
+    serve_begin_ready();
+    ps_service_prove(world.service, world.fake.now_ms + 1000);
+    serve_add_push("w");
+    for (size_t i = 0; i < ITEMS_MAX; i++)
+        serve_add_pull("w");
+    ck_assert_int_eq(serve_step(turn), PS_SERVE_GOES_ON);
+    ck_assert_uint_gt(ps_serve_pulled(&serve), 0);
+    world.fake.now_ms += 2000;
+
+    while (serve_step(turn) == PS_SERVE_GOES_ON)
+        continue;
+
+    ck_assert_int_eq(pushes[0].status.status, PS_ERR_UNAVAILABLE);
+    for (size_t i = 0; i < ITEMS_MAX; i++) {
+        ck_assert_int_eq(pulls[i].status.status, PS_ERR_UNAVAILABLE);
+        ck_assert_ptr_null(pulls[i].pull.held);
+    }
+    serve_end();
+}
+END_TEST
+
 /* ---- What takes long ---- */
 
 static void set_updating(uint64_t bytes)
@@ -206,6 +231,8 @@ int main(void)
     tcase_add_test(tests, a_delta_that_has_no_room_is_to_be_asked_for_at_once);
     tcase_add_test(tests, early_values_take_nothing_of_the_budget_of_deltas);
     tcase_add_test(tests, a_long_bundle_lets_others_have_their_turn);
+    tcase_add_test(
+        tests, what_an_earlier_turn_promised_is_taken_back_when_the_lease_ends_before_the_reply);
     tcase_add_test(tests, a_pull_behind_a_long_update_leaves_where_it_may);
     tcase_add_test(tests, a_large_push_leaves_before_anything_is_done);
     tcase_add_test(tests, content_elsewhere_is_opened_closed_and_given);
