@@ -36,7 +36,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
     uint32_t shard_count = options->shard_count;
     uint64_t call_count, name_bytes;
     count_calls(request, split_bytes, shard_count, &call_count, &name_bytes);
-    /* Items are limited, too: one that is wrong makes no call, but its index has 32 bits. */
+    /* Both are limited, since everything behind this line counts items and calls in 32 bits. */
     if (call_count > PS_BATCH_CALLS_MAX || request->item_count > PS_BATCH_CALLS_MAX)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE, "a batch of %zu items: at most %u calls go",
                        request->item_count, PS_BATCH_CALLS_MAX);
@@ -92,8 +92,8 @@ void ps_batch_destroy(struct ps_batch *batch)
     ps_release(batch->memory, batch);
 }
 
-/* Whether a call goes in ranges is decided at each attempt; the room for them is there. Few calls
- * are that large and the state of ranges is, so it is kept beside the calls and not in each. */
+/* Whether a call goes in ranges is decided at each attempt; the room for them is there. The
+ * state of ranges is large and few calls need any, so it lies beside the calls, not in each. */
 static bool add_ranges(struct ps_batch *batch, size_t above_bytes)
 {
     size_t count = 0;
