@@ -1,4 +1,8 @@
-/* From items to calls: cutting, naming, queueing. */
+/* From items to calls: cutting, naming, queueing.
+ *
+ * A batch is built in two passes over its items. The first counts calls and the bytes of names; the
+ * second fills memory of exactly that bound. So nothing moves while the batch lives: requests point
+ * to their names and contents, and the channel reads both until the last outcome was taken. */
 #include "client/engine/batch.h"
 
 #include "base/assert.h"
@@ -32,6 +36,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
     uint32_t shard_count = options->shard_count;
     uint64_t call_count, name_bytes;
     count_calls(request, split_bytes, shard_count, &call_count, &name_bytes);
+    /* Both are limited, since everything behind this line counts items and calls in 32 bits. */
     if (call_count > PS_BATCH_CALLS_MAX || request->item_count > PS_BATCH_CALLS_MAX)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE, "a batch of %zu items: at most %u calls go",
                        request->item_count, PS_BATCH_CALLS_MAX);
@@ -47,6 +52,8 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
     batch->outbox = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
     batch->lane_count = shard_count;
 
+    /* The content of each request is a view of its call's own piece, so this array is allocated at
+     * its full size at once: after a move the views would point to memory that was given back. */
     batch->calls = ps_zeroed_array(memory, (size_t)call_count, sizeof *batch->calls);
     batch->lanes = ps_zeroed_array(memory, shard_count, sizeof *batch->lanes);
     batch->names = ps_plain(memory, (size_t)name_bytes);
@@ -63,6 +70,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
         add_item(batch, i, split_bytes, &names);
     PS_ASSERT(batch->call_count <= call_count);
     PS_ASSERT(names <= batch->names + name_bytes);
+    /* Last, since only requests that are filled in say how large their contents are. */
     if (!add_ranges(batch, options->ranges.above_bytes)) {
         ps_batch_destroy(batch);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the ranges of a batch");
@@ -84,7 +92,8 @@ void ps_batch_destroy(struct ps_batch *batch)
     ps_release(batch->memory, batch);
 }
 
-/* Whether a call goes in ranges is decided at each attempt; the room for them is there. */
+/* Whether a call goes in ranges is decided at each attempt; the room for them is there. The
+ * state of ranges is large and few calls need any, so it lies beside the calls, not in each. */
 static bool add_ranges(struct ps_batch *batch, size_t above_bytes)
 {
     size_t count = 0;
@@ -108,7 +117,8 @@ bool ps_batch_is_finished(const struct ps_batch *batch)
     return batch->done_count == batch->call_count;
 }
 
-/* An upper bound: items that are wrong count, but make no call. */
+/* An upper bound: items that are wrong count, but make no call. The sums have 64 bits, so that no
+ * caller's number of items can wrap them to something that looks small enough. */
 static void count_calls(const struct ps_batch_request *request, uint64_t split_bytes,
                         uint32_t shard_count, uint64_t *calls, uint64_t *name_bytes)
 {
@@ -175,6 +185,8 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
     for (uint32_t k = 0; k < placement.range_count; k++) {
         struct ps_range range = ps_placement_range(&placement, item->name, k);
         struct ps_bytes name = item->name;
+        /* The name of a whole parameter stays where the caller has it: items are borrowed for as
+         * long as the batch lives. */
         if (placement.range_count > 1) {
             char text[PS_NAME_BYTES_MAX];
             name.size = ps_placement_name(&placement, item->name, k, text);
@@ -195,6 +207,8 @@ static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_pu
     PS_ASSERT(ps_method_row(request->method)->pushes);
     struct ps_push_request *push =
         request->method == PS_METHOD_PUSH ? &request->push : &request->push_pull.push;
+    /* The encoder cut by the same placement, so its ranges and the calls of the item correspond
+     * one to one. */
     call->content = encoded->ranges[range];
     push->content = ps_view_of(&call->content);
     push->encoding = encoded->encoding;
@@ -272,6 +286,7 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
         request->save.once = true; /* a reason is worth more than a longer wait */
     if (method != PS_METHOD_PUSH_PULL)
         return;
+    /* Both halves name one range: the pull brings back the values that the push has changed. */
     request->push_pull.push = push_of(batch, item, call, name);
     request->push_pull.pull = pull_of(item, call, name);
 }
@@ -315,6 +330,7 @@ void ps_call_queue_remove(struct ps_batch *batch, struct ps_call_queue *queue, u
 {
     uint32_t before = PS_NO_CALL;
     for (uint32_t i = queue->first; i != call; i = batch->calls[i].next) {
+        /* Looking for a call of another queue would lead past the end of the calls. */
         PS_ASSERT(i != PS_NO_CALL);
         before = i;
     }

@@ -1,4 +1,6 @@
-/* The client's decisions: one event at a time in, actions out. engine.h has the picture. */
+/* The client's decisions: one event at a time in, actions out. engine.h has the picture. The file
+ * has the events first, then what they do to a call, to the number of a call, and at a deadline.
+ * Only the start of a batch allocates, so that an outcome can always be taken. */
 #include "client/engine/engine.h"
 
 #include "base/assert.h"
@@ -139,6 +141,7 @@ void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
             if (batch->calls[i].shard == shard && batch->calls[i].state == PS_CALL_PAUSED)
                 wake_call(batch, i);
         }
+        /* Also where nothing was paused: calls may have waited for the shard's first server. */
         ps_engine_fill_lane(engine, batch, shard);
     }
 }
@@ -182,6 +185,8 @@ static void fail_call(struct ps_item *item, const struct ps_engine_call *call,
     ps_item_fail(item, is_open ? PS_ERR_TIMEOUT : outcome->status, outcome->text);
 }
 
+/* What the outcome says of the server is noted before what it says of the call: a repetition is put
+ * out in this same event, and must know by then that the server takes no bundles. */
 bool ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
                        const struct ps_call_outcome *outcome, uint64_t now_ms)
 {
@@ -215,13 +220,15 @@ void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uin
     struct ps_item *item = &batch->request.items[call->item];
     bool cancelled = call->state == PS_CALL_TO_CANCEL || call->state == PS_CALL_CANCELLED;
     PS_ASSERT(cancelled || call->state == PS_CALL_SENT);
+    /* Before the verdict: a call that is woken at once may then begin a message of its own. */
     ps_call_came_back(batch, call);
 
     enum ps_method method = call->request.method;
     ps_init_epochs_note(batch->request.init_epochs, batch->lane_count, call->shard, method,
                         outcome);
     if (outcome->status != PS_OK && !outcome->refused && !ps_method_row(method)->reads)
-        call->ambiguous = true;
+        call->ambiguous = true; /* a later refusal says nothing of this attempt */
+    /* Before the number goes back: the session is ended while it has a number in use. */
     if (outcome->status == PS_ERR_STALE_SESSION)
         end_session(engine, call, outcome->session);
     switch (ps_retry_verdict(method, outcome->status, call->ambiguous)) {
@@ -312,6 +319,7 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
     call->wake_ms =
         now_ms + ps_retry_pause_ms(&engine->random, call->attempts, engine->options.pause_min_ms,
                                    engine->options.pause_max_ms);
+    /* The caller sleeps until the batch's time: a pause that is not noted there ends too late. */
     if (call->wake_ms < batch->wake_ms)
         batch->wake_ms = call->wake_ms;
     /* Kept for the case that the deadline comes before another outcome. */
@@ -337,7 +345,8 @@ static void wake_call(struct ps_batch *batch, uint32_t index)
 }
 
 /* The number goes back whatever became of the call. A server that still applies a late attempt
- * knows the number, and nobody else ever gets it. */
+ * knows the number, and nobody else ever gets it. A call that was counted twice would finish its
+ * batch too soon, and the channel would read memory that the caller has given back. */
 static void call_done(struct ps_engine *engine, struct ps_batch *batch, struct ps_engine_call *call)
 {
     PS_ASSERT(call->state != PS_CALL_DONE);
@@ -364,7 +373,8 @@ static void give_number_back(struct ps_engine *engine, struct ps_engine_call *ca
     id->present = false;
 }
 
-/* The server will not apply the old number any more, or doing so once more does no harm. */
+/* The server will not apply the old number any more, or doing so once more does no harm. The doubt
+ * was about the old number, so it ends with that number. */
 static void renumber(struct ps_engine *engine, struct ps_engine_call *call)
 {
     give_number_back(engine, call);
@@ -435,6 +445,7 @@ static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t i
         ps_call_queue_push(batch, &batch->outbox, index);
         return;
     case PS_CALL_TO_SEND:
+        /* Counted as out since it was put into the outbox, although nothing has left. */
         ps_call_came_back(batch, call);
         break;
     case PS_CALL_READY:
@@ -447,6 +458,7 @@ static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t i
     }
     call_done(engine, batch, call);
     if (call->last_status != PS_OK) {
+        /* The item's text is the reason, and is written when the item fails: hence a copy. */
         char reason[PS_ITEM_TEXT_MAX];
         memcpy(reason, item->text, sizeof reason);
         ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : call->last_status, reason);
@@ -461,7 +473,9 @@ static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t i
     ps_item_fail(item, PS_ERR_UNAVAILABLE, reason);
 }
 
-/* A call that could have been repeated, had there been time. */
+/* A call that could have been repeated, had there been time. The server's own refusal says more
+ * than "no answer in time", but holds only if no earlier attempt may have been applied: a caller
+ * that believed it would push the same gradient again. */
 static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
                             const struct ps_call_outcome *outcome)
 {

@@ -1,4 +1,6 @@
-/* What always holds in an engine. */
+/* What always holds in an engine, read from its state alone. Each assertion stands for a promise
+ * that other files keep: no number is used twice, no message is counted twice, and no call is
+ * forgotten while its caller waits. */
 #include "base/assert.h"
 #include "client/calls/method_table.h"
 #include "client/engine/engine_state.h"
@@ -19,6 +21,7 @@ static void check_number(const struct ps_engine *engine, struct ps_engine_call *
         return;
     PS_ASSERT(id->present || !is_in_flight(call->state));
     PS_ASSERT(!id->present || call->state != PS_CALL_DONE);
+    /* A push in doubt that has lost its number would get another one, and be applied again. */
     PS_ASSERT(!call->ambiguous || id->present || call->state == PS_CALL_DONE);
     const struct ps_numbering *numbering = &engine->shards[call->shard].numbering;
     PS_ASSERT(!id->present || ps_numbering_in_use(numbering, id->session, id->sequence));
@@ -46,10 +49,14 @@ static void check_batch(const struct ps_engine *engine, const struct ps_batch *b
         PS_ASSERT(call->shard < batch->lane_count);
         done += call->state == PS_CALL_DONE ? 1 : 0;
         in_flight += is_in_flight(call->state) ? 1 : 0;
+        /* The outcome of a call that no message counts would make room that the lane lacks. */
         PS_ASSERT(!is_in_flight(call->state) || batch->calls[call->lead].out > 0);
         out += call->out;
         messages += call->out > 0 ? 1 : 0;
+        /* A batch that wakes later than one of its calls lets that call sleep too long. */
         PS_ASSERT(call->state != PS_CALL_PAUSED || call->wake_ms >= batch->wake_ms);
+        /* After the deadline no event would look at such a call again: the batch would never
+         * finish. */
         PS_ASSERT(!batch->deadline_passed ||
                   (call->state != PS_CALL_READY && call->state != PS_CALL_PAUSED));
         check_number(engine, &batch->calls[i]);
@@ -61,6 +68,7 @@ static void check_batch(const struct ps_engine *engine, const struct ps_batch *b
     }
     PS_ASSERT(done == batch->done_count);
     PS_ASSERT(in_flight == out);
+    /* Lanes that count more messages than are out have lost that room for good. */
     PS_ASSERT(messages == counted);
 }
 

@@ -48,6 +48,8 @@ bool ps_engine_goes_in_ranges(struct ps_engine *engine, const struct ps_engine_c
     size_t bytes = ps_ranges_bytes(&call->request);
     bool as_one =
         shard->as_one_left > 0 && bytes <= shard->as_one_bytes_max && bytes <= PS_AS_ONE_BYTES_MAX;
+    /* Counted down per attempt: ranges are tried again after a while, when the other client may
+     * have gone. */
     if (as_one)
         shard->as_one_left--;
     return !as_one;
@@ -81,6 +83,7 @@ bool ps_engine_next_range(struct ps_engine *engine, struct ps_batch *batch, uint
                                         .deadline_ms = batch->request.deadline_ms};
     if (wish == PS_RANGES_CANCEL)
         return true;
+    /* The request lies in the range's slot, which stays taken until the outcome has come. */
     engine->parts[0] = (struct ps_call_part){id, &call->ranges->slots[range].request};
     action->type = PS_ENGINE_SEND;
     action->request = engine->parts[0].request;
@@ -106,6 +109,7 @@ void ps_engine_stop_ranges(struct ps_engine *engine, struct ps_batch *batch, uin
     PS_ASSERT(call->state == PS_CALL_SENT && call->in_ranges);
     call->state = PS_CALL_CANCELLED;
     ps_ranges_stop(call->ranges);
+    /* The time is used for pauses only, and a call that is cancelled never pauses. */
     go_on(engine, batch, index, batch->request.deadline_ms);
 }
 
@@ -143,6 +147,8 @@ static void go_on(struct ps_engine *engine, struct ps_batch *batch, uint32_t ind
         ps_engine_list_ranges(batch, index);
         return;
     }
+    /* Out of the outbox before the verdict: a call that is woken by it is queued in its lane, and
+     * has one link for both. */
     if (call->is_listed)
         ps_call_queue_remove(batch, &batch->outbox, index);
     call->is_listed = false;

@@ -1,4 +1,9 @@
-/* Which calls are sent, in which messages: small ones of a batch go together. */
+/* Which calls are sent, in which messages: small ones of a batch go together.
+ *
+ * A call leaves in two steps. Filling a lane moves calls from the lane to the outbox of their batch
+ * and decides which of them share a message; the message then counts as out. Asking for actions
+ * empties the outbox. Between the two a deadline may pass, or calls of other batches may be put
+ * out, so nothing is taken for sent before its action is handed out. */
 #include "client/engine/engine.h"
 
 #include "base/assert.h"
@@ -26,6 +31,8 @@ static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint
 {
     struct ps_lane *lane = &batch->lanes[shard];
     uint32_t index = ps_call_queue_pop(batch, &lane->again);
+    /* A repetition keeps the number of its first attempt: under another one a push that has been
+     * applied would be applied again. */
     if (index != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
         return index;
 
@@ -33,6 +40,7 @@ static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint
     struct ps_request_id *id = ps_call_request_id(&batch->calls[lane->ready.first].request);
     if (id == NULL)
         return ps_call_queue_pop(batch, &lane->ready);
+    /* The call stays first in its lane: no later call of the batch gets a number before it. */
     if (!ps_numbering_has_room(numbering))
         return PS_NO_CALL;
     PS_ASSERT(!id->present);
@@ -86,6 +94,7 @@ static bool waits_for_numbers(const struct ps_engine *engine, struct ps_batch *b
                               uint32_t shard)
 {
     const struct ps_lane *lane = &batch->lanes[shard];
+    /* With nothing in flight no outcome would fill this lane again: calls would wait for ever. */
     if (lane->in_flight == 0 || lane->again.first != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
         return false;
     struct ps_engine_call *next = &batch->calls[lane->ready.first];
@@ -95,6 +104,8 @@ static bool waits_for_numbers(const struct ps_engine *engine, struct ps_batch *b
     uint32_t full = engine->options.message_calls_max;
     if (next->size > PS_JOIN_MESSAGE_BYTES_MAX / full)
         full = (uint32_t)(PS_JOIN_MESSAGE_BYTES_MAX / next->size);
+    /* The last calls of a lane may be fewer than a full message holds: they wait for their own
+     * numbers only. */
     if (full > lane->ready.count)
         full = lane->ready.count;
     return ps_numbering_room(&engine->shards[shard].numbering) < full;
@@ -103,9 +114,12 @@ static bool waits_for_numbers(const struct ps_engine *engine, struct ps_batch *b
 /* Of the next message, when its calls are like one of `size`. */
 static size_t message_bytes(const struct ps_lane *lane, size_t size)
 {
+    /* Half of what is left, so that messages become smaller towards the end of a batch and the
+     * server is not left with one large message while nothing travels any more. */
     size_t left = size * (lane->again.count + lane->ready.count + 1) / 2;
     if (left < PS_JOIN_LAST_BYTES)
         left = PS_JOIN_LAST_BYTES;
+    /* The lane counts this message already: in_flight is at least 1, and no shift is negative. */
     size_t most = lane->in_flight < 3 ? PS_JOIN_FIRST_BYTES << (lane->in_flight - 1)
                                       : PS_JOIN_MESSAGE_BYTES_MAX;
     return left < most ? left : most;
@@ -120,6 +134,7 @@ static void gather(struct ps_engine *engine, struct ps_batch *batch, uint32_t sh
     size_t bytes_max = message_bytes(&batch->lanes[shard], bytes);
     while (batch->calls[lead].out < engine->options.message_calls_max) {
         size_t size = next_size(batch, shard);
+        /* An empty lane and a call for ranges both say SIZE_MAX, and end the message here. */
         if (size > PS_JOIN_CALL_BYTES_MAX || bytes + size > bytes_max)
             return;
         uint32_t index = next_call(engine, batch, shard);
@@ -145,7 +160,9 @@ void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint3
         if (index == PS_NO_CALL)
             return;
         if (batch->calls[index].out > 0) {
-            /* Others of the message that it began before are still out; they come soon. */
+            /* Others of the message that it began before are still out; they come soon. Two
+             * messages of one lead would share its count, and the lane would have room too late.
+             * The outcome of the last of them fills this lane again. */
             ps_call_queue_push(batch, &lane->again, index);
             return;
         }
@@ -177,6 +194,8 @@ static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct p
 {
     PS_ASSERT(call->state == PS_CALL_TO_SEND);
     call->state = PS_CALL_SENT;
+    /* Noted for the outcome: by then the shard may have another server, whose calls need no
+     * pause. */
     call->sent_epoch = engine->shards[call->shard].epoch;
     if (!engine->options.any_shard)
         ps_call_name_shard(&call->request, call->shard);
@@ -205,6 +224,8 @@ static void take_message(struct ps_engine *engine, struct ps_batch *batch, uint3
                          struct ps_engine_action *action)
 {
     uint32_t lead = batch->calls[index].lead;
+    /* put_out queues the calls of a message one behind the other, so the first that has another
+     * lead, or was cancelled or done since, ends the message. */
     for (;;) {
         add_part(engine, batch, index, action);
         index = batch->outbox.first;
@@ -240,6 +261,7 @@ static void join_others(struct ps_engine *engine, struct ps_engine_action *actio
     size_t bytes = 0;
     for (size_t i = 0; i < action->part_count; i++)
         bytes += batch->calls[ps_engine_index_of(action->parts[i].call)].size;
+    /* A batch with more to send keeps its turn: calls of later batches would overtake its own. */
     if (batch->outbox.first != PS_NO_CALL || first->ranges != NULL ||
         !goes_with_others(engine, batch, action->shard, bytes / action->part_count))
         return;
@@ -251,6 +273,8 @@ static void join_others(struct ps_engine *engine, struct ps_engine_action *actio
             (void)ps_call_queue_pop(batch, &batch->outbox);
             bytes += batch->calls[index].size;
             add_part(engine, batch, index, action);
+            /* The message lives as long as its most patient call; a call whose own deadline comes
+             * before is cancelled by pass_deadline. */
             if (batch->request.deadline_ms > action->deadline_ms)
                 action->deadline_ms = batch->request.deadline_ms;
         }
@@ -264,6 +288,7 @@ static void begin_ranges(struct ps_engine *engine, struct ps_batch *batch,
 {
     if (call->state != PS_CALL_TO_SEND || !ps_engine_goes_in_ranges(engine, call))
         return;
+    /* Counted as one attempt of the call, however many ranges follow. */
     note_sent(engine, batch, call);
     ps_engine_begin_ranges(engine, call);
 }

@@ -106,7 +106,9 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
     return pull != NULL ? take_pull(item, call, pull, error) : PS_OK;
 }
 
-/* Positions of different shards have nothing to do with each other. */
+/* Positions of different shards have nothing to do with each other, so only a parameter that lives
+ * whole on one shard gets one. A range that was a duplicate makes the item one: the caller learns
+ * that some earlier attempt had arrived. */
 static void take_push(struct ps_item *item, const struct ps_engine_call *call,
                       const struct ps_push_reply *reply)
 {
@@ -126,6 +128,7 @@ static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_cal
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: holds %s elements, asked for %s",
                        (int)name.size, (const char *)name.data, ps_dtype_name(reply->dtype),
                        ps_dtype_name(item->dtype));
+    /* Calls of a cut parameter write side by side: each has its own part of the destination. */
     PS_TRY(ps_pull_reply_take(reply, name, item->destination + call->offset, call->size, error));
     if (item->any_dtype)
         item->dtype = reply->dtype;

@@ -1,4 +1,7 @@
-/* Sequences that are handed out in order and given back in any. */
+/* Sequences that are handed out in order and given back in any. A server remembers the newest
+ * request of each residue of sequences. So a slow request at the bottom of the span holds up all
+ * that come after its top: otherwise a newer request could take the slow one's place in the
+ * server's memory, and the caller would never learn whether the slow one was applied. */
 #include "client/engine/numbering.h"
 
 #include "base/assert.h"
@@ -58,6 +61,7 @@ bool ps_numbering_give_back(struct ps_numbering *numbering, uint64_t sequence)
 {
     PS_ASSERT(sequence >= numbering->oldest && sequence < numbering->next);
     PS_ASSERT(!was_given_back(numbering, sequence));
+    /* Asked before anything changes, since the next session may begin below and brings room. */
     bool had_room = ps_numbering_has_room(numbering);
     mark(numbering, sequence, true);
     while (numbering->oldest < numbering->next && was_given_back(numbering, numbering->oldest))
@@ -72,6 +76,7 @@ bool ps_numbering_give_back(struct ps_numbering *numbering, uint64_t sequence)
 void ps_numbering_end_session(struct ps_numbering *numbering, uint64_t later)
 {
     PS_ASSERT(numbering->oldest < numbering->next);
+    /* Each request of the session may be told this, and answers come in any order. */
     if (later > numbering->later)
         numbering->later = later;
     numbering->is_over = true;

@@ -1,4 +1,6 @@
-/* Whole or cut, and where: the arithmetic of placement. */
+/* Whole or cut, and where: the arithmetic of placement. Nobody stores where a parameter lives: each
+ * client works it out from name, size and number of shards, so all of them must compute the same,
+ * and a change here would hide every parameter that servers have already. */
 #include "client/engine/placement.h"
 
 #include "base/assert.h"
@@ -60,6 +62,7 @@ size_t ps_placement_name(const struct ps_placement *placement, struct ps_bytes n
     if (placement->range_count == 1)
         return name.size;
 
+    /* The remainders change nothing: they show the compiler that the text fits. */
     char suffix[PS_RANGE_SUFFIX_BYTES_MAX + 1];
     int length = snprintf(suffix, sizeof suffix, "#%u/%u", k % PS_SHARDS_MAX,
                           placement->range_count % (PS_SHARDS_MAX + 1));
@@ -73,6 +76,7 @@ size_t ps_placement_name(const struct ps_placement *placement, struct ps_bytes n
  * what is wrong with it. */
 enum ps_status ps_placement_check_name(struct ps_bytes name, bool cut, struct ps_error *error)
 {
+    /* The server's limit is for the name that it gets, suffix and all. */
     size_t size_max = PS_NAME_BYTES_MAX - (cut ? PS_RANGE_SUFFIX_BYTES_MAX : 0);
     if (name.size == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "a parameter's name is empty");
