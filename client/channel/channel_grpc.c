@@ -1,12 +1,17 @@
 /* Calls over gRPC's C core. channel_grpc*.c are the only files of the client
  * that know gRPC.
  *
- * Somebody sits in the completion queue all the time (channel_grpc_poll.c): without, gRPC neither
- * reads nor answers pings. He handles two kinds of tag: a call's one batch has ended, or a
- * connection's state has changed. A call (here: a flight) goes through
+ * Some thread sits in the completion queue all the time (channel_grpc_poll.c): without one, gRPC
+ * neither reads nor answers pings. That thread handles two kinds of tag: a call's one batch has
+ * ended, or a connection's state has changed. A call (here: a flight) goes through
  *
  *   WAITING ──connection is up──► RUNNING ──batch ended, content released──► in `done` ──► taken
  *      └──────cancelled, or no server──────────────────────────────────────────┘
+ *
+ * The engine routes, submits, cancels and takes under the client's lock; events come beside it, on
+ * the thread that polls. `mutex` guards what both touch: connections, their flights, a flight's
+ * state and its call. The list `done` has a lock of its own, since gRPC may let go of content, and
+ * so finish a flight, within a call to gRPC that is made under `mutex`.
  */
 #include "client/channel/channel_grpc.h"
 
@@ -52,10 +57,12 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
         ps_release(memory, side);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", shard_count);
     }
+    /* gRPC starts behind the last allocation that is undone by hand: destroy ends it. */
     grpc_init();
     side->queue = grpc_completion_queue_create_for_next(NULL);
     side->credentials = grpc_insecure_credentials_create();
     ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
+    /* A leaf: this lock is taken from within gRPC, under whatever lock gRPC was called. */
     ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
     *channel = (struct ps_channel){route, submit,    cancel,    take,    release,
                                    poll,  tell_idle, interrupt, destroy, side};
@@ -83,6 +90,7 @@ struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel
     ps_mutex_lock(&side->mutex);
     for (uint32_t i = 0; i < side->shard_count; i++) {
         const struct ps_connection *connection = side->routes[i];
+        /* The 0 keeps gRPC from connecting only because somebody looked. */
         if (connection == NULL ||
             grpc_channel_check_connectivity_state(connection->channel, 0) != GRPC_CHANNEL_READY)
             continue;
@@ -105,11 +113,15 @@ static void destroy(void *self)
     for (uint32_t i = 0; i < side->shard_count; i++)
         ps_connection_replace(side, i, NULL);
     for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
+        /* All outcomes were taken, so no flight is left: one that was would keep its connection
+         * from being reaped. */
         PS_ASSERT(it->flights == NULL);
         ps_connection_retire(it);
     }
     ps_mutex_unlock(&side->mutex);
 
+    /* The last watches come back here, and each tag is a connection: its memory is given back only
+     * behind them. */
     ps_grpc_poll_stop(side);
     ps_connection_reap(side);
     PS_ASSERT(side->connections == NULL);
@@ -136,13 +148,16 @@ static bool route(void *self, uint32_t shard, const char *address)
             return false;
     }
     ps_mutex_lock(&side->mutex);
+    /* A connection that was replaced and has no flight and no watch has no event to come that would
+     * reap it. */
     ps_connection_replace(side, shard, connection);
     ps_connection_reap(side);
     ps_mutex_unlock(&side->mutex);
     return true;
 }
 
-/* It ends without having left. A drop_pin follows, outside of the mutex. */
+/* The flight ends without having left, so no server has seen it: its calls may be sent again, also
+ * pushes, and nothing is applied twice. A drop_pin follows, outside of the mutex. */
 static void refuse(struct ps_flight *flight, const char *address)
 {
     flight->state = PS_FLIGHT_REFUSED;
@@ -152,7 +167,8 @@ static void refuse(struct ps_flight *flight, const char *address)
              address);
 }
 
-/* Everything that can fail is done before the flight is known to anybody. */
+/* Everything that can fail is done before the flight is known to anybody: a call that was submitted
+ * gets exactly one outcome, a call that was not gets none. */
 static enum ps_status submit(void *self, uint32_t shard, const struct ps_call_part *parts,
                              size_t part_count, uint64_t deadline_ms)
 {
@@ -178,9 +194,14 @@ void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32
         refuse(flight, "nobody");
     } else {
         ps_connection_add(connection, flight);
+        /* The flight is in the list before the state is read: a connection that comes up later
+         * tells the change, and that event finds the flight. The 1 makes an idle connection
+         * connect; the flight would wait for ever otherwise. */
         grpc_connectivity_state state =
             grpc_channel_check_connectivity_state(connection->channel, 1);
         ready = state == GRPC_CHANNEL_READY;
+        /* The call exists before the mutex is given back: a cancellation that comes before the
+         * launch ends the call, and is not lost. */
         if (ready)
             ps_flight_make_call(flight);
         else
@@ -188,6 +209,8 @@ void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32
     }
     ps_mutex_unlock(&side->mutex);
 
+    /* A flight that waits is not touched from here on: an event on another thread may have launched
+     * it already, and a second launch would push twice. */
     if (connection == NULL)
         ps_flight_drop_pin(flight);
     if (ready)
@@ -216,6 +239,8 @@ static void cancel(void *self, uint64_t call)
             if (!carries(flight, call))
                 continue;
             ps_flight_end_call(flight, GRPC_STATUS_CANCELLED, "given up");
+            /* The new state keeps an event from launching the flight. Its `next_done` is free for a
+             * list of ours until the last pin is dropped. */
             if (flight->state == PS_FLIGHT_WAITING) {
                 refuse(flight, it->address);
                 flight->next_done = refused;
@@ -247,12 +272,16 @@ static bool take(void *self, struct ps_delivery *delivery)
     if (flight == NULL)
         return false;
 
+    /* A flight that came back leaves its connection with its first part: no cancellation finds it
+     * any more, and a connection that only this flight held is reaped. */
     if (flight->parts_taken == 0) {
         ps_mutex_lock(&side->mutex);
         ps_connection_remove(flight);
         ps_connection_reap(side);
         ps_mutex_unlock(&side->mutex);
     }
+    /* Only `take` touches the count, and there is one at a time. Decoding holds none of the locks:
+     * a large reply would hold up the thread that handles events. */
     size_t i = flight->parts_taken++;
     delivery->call = flight->parts[i].part.call;
     delivery->held = is_last ? flight : NULL;
@@ -302,6 +331,7 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     ps_mutex_lock(&side->mutex);
     /* The watch that has told this is over. */
     connection->watching = false;
+    /* A watch that only ran out of time has not changed anything. */
     if (changed && connection->watched == GRPC_CHANNEL_READY)
         ps_shared_link_lost(connection->shared);
     if (!connection->detached && !side->stopping) {
@@ -311,12 +341,14 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
             if (state != GRPC_CHANNEL_READY || it->state != PS_FLIGHT_WAITING)
                 continue;
             ps_flight_make_call(it);
+            /* The launch waits until the mutex is given back: gRPC may call back from there. */
             it->next_done = launched;
             launched = it;
         }
         if (!connection->detached)
             ps_connection_watch(side, connection, state);
     }
+    /* The watch may have been the last to hold the connection, whose memory is then gone. */
     ps_connection_reap(side);
     ps_mutex_unlock(&side->mutex);
     while (launched != NULL) {
@@ -326,7 +358,8 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     }
 }
 
-/* Every tag begins with its kind. The kick has no work: that it came is all. */
+/* Every tag begins with its kind. A kick does not come here: its event only wakes the thread in the
+ * queue (channel_grpc_poll.c). */
 void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok)
 {
     PS_TAG_TAKE(tag);

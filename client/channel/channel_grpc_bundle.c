@@ -24,9 +24,12 @@ void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
         struct ps_flight_part *part = &flight->parts[i];
         const struct ps_push_request *push = ps_call_push_of(part->part.request);
         if (push != NULL) {
+            /* The caller's request stays as it is: it may be sent again another way. */
             const struct ps_push_request told = ps_shared_way_push(&part->shared, push);
             ps_encode_bundle_push(&told, &base, i, head);
         }
+        /* Noted for parts without content, too. Nothing of a later part stands before this place,
+         * so the content of a push comes right behind the fields that announce it. */
         part->head_end = head->size;
     }
     for (size_t i = 0; i < flight->part_count; i++) {
@@ -39,7 +42,8 @@ void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
     }
 }
 
-/* Slices of one head, with contents between them. */
+/* Slices of one head, with contents between them. Contents of many parts are kept track of
+ * together, so copying a part pays only below a smaller bound. */
 grpc_byte_buffer *ps_bundle_message(struct ps_flight *flight)
 {
     grpc_slice head = grpc_slice_from_copied_buffer(flight->head.text, flight->head.size);
@@ -57,8 +61,10 @@ grpc_byte_buffer *ps_bundle_message(struct ps_flight *flight)
                 slices, ps_flight_content_slice(flight, push->content.pieces[k], copied_max));
         done = flight->parts[i].head_end;
     }
+    /* What is left: the pulls, and pushes whose content is not in the message. */
     if (done < flight->head.size)
         grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, flight->head.size));
+    /* The slices of the head hold references of their own. */
     grpc_slice_unref(head);
     return message;
 }
@@ -80,6 +86,8 @@ static void decode(struct ps_flight *flight)
      * with. */
     size_t pushes = ps_call_push_of(ps_flight_request(flight, 0)) != NULL ? flight->part_count : 0;
     size_t pulls = ps_call_pull_of(ps_flight_request(flight, 0)) != NULL ? flight->part_count : 0;
+    /* Outcomes are looked up by their part: a reply with fewer results would be read behind its
+     * end. */
     if (status == PS_OK &&
         (flight->bundle.push_count != pushes || flight->bundle.pull_count != pulls))
         status = ps_fail(&error, PS_ERR_INTERNAL, "a reply of %zu and %zu results for %zu calls",
@@ -130,6 +138,8 @@ static void push_pull_outcome(struct ps_flight *flight, size_t i, struct ps_call
 {
     const struct ps_push_result *push = &flight->bundle.pushes[i];
     struct ps_pull_result *pull = &flight->bundle.pulls[i];
+    /* The push is judged first: once a push was applied, the call must not be repeated as a whole
+     * under another id, whatever became of the pull. */
     outcome->reply.push_pull.push = push->reply;
     if (push->status.status != PS_OK) {
         note_failure(&push->status, PS_METHOD_PUSH_PULL, false, outcome);
@@ -148,6 +158,7 @@ void ps_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcom
     enum ps_method method = ps_flight_request(flight, i)->method;
     if (!flight->has_bundle)
         decode(flight);
+    /* Behind the decoding, whose failure changes the status that each outcome begins with. */
     ps_flight_outcome_failed(flight, outcome);
     if (flight->status == PS_ERR_UNSUPPORTED)
         note_unsupported(flight, outcome);

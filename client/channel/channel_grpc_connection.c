@@ -11,7 +11,8 @@
 #include <string.h>
 #include <utlist.h>
 
-/* A state watch is renewed after this long. */
+/* A state watch is renewed after this long. gRPC has no call that ends a watch, and a connection
+ * whose watch is under way cannot be given back, so a watch is short. */
 #define WATCH_MS 1000
 
 /* Everything that gRPC would decide by itself is switched off: retries, proxies, compression,
@@ -36,6 +37,8 @@ static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address
         {.key = GRPC_ARG_KEEPALIVE_TIMEOUT_MS, .value.integer = 1500},
         {.key = GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, .value.integer = 1},
         {.key = GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, .value.integer = 0},
+        /* A server that comes back is found within about a second. Pauses that grow, as gRPC's own
+         * do up to minutes, may outlast the deadlines of the calls that wait. */
         {.key = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, .value.integer = 100},
         {.key = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, .value.integer = 1000},
         {.key = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, .value.integer = 1000},
@@ -63,6 +66,8 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
     }
     connection->kind = PS_TAG_CONNECTION;
     connection->shard = shard;
+    /* A copy: the routing table that the address comes from is replaced while the connection lives,
+     * and the unix socket of this address may have to be broken at any time. */
     snprintf(connection->address, sizeof connection->address, "%s", address);
     connection->is_unix = strncmp(address, "unix:", strlen("unix:")) == 0;
     connection->channel = open_channel(side, connection->address);
@@ -95,6 +100,7 @@ size_t ps_connection_content_bytes_max(const struct ps_connection *connection)
     uint64_t told = ps_shared_link_content_bytes_max(connection->shared);
     size_t max = told < PS_AS_ONE_BYTES_MAX ? (size_t)told : PS_AS_ONE_BYTES_MAX;
     max = max > PS_MESSAGE_SLACK_BYTES ? max - PS_MESSAGE_SLACK_BYTES : 0;
+    /* Content up to that size has no other way than in one message, so it is always let through. */
     return max > PS_RANGES_ABOVE_BYTES ? max : PS_RANGES_ABOVE_BYTES;
 }
 
@@ -116,6 +122,7 @@ static void leave(struct ps_connection *old, struct ps_connection *connection)
 {
     bool works = grpc_channel_check_connectivity_state(old->channel, 0) == GRPC_CHANNEL_READY;
     struct ps_flight *flight, *next;
+    /* A flight that moves leaves this list, so the next flight is noted beforehand. */
     DL_FOREACH_SAFE(old->flights, flight, next) {
         if (flight->state == PS_FLIGHT_WAITING) {
             ps_connection_remove(flight);
@@ -136,6 +143,8 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
         old->detached = true;
     /* New calls go the new way from here on. */
     side->routes[shard] = connection;
+    /* Without a successor the calls stay: those that run may still be answered, and those that wait
+     * go to the next server of the shard. */
     if (connection == NULL)
         return;
     for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
@@ -144,6 +153,7 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
     }
     /* The list has every connection that a flight may still be on. */
     LL_PREPEND(side->connections, connection);
+    /* The flights have moved before the watch is asked for, so that its event finds them. */
     ps_connection_watch(side, connection,
                         grpc_channel_check_connectivity_state(connection->channel, 1));
 }
@@ -165,6 +175,8 @@ void ps_connection_reap(struct ps_grpc_side *side)
 {
     struct ps_connection *it, *next;
     LL_FOREACH_SAFE(side->connections, it, next) {
+        /* A watch's tag is the connection, and a flight's end reads it: memory given back before
+         * either has come would be read by the thread in the queue. */
         if (!it->detached || it->flights != NULL || it->watching)
             continue;
         LL_DELETE(side->connections, it);
@@ -174,6 +186,7 @@ void ps_connection_reap(struct ps_grpc_side *side)
     }
 }
 
+/* A time without end, as a signed number, would be negative: a moment that has passed. */
 gpr_timespec ps_grpc_after_ms(uint64_t time_ms)
 {
     int64_t bounded_ms = time_ms > INT_MAX ? INT_MAX : (int64_t)time_ms;
@@ -181,6 +194,8 @@ gpr_timespec ps_grpc_after_ms(uint64_t time_ms)
                         gpr_time_from_millis(bounded_ms, GPR_TIMESPAN));
 }
 
+/* One watch at a time: the tag is the connection, so the ends of two could not be told apart. None
+ * once the channel stops, or the queue would never be empty. */
 void ps_connection_watch(struct ps_grpc_side *side, struct ps_connection *connection,
                          grpc_connectivity_state state)
 {

@@ -42,6 +42,7 @@ static void encode_plain(const struct ps_flight_part *part, struct ps_buffer *he
         row->encode(&told, head);
 }
 
+/* Runs once more when content moves to shared memory, so encoding only reads the requests. */
 void ps_flight_encode(struct ps_flight *flight, struct ps_buffer *head)
 {
     if (flight->is_bundle)
@@ -59,7 +60,10 @@ static struct ps_flight *create_empty(struct ps_grpc_side *side, enum ps_method 
     flight->kind = PS_TAG_FLIGHT;
     flight->side = side;
     flight->method = method;
+    /* Destroy releases the slice, also that of a flight whose batch has never filled it. */
     flight->details = grpc_empty_slice();
+    /* The first pin is the batch's: content that gRPC lets go of early does not hand the flight
+     * on. */
     atomic_init(&flight->pins, 1);
     ps_buffer_init(&flight->head, side->memory, head_bytes_max);
     return flight;
@@ -90,6 +94,9 @@ static bool take_parts(struct ps_flight *flight, const struct ps_call_part *part
     return true;
 }
 
+/* The head is encoded here, where a refused allocation can still be told to the caller: behind
+ * `submit` each call has an outcome, and nothing of the launch may fail. A push and pull in one is
+ * a bundle even by itself, since no plain message has room for both. */
 struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_part *parts,
                                    size_t part_count)
 {
@@ -128,6 +135,7 @@ void ps_flight_make_call(struct ps_flight *flight)
     struct ps_connection *connection = flight->connection;
     uint64_t left_ms = ps_time_left_ms(side->clock, flight->deadline_ms);
     gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    /* A deadline further away than gRPC can be told counts as none. */
     if (left_ms < INT_MAX - DEADLINE_SLACK_MS)
         deadline = ps_grpc_after_ms(left_ms + DEADLINE_SLACK_MS);
     /* From here on a cancellation goes to gRPC. */
@@ -149,7 +157,8 @@ void ps_flight_end_call(struct ps_flight *flight, grpc_status_code code, const c
         ps_unix_break(flight->connection->address);
 }
 
-/* gRPC calls this wherever it lets go, also from within other calls of gRPC. */
+/* gRPC calls this wherever it lets go, also from within other calls of gRPC: on any thread, and
+ * under `side->mutex` when a cancellation lets go. */
 static void content_released(void *argument)
 {
     PS_TAG_TAKE(argument);
@@ -162,6 +171,8 @@ grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes con
 {
     if (content.size <= copied_max)
         return grpc_slice_from_copied_buffer((const char *)content.data, content.size);
+    /* The pin is counted before gRPC has the slice: gRPC may let go of it at any time, and a flight
+     * without pins is handed on and destroyed. */
     atomic_fetch_add(&flight->pins, 1);
     PS_TAG_GIVE(flight);
     /* gRPC only reads it. */
@@ -181,6 +192,7 @@ static grpc_byte_buffer *make_message(struct ps_flight *flight)
             slices[count++] =
                 ps_flight_content_slice(flight, flight->content.pieces[i], PS_COPIED_BYTES_MAX);
     grpc_byte_buffer *message = grpc_raw_byte_buffer_create(slices, count);
+    /* The message holds its own references. Ours would keep the content pinned for ever. */
     for (size_t i = 0; i < count; i++)
         grpc_slice_unref(slices[i]);
     return message;
@@ -198,10 +210,13 @@ static grpc_metadata ask_for(const char *key)
 void ps_flight_launch(struct ps_flight *flight)
 {
     ps_flight_share(flight);
+    /* A flight that cannot leave takes the way of any other: its batch is started, and ends at once
+     * with this status. */
     if (ps_flight_is_stranded(flight))
         (void)grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
                                            "the server takes less in one message", NULL);
     flight->message = flight->is_bundle ? ps_bundle_message(flight) : make_message(flight);
+    /* Noted, since the link may have its answer from another call before this one's comes. */
     flight->asks = ps_shared_link_asks(flight->connection->shared);
     grpc_metadata asks[2];
     size_t ask_count = 0;
@@ -229,6 +244,8 @@ void ps_flight_launch(struct ps_flight *flight)
     ops[5].data.recv_status_on_client.trailing_metadata = &flight->last_metadata;
     ops[5].data.recv_status_on_client.status = &flight->code;
     ops[5].data.recv_status_on_client.status_details = &flight->details;
+    /* From the start of the batch on, other threads may end, take and destroy the flight: nothing
+     * below reads it. */
     grpc_call *call = flight->call;
     PS_TAG_GIVE(flight);
     grpc_call_error failed = grpc_call_start_batch(call, ops, PS_ARRAY_COUNT(ops), flight, NULL);
@@ -249,6 +266,8 @@ void ps_flight_drop_pin(struct ps_flight *flight)
     else
         side->done_last->next_done = flight;
     side->done_last = flight;
+    /* The list has the flight before the poller is woken: a poller that looked first would find
+     * nothing, and sleep beside its answer. The two locks are leaves, never held together. */
     ps_mutex_unlock(&side->done_mutex);
     ps_grpc_poll_wake(side);
 }
@@ -314,6 +333,8 @@ static bool is_small(const struct ps_flight *flight)
 void ps_flight_ended(struct ps_flight *flight)
 {
     struct ps_grpc_side *side = flight->side;
+    /* The batch has ended, so only this thread changes the flight until the last pin is dropped; a
+     * cancellation reads the call beside it, hence the lock below. */
     atomic_fetch_sub(&side->running, 1);
     side->role.small = is_small(flight);
     note_status(flight);
@@ -324,6 +345,7 @@ void ps_flight_ended(struct ps_flight *flight)
             find_metadata(&flight->first_metadata, PS_MESSAGE_BYTES_METADATA_KEY));
     if (ps_shared_link_works(flight->connection->shared))
         flight->as_one_bytes_max = ps_connection_content_bytes_max(flight->connection);
+    /* Behind the status: a slot is used again only if the server itself has answered. */
     ps_flight_shared_ended(flight);
 
     ps_mutex_lock(&side->mutex);
@@ -337,6 +359,9 @@ void ps_flight_ended(struct ps_flight *flight)
     grpc_byte_buffer_destroy(flight->message);
     flight->message = NULL;
 
+    /* Nothing reads the flight behind this: another thread may have taken and destroyed it. While
+     * gRPC still reads content, gRPC's own pin keeps the flight from `take`, and so the caller's
+     * memory from being given back. */
     ps_flight_drop_pin(flight);
 }
 
@@ -396,6 +421,7 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     return ps_shared_way_found(&flight->parts[0].shared, &reply->pull, error);
 }
 
+/* What the outcomes of all parts have in common: what became of their message. */
 void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_outcome *outcome)
 {
     memset(outcome, 0, sizeof *outcome);

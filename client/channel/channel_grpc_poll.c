@@ -1,10 +1,11 @@
-/* Who sits in the completion queue. A caller that waits for an answer sits there himself, so that
- * his answer wakes nobody but him. While no caller does, the keeper does: somebody must, or gRPC
- * neither reads nor answers pings. The keeper leaves the queue to callers for as long as they come
- * back soon; when none has polled for a moment, he takes it again.
+/* Which thread sits in the completion queue. A caller that waits for an answer sits there itself,
+ * so that its answer wakes no other thread. While no caller does, the keeper does: without any
+ * thread there, gRPC neither reads nor answers pings. The keeper leaves the queue to callers for as
+ * long as they come back soon; when none has polled for a moment, the keeper takes the queue again.
  *
- * A caller who finds the keeper in the queue waits for what the keeper finds there: the keeper
- * looks up after each event. */
+ * A caller that finds the keeper in the queue waits for what the keeper finds there: the keeper
+ * looks up after each event. `role->mutex` guards who has the queue; the thread that has it handles
+ * its events without that lock, since handling takes others. */
 #include "client/channel/channel_grpc.h"
 
 #include "base/assert.h"
@@ -13,7 +14,7 @@
 
 /* So long nobody may be in the queue between two calls of somebody who calls often. */
 #define KEEPER_PAUSE_MS 20
-/* A caller is in the queue for long: the keeper looks less often whether he still is. */
+/* A caller is in the queue for long: the keeper looks less often whether that still holds. */
 #define KEEPER_LONG_PAUSE_MS 200
 
 /* Who polls takes what is there already, but not more at once. */
@@ -27,6 +28,9 @@ static grpc_event look(struct ps_grpc_side *side);
 static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms);
 static void kick(struct ps_grpc_role *role);
 
+/* The kick is an empty batch on a call that never leaves: such a batch is an event at once,
+ * which is how a thread in the queue is woken. When the keeper cannot be started, stop undoes
+ * the rest. */
 enum ps_status ps_grpc_poll_start(struct ps_grpc_side *side, struct ps_error *error)
 {
     struct ps_grpc_role *role = &side->role;
@@ -42,6 +46,8 @@ enum ps_status ps_grpc_poll_start(struct ps_grpc_side *side, struct ps_error *er
     return ps_thread_start(&role->keeper, "ps_channel", keep, side, error);
 }
 
+/* Ends the keeper, then takes what the queue still holds: a watch under way has a connection as its
+ * tag, whose memory is given back only behind the watch. */
 void ps_grpc_poll_stop(struct ps_grpc_side *side)
 {
     struct ps_grpc_role *role = &side->role;
@@ -49,12 +55,14 @@ void ps_grpc_poll_stop(struct ps_grpc_side *side)
     PS_ASSERT(role->poller != PS_POLLER_CALLER);
     role->ending = true;
     grpc_call *kick = role->kick;
+    /* Under the lock: a kick that comes later finds no call instead of one given back. */
     role->kick = NULL;
     ps_condition_signal_all(&role->keeper_wanted);
     ps_mutex_unlock(&role->mutex);
 
     grpc_call_unref(kick);
     grpc_channel_destroy(role->kick_channel);
+    /* The keeper may sleep in the queue without a deadline: only the end of the queue wakes it. */
     grpc_completion_queue_shutdown(side->queue);
     if (role->keeper.started)
         ps_thread_join(&role->keeper);
@@ -77,12 +85,14 @@ static bool handle(struct ps_grpc_side *side, grpc_event event)
     if (event.type != GRPC_OP_COMPLETE)
         return event.type != GRPC_QUEUE_SHUTDOWN;
     if (event.tag != &role->kick_tag) {
+        /* Only the poller reads this: a wake-up by the poller's own event is not worth a kick. */
         role->handling = true;
         ps_grpc_handle(side, event.tag, event.success != 0);
         role->handling = false;
         return true;
     }
     ps_mutex_lock(&role->mutex);
+    /* Only now may another kick start: its one call and tag are free again. */
     role->kicked = false;
     ps_mutex_unlock(&role->mutex);
     return true;
@@ -99,6 +109,9 @@ static void keep(void *argument)
     uint64_t polls = 0, pause_ms = KEEPER_PAUSE_MS;
     ps_mutex_lock(&role->mutex);
     while (!role->ending) {
+        /* Every poll since the last look gives callers another pause, so that a caller that comes
+         * back often finds the queue free. A wait that ends early does no harm: all is looked at
+         * again. */
         bool fresh = polls != role->polls;
         if (fresh || role->poller == PS_POLLER_CALLER) {
             polls = role->polls;
@@ -110,6 +123,9 @@ static void keep(void *argument)
         void (*idle)(void *owner) = role->idle;
         void *owner = role->idle_owner;
         role->idle = NULL;
+        /* Outside of the lock, since `idle` and events come back into the channel. The role is
+         * taken before: a caller that comes meanwhile waits instead of entering the queue beside
+         * it. */
         ps_mutex_unlock(&role->mutex);
         if (idle != NULL)
             idle(owner);
@@ -154,6 +170,8 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
         event = look(side);
         (void)handle(side, event);
     }
+    /* The keeper is not told: its pause ends by itself, and a caller that comes back before then
+     * has not paid for waking a thread. */
     ps_mutex_lock(&role->mutex);
     role->poller = PS_POLLER_NOBODY;
     ps_mutex_unlock(&role->mutex);
@@ -189,6 +207,7 @@ static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms)
         (void)ps_condition_wait(&role->changed, &role->mutex, timeout_ms);
         role->caller_waits = false;
     }
+    /* A wake-up ends one poll: this poll, even when the wake-up came before the poll began. */
     role->called = false;
     ps_mutex_unlock(&role->mutex);
     return free;
@@ -218,8 +237,8 @@ static void kick(struct ps_grpc_role *role)
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
-/* Who handles an event himself looks up afterwards anyway, but gRPC may call back while it is still
- * looking for one. */
+/* A caller that handles an event looks up afterwards anyway. But gRPC may call back while the
+ * caller is still looking for an event: then only a kick makes that look return. */
 void ps_grpc_poll_wake(struct ps_grpc_side *side)
 {
     struct ps_grpc_role *role = &side->role;
@@ -229,6 +248,8 @@ void ps_grpc_poll_wake(struct ps_grpc_side *side)
         ps_mutex_unlock(&role->mutex);
         return;
     }
+    /* Kept while nobody polls: a wake-up between a caller's look for outcomes and its poll would be
+     * lost otherwise, and the caller would sleep beside its answer. */
     role->called = true;
     if (role->caller_waits)
         ps_condition_signal_all(&role->changed);

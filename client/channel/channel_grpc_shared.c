@@ -46,7 +46,8 @@ static size_t worth(const struct ps_flight *flight, size_t size)
     return size >= least ? size : 0;
 }
 
-/* At a range the server looks in any case, while it applies it. */
+/* Elements are looked at here only where that saves the server a pass: those of a range the server
+ * looks at in any case, while it applies them, and encoded ones are not elements yet. */
 static bool is_looked_at(const struct ps_push_request *push)
 {
     return push->encoding == PS_ENCODING_NATIVE && push->range.count == 0;
@@ -84,6 +85,7 @@ static void fill(const struct ps_call_request *request, struct ps_shared_way *wa
         ps_view_copy(push->content, 0, way->slot.bytes, way->push_size);
 }
 
+/* Asked only at the launch: nothing before knows whether the segment has room. */
 bool ps_flight_is_stranded(struct ps_flight *flight)
 {
     const struct ps_push_request *push = ps_call_push_of(ps_flight_request(flight, 0));
@@ -138,6 +140,8 @@ static bool take_run(struct ps_flight *flight, size_t total)
     size_t offset = 0;
     if (total == 0 || !ps_shared_link_take(flight->connection->shared, total, &flight->run))
         return false;
+    /* The bytes are in place before the message leaves, so that the server never reads a slot that
+     * is half written. */
     for (size_t i = 0; i < flight->part_count; i++) {
         struct ps_shared_way *way = &flight->parts[i].shared;
         size_t size = slot_bytes(way);
@@ -158,6 +162,8 @@ static bool take(struct ps_flight *flight)
         total += aligned(wish(flight, ps_flight_request(flight, i), &flight->parts[i].shared));
     if (take_run(flight, total))
         return true;
+    /* The sizes say how the head is encoded: left there without a slot, they would name memory that
+     * is not this call's. */
     for (size_t i = 0; i < flight->part_count; i++)
         flight->parts[i].shared = (struct ps_shared_way){0};
     return false;
@@ -179,6 +185,7 @@ void ps_flight_share(struct ps_flight *flight)
         PS_ASSERT(ps_buffer_status(&flight->head, NULL) == PS_OK); /* it had room for it before */
         return;
     }
+    /* Content that is in the segment must not go in the message as well. */
     if (!flight->is_bundle && flight->one.shared.push_size > 0)
         flight->content = (struct ps_view){NULL, 0, 0};
     count(flight);
@@ -205,13 +212,16 @@ static bool has_room(struct ps_flight *flight)
     return false;
 }
 
-/* Room for replies is kept until they were read. */
+/* Room for replies is kept until they were read. A slot that only the server reads is free as soon
+ * as the server has answered; without its answer the server may still read it, and the segment is
+ * given up with it (shared_link.h). */
 void ps_flight_shared_ended(struct ps_flight *flight)
 {
     if (flight->run.segment != NULL && !has_room(flight))
         ps_shared_slot_release(&flight->run, flight->answered);
 }
 
+/* A run that was let go of when the batch ended is let go of once more, which does nothing. */
 void ps_flight_shared_release(struct ps_flight *flight)
 {
     ps_shared_slot_release(&flight->run, flight->answered);
