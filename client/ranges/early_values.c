@@ -20,6 +20,7 @@ void ps_early_values_miss(struct ps_early_values *early)
 bool ps_early_values_note(struct ps_early_values *early, const struct ps_pull_reply *reply,
                           bool fits)
 {
+    /* The first answer sets the measure, whichever range it is of: answers come in any order. */
     if (early->version == 0) {
         early->version = reply->version + 1;
         early->life = reply->life;

@@ -45,6 +45,8 @@ static uint64_t next_pairs(struct ps_range_cut *cut, struct ps_bytes pieces[PS_R
     size_t left = cut->content.size / PS_ENCODING_PAIR_BYTES - cut->pairs;
     size_t count = left < cut->part ? left : (size_t)cut->part;
     size_t size = count * (PS_ENCODING_PAIR_BYTES / 2);
+    /* Neighbouring ranges touch, so that together they cover the parameter: also elements that no
+     * pair names belong to a range. */
     uint64_t elements = end_of_pairs(cut, count) - cut->next;
     pieces[0] =
         (struct ps_bytes){cut->content.data + cut->pairs * (PS_ENCODING_PAIR_BYTES / 2), size};
@@ -73,6 +75,7 @@ struct ps_elements ps_range_cut_next(struct ps_range_cut *cut,
     uint64_t left = cut->total - cut->next;
     struct ps_elements range = {cut->next, left < cut->part ? left : cut->part};
     size_t piece_count = PS_RANGE_PIECES_MAX;
+    /* A range without elements would be taken for a call on the whole parameter. */
     PS_ASSERT(left > 0);
     if (cut->encoding == PS_ENCODING_TOP_K) {
         range.count = next_pairs(cut, pieces);
@@ -98,6 +101,7 @@ static uint64_t end_of_pairs(const struct ps_range_cut *cut, size_t count)
     size_t behind = cut->pairs + count;
     if (behind == cut->content.size / PS_ENCODING_PAIR_BYTES)
         return cut->total;
+    /* Copied, since an index need not lie at an aligned address. */
     memcpy(&index, cut->content.data + behind * sizeof index, sizeof index);
     return index;
 }

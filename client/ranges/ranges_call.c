@@ -51,6 +51,8 @@ void ps_ranges_begin(struct ps_ranges_call *ranges, const struct ps_ranges_optio
         PS_ASSERT(request->init.request.present);
         begin_cut(ranges, PS_ENCODING_NATIVE, request->init.dtype, &request->init.content, 0);
     }
+    /* The cut, then the pull, then early values: those need the length of both, and may narrow the
+     * cut before its first range. */
     ps_ranges_pull_begin(ranges);
     ps_ranges_early_begin(ranges);
     fill(ranges);
@@ -98,6 +100,7 @@ static void fill(struct ps_ranges_call *ranges)
         bool has_more = ranges->cut.next < ranges->cut.total;
         if (!has_more || ranges->failed || ranges->is_stopped)
             break;
+        /* A slot that is out, or keeps content, still owns its request and its pieces. */
         if (ranges->slots[i].state == PS_RANGE_FREE)
             fill_slot(ranges, &ranges->slots[i]);
     }
@@ -128,6 +131,7 @@ static void fill_slot(struct ps_ranges_call *ranges, struct ps_range_slot *slot)
         slot->request.init.total = ranges->cut.total;
         return;
     }
+    /* The id stays the call's: a range that is sent again after a lost answer is known again. */
     slot->request = (struct ps_call_request){.method = PS_METHOD_PUSH, .push = *push};
     slot->request.push.content = content;
     slot->request.push.range = range;
@@ -173,6 +177,7 @@ bool ps_ranges_took(struct ps_ranges_call *ranges, uint32_t range,
     struct ps_range_slot *slot = &ranges->slots[range];
     PS_ASSERT(range < PS_RANGES_WINDOW);
     PS_ASSERT(is_out(slot) && slot->state != PS_RANGE_TO_SEND);
+    /* Taken at once: a second outcome of the same range would fail the assertion above. */
     slot->state = PS_RANGE_KEEPS;
     bool has_content = note(ranges, &slot->request, outcome) && !ranges->failed;
     /* The slot stays taken, so that the others leave while its content is moved. */
@@ -237,6 +242,7 @@ static void note_pushed(struct ps_ranges_call *ranges, const struct ps_call_outc
     }
     if (is_init ? came->init.staged : push->staged)
         return;
+    /* From here on the push is applied: no later failure may be told as a refusal (see end). */
     ranges->has_reply = true;
     if (is_init)
         reply->init = came->init;
@@ -253,6 +259,7 @@ static void note_pushed(struct ps_ranges_call *ranges, const struct ps_call_outc
 void ps_ranges_fail(struct ps_ranges_call *ranges, const struct ps_call_outcome *outcome)
 {
     struct ps_call_outcome *to = &ranges->outcome;
+    /* Before the return: a later range that was not refused may have been applied. */
     to->refused = to->refused && outcome->refused;
     if (ranges->failed)
         return;
@@ -287,6 +294,7 @@ static void go_on(struct ps_ranges_call *ranges)
     fill(ranges);
     if (!ps_ranges_is_over(ranges))
         return;
+    /* Only now, when nothing is out: an answer of the old round would be counted in the new one. */
     begin_round(ranges);
     if (ps_ranges_is_over(ranges))
         end(ranges);
@@ -298,6 +306,8 @@ static void go_on(struct ps_ranges_call *ranges)
 static void begin_round(struct ps_ranges_call *ranges)
 {
     bool is_lost = ranges->cut.total > 0 && !ranges->has_reply && !ranges->failed;
+    /* The rounds are bounded: where clients overtake each other all the time, the call fails, and
+     * the engine may send the content as one. */
     if (!is_lost || ranges->is_stopped || ranges->rounds + 1 >= PS_RANGES_ROUNDS_MAX)
         return;
     ranges->was_overtaken = true;

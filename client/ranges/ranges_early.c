@@ -15,6 +15,7 @@ void ps_ranges_early_begin(struct ps_ranges_call *ranges)
                          pull->dtype == push->dtype && ranges->pull.total == ranges->cut.total;
     if (!ranges->early.asks)
         return;
+    /* Neither half of a range is larger than the options say, whichever encoding is the wider. */
     uint64_t part = ps_range_cut_part(pull->encoding, pull->dtype, ranges->options->range_bytes);
     ps_range_cut_narrow(&ranges->cut, part);
 }
@@ -43,6 +44,8 @@ bool ps_ranges_early_took(struct ps_ranges_call *ranges, const struct ps_pull_re
         return false;
     }
     bool fits = ps_ranges_pull_is_asked_for(request, reply) && reply->total == ranges->pull.total;
+    /* Only the fields that all ranges have in common count. The content lives no longer than this
+     * answer: ps_ranges_pull_end puts the whole in its place. */
     if (early->version == 0)
         ranges->outcome.reply.push_pull.pull = *reply;
     return ps_early_values_note(early, reply, fits) && fits;

@@ -51,6 +51,8 @@ void ps_ranges_pull_begin(struct ps_ranges_call *ranges)
 void ps_ranges_pull_fill(struct ps_ranges_call *ranges)
 {
     struct ps_ranges_pull *pull = &ranges->pull;
+    /* The next version begins when the last range of the old one is back: an answer that came later
+     * would be mixed into the new one. */
     if (pull->is_stale && ps_ranges_out(ranges) == 0)
         begin_version(pull);
     for (size_t i = 0; i < PS_RANGES_WINDOW && !pull->is_stale; i++) {
@@ -83,6 +85,8 @@ static void ask_for_range(struct ps_ranges_call *ranges, struct ps_range_slot *s
         count = left;
     slot->state = PS_RANGE_TO_SEND;
     slot->request = (struct ps_call_request){.method = PS_METHOD_PULL, .pull = *wish};
+    /* A pull of everything is asked without a range and without a version: servers answer with the
+     * present one. */
     if (count < pull->total) {
         ps_ranges_pull_cut(&slot->request.pull, (struct ps_elements){pull->next, count});
         slot->request.pull.version = pull->version;
@@ -134,6 +138,8 @@ static bool note_first(struct ps_ranges_call *ranges, const struct ps_pull_reque
     pull->in_ranges = is_of_wanted && ps_ranges_pull_is_asked_for(request, reply);
     if (pull->in_ranges)
         return true;
+    /* Nothing more is asked for: the reply at hand is all that the engine needs to judge the
+     * pull. */
     pull->next = pull->total;
     if (reply->range.count == 0)
         return false;
@@ -167,6 +173,7 @@ void ps_ranges_pull_end(struct ps_ranges_call *ranges)
         return;
     PS_ASSERT(ranges->pull.next == ranges->pull.total);
     struct ps_pull_reply *whole = ps_ranges_pull_reply(ranges);
+    /* Held by the call, since the view of the reply points to it after this function. */
     ranges->whole = (struct ps_bytes){wish->destination, wish->size_wish};
     whole->content = ps_view_of(&ranges->whole);
     whole->encoding = PS_ENCODING_NATIVE;
