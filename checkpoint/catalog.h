@@ -33,7 +33,7 @@ void ps_catalog_fini(struct ps_catalog *catalog);
 
 /* Removes what is older than the newest `keep` checkpoints (2 or more), never `published_uuid`, and
  * temporary files older than that one (a newer one may be in the making). Checkpoints of former
- * owners, when a later one has begun with no more (or his journal has), are counted apart, and as
+ * owners, when a later one has begun with no more (or its journal has), are counted apart, and as
  * many of them stay at most. To be called only after the newest one was published. The folder
  * belongs to one shard: names do not tell shards apart. `*removed` counts. A file that cannot be
  * removed is left and makes the result PS_ERR_IO after the others were tried; one that is gone

@@ -1,9 +1,9 @@
 /* What stands behind `struct psclient`: an engine, a channel, and what feeds them. Private.
  *
  * Whoever waits for a batch does the work meanwhile: polls the channel, takes its outcomes, feeds
- * the engine, carries out its actions, for every batch of the client. One of those who wait does
- * this at a time, the leader; he wakes the others when their batch is finished. When his own is,
- * one of the others leads.
+ * the engine, carries out its actions, for every batch of the client. One thread of those that wait
+ * does this at a time, the leader, which wakes the others when their batch is finished. When the
+ * leader's own is, another one leads.
  *
  * Threads:  `mutex` guards everything below it; the rest does not change after open.
  * Blocking: as each function says.

@@ -1,12 +1,12 @@
 /* Whether small operations that a caller begins wait for the next ones, to leave together with
  * them.
  *
- * They do while finished operations are there for him to fetch: he is about to ask for one of
- * these, and mostly begins another for each. What was held leaves when he has fetched the last of
- * them, when he waits, when as many are held as make a good message, when anybody else does
- * something with the client, or, should he have gone away, when the channel says so (tell_idle of
- * channel.h). Then he is found out, and of the next ones (32, then 64 and so on up to 4,096 each
- * time that happens again) none is held.
+ * They do while finished operations are there to be fetched: the caller is about to ask for one of
+ * these, and mostly begins another for each. What was held leaves when the last of them was
+ * fetched, when the caller waits, when as many are held as make a good message, when another thread
+ * does something with the client, or, should the caller have gone away, when the channel says so
+ * (tell_idle of channel.h). The guess was wrong then, and of the next ones (32, then 64 and so on
+ * up to 4,096 each time that happens again) none is held.
  *
  *     begun ──may hold──► held ──release──► sent
  *

@@ -119,7 +119,7 @@ struct psclient_options {
                                  all clients of a job: docs/placement.md */
     uint64_t lock_ttl_ms;     /* lease of the initialisation lock; 0: 10000 */
     enum psclient_ack ack;    /* of every push */
-    const char *busy_poll;    /* how long a caller looks for his answer before he sleeps: "50us",
+    const char *busy_poll;    /* how long a caller looks for its answer before it sleeps: "50us",
                                  "off", "auto" where a processor is free; NULL: PSCLIENT_BUSY_POLL
                                  of the environment, else "auto" */
     enum psclient_encoding encoding;       /* of every push */

@@ -124,7 +124,7 @@ struct ps_chain {
 /* What the caller of a delta pull has. */
 struct ps_held {
     bool present;     /* this is a delta pull */
-    uint64_t version; /* 1 + the one that he has; 0: none */
+    uint64_t version; /* 1 + the one that the caller has; 0: none */
     struct ps_chain chain;
     uint64_t target; /* 1 + the version whose first blocks came already; 0: none did */
     uint64_t block;  /* of that version: the first that is still to come */

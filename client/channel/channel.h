@@ -52,7 +52,7 @@ struct ps_channel {
     void (*release)(void *self, struct ps_delivery *delivery);
 
     /* Whoever waits for outcomes waits here, and does the channel's work meanwhile: no other thread
-     * has to be woken for his answer. Returns when there is something to take, when it was
+     * has to be woken for the answer. Returns when there is something to take, when it was
      * interrupted, after `timeout_ms`, or for no reason. While nobody polls, the channel works on
      * by itself. */
     void (*poll)(void *self, uint64_t timeout_ms);
@@ -74,7 +74,7 @@ struct ps_channel {
  * server stops reading in the middle of one, a cancelled call needs up to two seconds to let go of
  * it over TCP. A unix socket is shut down for it.
  *
- * busy_poll  how long whoever polls looks for an answer before he sleeps
+ * busy_poll  how long the thread that polls looks for an answer before it sleeps
  * clock    borrowed; deadlines count on it
  * memory   borrowed; used from the implementation's thread as well
  */

@@ -112,7 +112,7 @@ struct ps_flight {
 /* Who is in the completion queue. Never two: they would only wake each other. */
 enum ps_poller { PS_POLLER_NOBODY, PS_POLLER_KEEPER, PS_POLLER_CALLER };
 
-/* The role of the one who polls, and how he is called back. */
+/* The role of the thread that polls, and how it is called back. */
 struct ps_grpc_role {
     struct ps_mutex mutex;             /* guards the rest, but for `handling` and the thread */
     struct ps_condition changed;       /* for the caller who waits */
@@ -188,8 +188,6 @@ void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32
                      uint64_t deadline_ms);
 /* Makes a flight's call, if it has one, end soon; under the mutex. */
 void ps_flight_end_call(struct ps_flight *flight, grpc_status_code code, const char *text);
-/* Makes the flights of this call come back soon. */
-void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call);
 
 /* The largest content that goes over the connection in one message. */
 size_t ps_connection_content_bytes_max(const struct ps_connection *connection);

@@ -52,8 +52,8 @@ void ps_helpers_init(struct ps_helpers *helpers);
 PS_MUST_USE enum ps_status ps_helpers_start(struct ps_helpers *helpers, uint32_t jobs,
                                             uint32_t update_threads, struct ps_error *error);
 
-/* The crew: whoever has work begins it himself, helpers that are idle join him. Until start there
- * are none. `helpers` is borrowed. */
+/* The crew: the thread that has work begins it, and helpers that are idle join in. Until start
+ * there are none. `helpers` is borrowed. */
 struct ps_crew ps_helpers_crew(struct ps_helpers *helpers);
 
 /* `job` is borrowed until its work has begun. */

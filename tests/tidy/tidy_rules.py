@@ -54,18 +54,13 @@ TEST_EXCEPTIONS = {
 COMMENTS_MIN = 0.20
 
 # What a room must reach today. A floor only ever rises; all end at COMMENTS_MIN and go from here.
-COMMENT_FLOORS = {
-    "client/channel": 0.12,
-    "client/engine": 0.14,
-    "client/ranges": 0.16,
-}
+COMMENT_FLOORS = {}
 
 # A function of so many lines has a comment above it or inside.
 EXPLAINED_FUNCTION_LINES = 25
 
 # How many such functions of a room may be without. Only ever falls; all end at 0 and go from here.
-SILENT_FUNCTIONS = {
-}
+SILENT_FUNCTIONS = {}
 
 # Assertions for each function, in rooms whose state must not be wrong for one step.
 ASSERTIONS_MIN = 1.0

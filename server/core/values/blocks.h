@@ -1,7 +1,7 @@
 /* One version of one array of a parameter (its values or a state): a list of blocks. Lists and
  * blocks are counted by reference: the copy-on-write that makes pulls and snapshots free.
  *
- * Whoever holds a list may read it for as long as he likes, and it costs him one atomic operation.
+ * Whoever holds a list may read it as long as it is held, which costs one atomic operation.
  * Only the parameter writes, under its lock: in place where nobody else holds the block, otherwise
  * into a new block of a new list (reading the old one), which then takes the old list's place.
  * Lists of different versions share the blocks in which they agree.
@@ -52,7 +52,7 @@ void ps_blocks_release(struct ps_blocks *blocks);
  * for as long as the holder gives out no reference. */
 bool ps_blocks_shared(struct ps_blocks *blocks);
 
-/* The caller will not read the first `bytes` again, nor what he asks for later in the same way with
+/* The caller will not read the first `bytes` again, nor what it asks for later in the same way with
  * more: whole blocks among them go at once when nobody else holds the list. */
 void ps_blocks_let_go(struct ps_blocks *blocks, uint64_t bytes);
 

@@ -1,9 +1,9 @@
 /* The answer to a delta pull: of one version of a parameter the blocks that were written after the
- * version which the caller holds, as many as go in one message, and how to check what he then has.
+ * version which the caller holds, as many as go in one message, and how to check the result.
  *
  * A block goes when its entry says a later version than the one held, or when nobody has asked for
  * its digest yet: whoever got the version held from us has made us ask, so that this costs an
- * honest caller nothing, and nobody can make us read more than we give him.
+ * honest caller nothing, and nobody can make the server read more than it sends.
  *
  * Threads:  pure but for the digests that it makes known; the caller holds the list.
  * Blocking: never. Reads the blocks that go, once.
