@@ -12,11 +12,11 @@
 
 #include "base/bounds.h"
 #include "base/thread.h"
+#include "server/core/requests/core_metrics.h"
 #include "server/core/requests/service.h"
 #include "server/core/requests/staging.h"
 #include "server/core/requests/tickets.h"
 #include "server/core/sessions/sessions.h"
-#include "server/core/update/core_metrics.h"
 #include "server/core/update/parameter_table.h"
 #include "server/core/values/journal_queue.h"
 #include "server/core/values/version_holds.h"

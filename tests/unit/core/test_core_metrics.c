@@ -1,5 +1,5 @@
-/* core/update/core_metrics.c: what a scrape sees of pushes and pulls. */
-#include "server/core/update/core_metrics.h"
+/* core/requests/core_metrics.c: what a scrape sees of pushes and pulls. */
+#include "server/core/requests/core_metrics.h"
 
 #include "core_early.h"
 

@@ -1,6 +1,6 @@
 /* Registers what core_metrics.h lists. Without a registry all pointers stay NULL, and counting into
  * NULL does nothing: tests and tools need no registry. */
-#include "server/core/update/core_metrics.h"
+#include "server/core/requests/core_metrics.h"
 
 #include <stddef.h>
 
