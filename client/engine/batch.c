@@ -163,6 +163,8 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
     item->position = 0;
     item->duplicate = false;
     item->retries = 0;
+    item->no_such_call = false;
+    item->may_be_applied = false;
     item->text[0] = '\0';
 
     struct ps_error error = {.status = PS_OK};

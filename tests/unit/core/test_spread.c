@@ -8,6 +8,7 @@
 #include "server/core/update/update.h"
 #include "server/core/values/crew.h"
 #include "tests/unit/core/core_encoded.h"
+#include "tests/unit/core/core_parameter.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -61,70 +62,34 @@ static struct ps_optimizer_settings settings_of(enum ps_rule rule)
         .rule = rule, .learning_rate.rate = 0.1, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-8};
 }
 
-/* Elements that count up from 1 by a quarter. */
-static struct ps_parameter *create(const struct ps_allocator *memory, enum ps_dtype dtype,
-                                   const struct ps_optimizer_settings *settings, size_t count,
-                                   const struct ps_crew *lent)
-{
-    static double values[ENCODED_MAX];
-    for (size_t i = 0; i < count; i++) {
-        if (dtype == PS_F32)
-            ((float *)values)[i] = 1 + (float)i / 4;
-        else
-            values[i] = 1 + (double)i / 4;
-    }
-    struct ps_bytes piece = {(const uint8_t *)values, count * ps_dtype_size(dtype)};
-    struct ps_parameter_spec *spec = ps_parameter_spec_create(memory, text("w"), dtype, count,
-                                                              (struct ps_bytes){NULL, 0}, settings);
-    spec->crew = lent;
-    struct ps_parameter *parameter = ps_parameter_create(spec);
-    ck_assert_ptr_nonnull(parameter);
-    ck_assert_int_eq(ps_parameter_set(parameter, ps_view_of(&piece), NULL), PS_OK);
-    ps_parameter_spec_release(spec);
-    return parameter;
-}
-
-static enum ps_status push(struct ps_parameter *parameter, struct ps_gradient gradient,
-                           struct ps_error *error)
-{
-    uint64_t version;
-    enum ps_status status = ps_parameter_push(parameter, gradient, NULL, &version, error);
-    ps_parameter_check(parameter);
-    return status;
-}
-
-static bool same_blocks(const struct ps_blocks *a, const struct ps_blocks *b)
-{
-    for (size_t i = 0; i < a->block_count; i++)
-        if (memcmp(a->pieces[i].data, b->pieces[i].data, a->pieces[i].size) != 0 ||
-            a->entries[i].version != b->entries[i].version)
-            return false;
-    return true;
-}
-
+/* The same bits, and blocks that say of the same version that it wrote them: a delta pull goes by
+ * that. */
 static void expect_same(const struct ps_parameter *a, const struct ps_parameter *b)
 {
-    ck_assert(same_blocks(a->values, b->values));
-    for (size_t i = 0; i < ps_parameter_state_count(a); i++)
-        ck_assert(same_blocks(a->states[i], b->states[i]));
-    ck_assert_uint_eq(a->version, b->version);
-    ck_assert_uint_eq(a->step, b->step);
+    parameter_expect_same(a, b);
+    for (size_t i = 0; i < a->values->block_count; i++)
+        ck_assert_uint_eq(a->values->entries[i].version, b->values->entries[i].version);
+    for (size_t k = 0; k < ps_parameter_state_count(a); k++)
+        for (size_t i = 0; i < a->states[k]->block_count; i++)
+            ck_assert_uint_eq(a->states[k]->entries[i].version, b->states[k]->entries[i].version);
 }
 
 /* Two pushes, the second while the version before it is held. */
 static void compare(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
                     enum ps_encoding encoding)
 {
-    struct ps_parameter *alone = create(ps_allocator_heap(), dtype, settings, COUNT, NULL);
-    struct ps_parameter *spread = create(ps_allocator_heap(), dtype, settings, COUNT, &crew);
+    struct ps_parameter *alone =
+        parameter_create(ps_allocator_heap(), dtype, settings, COUNT, NULL);
+    struct ps_parameter *spread =
+        parameter_create(ps_allocator_heap(), dtype, settings, COUNT, &crew);
     encoded_make(&encoded, encoding, dtype, COUNT, KEPT, 1);
-    ck_assert_int_eq(push(alone, encoded_cut(&encoded, 2), NULL), PS_OK);
-    ck_assert_int_eq(push(spread, encoded_cut(&encoded, 3), NULL), PS_OK);
+    ck_assert_int_eq(parameter_push(alone, encoded_cut(&encoded, 2), NULL), PS_OK);
+    ck_assert_int_eq(parameter_push(spread, encoded_cut(&encoded, 3), NULL), PS_OK);
     struct ps_parameter_version held;
     ck_assert_int_eq(ps_parameter_hold(spread, &held, NULL), PS_OK);
 
-    ck_assert_int_eq(push(alone, encoded_cut(&encoded, 4), NULL), PS_OK);
-    ck_assert_int_eq(push(spread, encoded_cut(&encoded, 5), NULL), PS_OK);
+    ck_assert_int_eq(parameter_push(alone, encoded_cut(&encoded, 4), NULL), PS_OK);
+    ck_assert_int_eq(parameter_push(spread, encoded_cut(&encoded, 5), NULL), PS_OK);
 
     expect_same(alone, spread);
     ps_parameter_version_release(&held);
@@ -170,8 +135,10 @@ START_TEST(the_first_element_that_is_not_finite_is_named)
     struct ps_optimizer_settings settings = settings_of(PS_RULE_SGD);
     if (_i == 1)
         settings.clip_norm = 1;
-    struct ps_parameter *alone = create(ps_allocator_heap(), PS_F32, &settings, COUNT, NULL);
-    struct ps_parameter *spread = create(ps_allocator_heap(), PS_F32, &settings, COUNT, &crew);
+    struct ps_parameter *alone =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, COUNT, NULL);
+    struct ps_parameter *spread =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, COUNT, &crew);
     encoded_make(&encoded, PS_ENCODING_FLOAT32, PS_F32, COUNT, 0, 7);
     static const size_t places[] = {COUNT - 1, 900000, 600001, 600000};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -182,8 +149,10 @@ START_TEST(the_first_element_that_is_not_finite_is_named)
         const float infinite = i % 2 == 0 ? INFINITY : NAN;
         memcpy(encoded.content + places[i] * sizeof(float), &infinite, sizeof infinite);
 
-        ck_assert_int_eq(push(alone, encoded_whole(&encoded), &expected), PS_ERR_BAD_INPUT);
-        ck_assert_int_eq(push(spread, encoded_cut(&encoded, i), &error), PS_ERR_BAD_INPUT);
+        ck_assert_int_eq(parameter_push(alone, encoded_whole(&encoded), &expected),
+                         PS_ERR_BAD_INPUT);
+        ck_assert_int_eq(parameter_push(spread, encoded_cut(&encoded, i), &error),
+                         PS_ERR_BAD_INPUT);
 
         ck_assert_str_eq(error.text, expected.text);
         ck_assert_ptr_nonnull(strstr(error.text, index));
@@ -201,15 +170,16 @@ START_TEST(refused_memory_changes_nothing_or_nothing_but_the_threads)
     struct fault_heap heap = {.refuse_at = -1};
     struct ps_allocator memory = fault_heap_allocator(&heap);
     struct ps_optimizer_settings settings = settings_of(PS_RULE_SGD);
-    struct ps_parameter *alone = create(ps_allocator_heap(), PS_F32, &settings, COUNT, NULL);
+    struct ps_parameter *alone =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, COUNT, NULL);
     encoded_make(&encoded, PS_ENCODING_FLOAT32, PS_F32, COUNT, 0, 8);
-    ck_assert_int_eq(push(alone, encoded_whole(&encoded), NULL), PS_OK);
+    ck_assert_int_eq(parameter_push(alone, encoded_whole(&encoded), NULL), PS_OK);
     int64_t refused = 0;
     for (bool swept = false; !swept; refused++) {
-        struct ps_parameter *spread = create(&memory, PS_F32, &settings, COUNT, &crew);
+        struct ps_parameter *spread = parameter_create(&memory, PS_F32, &settings, COUNT, &crew);
         struct ps_blocks *held = ps_blocks_acquire(spread->values);
         heap.refuse_at = heap.seen + refused;
-        enum ps_status status = push(spread, encoded_whole(&encoded), NULL);
+        enum ps_status status = parameter_push(spread, encoded_whole(&encoded), NULL);
         swept = heap.seen <= heap.refuse_at;
         heap.refuse_at = -1;
         ck_assert(status == PS_OK || (status == PS_ERR_NO_MEMORY && !swept));
@@ -231,11 +201,12 @@ START_TEST(small_parameters_are_left_to_one_thread)
 {
     struct ps_optimizer_settings settings = settings_of(PS_RULE_SGD);
     size_t count = PS_SPREAD_BYTES_MIN / sizeof(float) - 1;
-    struct ps_parameter *parameter = create(ps_allocator_heap(), PS_F32, &settings, count, &crew);
+    struct ps_parameter *parameter =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, count, &crew);
     encoded_make(&encoded, PS_ENCODING_FLOAT32, PS_F32, count, 0, 9);
     atomic_store(&threads.runs, 0);
 
-    ck_assert_int_eq(push(parameter, encoded_whole(&encoded), NULL), PS_OK);
+    ck_assert_int_eq(parameter_push(parameter, encoded_whole(&encoded), NULL), PS_OK);
 
     ck_assert_int_eq(atomic_load(&threads.runs), 0);
     ps_parameter_destroy(parameter);
@@ -246,12 +217,14 @@ START_TEST(a_crew_that_was_taken_back_is_not_asked)
 {
     const struct ps_crew none = {NULL, NULL};
     struct ps_optimizer_settings settings = settings_of(PS_RULE_SGD);
-    struct ps_parameter *alone = create(ps_allocator_heap(), PS_F32, &settings, COUNT, NULL);
-    struct ps_parameter *parameter = create(ps_allocator_heap(), PS_F32, &settings, COUNT, &none);
+    struct ps_parameter *alone =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, COUNT, NULL);
+    struct ps_parameter *parameter =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, COUNT, &none);
     encoded_make(&encoded, PS_ENCODING_FLOAT32, PS_F32, COUNT, 0, 10);
 
-    ck_assert_int_eq(push(alone, encoded_whole(&encoded), NULL), PS_OK);
-    ck_assert_int_eq(push(parameter, encoded_whole(&encoded), NULL), PS_OK);
+    ck_assert_int_eq(parameter_push(alone, encoded_whole(&encoded), NULL), PS_OK);
+    ck_assert_int_eq(parameter_push(parameter, encoded_whole(&encoded), NULL), PS_OK);
 
     expect_same(alone, parameter);
     ps_parameter_destroy(parameter);

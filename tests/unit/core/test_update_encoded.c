@@ -2,6 +2,7 @@
  * touched that need not be. */
 #include "server/core/update/update.h"
 #include "tests/unit/core/core_encoded.h"
+#include "tests/unit/core/core_parameter.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,64 +23,20 @@ static struct ps_optimizer_settings settings_of(enum ps_rule rule)
                                           .epsilon = 1e-8};
 }
 
-/* Elements that count up from 1 by a quarter. */
-static struct ps_parameter *create(const struct ps_allocator *memory, enum ps_dtype dtype,
-                                   const struct ps_optimizer_settings *settings, size_t count)
-{
-    static double values[COUNT];
-    for (size_t i = 0; i < count; i++) {
-        if (dtype == PS_F32)
-            ((float *)values)[i] = 1 + (float)i / 4;
-        else
-            values[i] = 1 + (double)i / 4;
-    }
-    struct ps_bytes piece = {(const uint8_t *)values, count * ps_dtype_size(dtype)};
-    struct ps_parameter_spec *spec = ps_parameter_spec_create(memory, text("w"), dtype, count,
-                                                              (struct ps_bytes){NULL, 0}, settings);
-    struct ps_parameter *parameter = ps_parameter_create(spec);
-    ck_assert_ptr_nonnull(parameter);
-    ck_assert_int_eq(ps_parameter_set(parameter, ps_view_of(&piece), NULL), PS_OK);
-    ps_parameter_spec_release(spec);
-    return parameter;
-}
-
-static enum ps_status push(struct ps_parameter *parameter, struct ps_gradient gradient)
-{
-    uint64_t version;
-    enum ps_status status = ps_parameter_push(parameter, gradient, NULL, &version, NULL);
-    ps_parameter_check(parameter);
-    return status;
-}
-
-static bool same_blocks(const struct ps_blocks *a, const struct ps_blocks *b)
-{
-    for (size_t i = 0; i < a->block_count; i++)
-        if (memcmp(a->pieces[i].data, b->pieces[i].data, a->pieces[i].size) != 0)
-            return false;
-    return true;
-}
-
-static void expect_same_bits(const struct ps_parameter *a, const struct ps_parameter *b)
-{
-    ck_assert(same_blocks(a->values, b->values));
-    for (size_t i = 0; i < ps_parameter_state_count(a); i++)
-        ck_assert(same_blocks(a->states[i], b->states[i]));
-    ck_assert_uint_eq(a->version, b->version);
-    ck_assert_uint_eq(a->step, b->step);
-}
-
 /* One rule in every encoding; _i is the rule. */
 static void compare(const struct ps_optimizer_settings *settings, enum ps_dtype dtype)
 {
     for (enum ps_encoding encoding = 0; encoding < PS_ENCODING_COUNT; encoding++) {
-        struct ps_parameter *plain = create(ps_allocator_heap(), dtype, settings, COUNT);
-        struct ps_parameter *parameter = create(ps_allocator_heap(), dtype, settings, COUNT);
+        struct ps_parameter *plain =
+            parameter_create(ps_allocator_heap(), dtype, settings, COUNT, NULL);
+        struct ps_parameter *parameter =
+            parameter_create(ps_allocator_heap(), dtype, settings, COUNT, NULL);
         for (uint64_t seed = 0; seed < 2; seed++) {
             encoded_make(&encoded, encoding, dtype, COUNT, KEPT, seed);
-            ck_assert_int_eq(push(plain, encoded_native(&encoded)), PS_OK);
-            ck_assert_int_eq(push(parameter, encoded_cut(&encoded, seed)), PS_OK);
+            ck_assert_int_eq(parameter_push(plain, encoded_native(&encoded), NULL), PS_OK);
+            ck_assert_int_eq(parameter_push(parameter, encoded_cut(&encoded, seed), NULL), PS_OK);
         }
-        expect_same_bits(parameter, plain);
+        parameter_expect_same(parameter, plain);
         ps_parameter_destroy(plain);
         ps_parameter_destroy(parameter);
     }
@@ -125,11 +82,12 @@ START_TEST(blocks_that_are_not_named_are_neither_copied_nor_marked)
 {
     enum ps_dtype dtype = _i == 0 ? PS_F32 : PS_F64;
     struct ps_optimizer_settings settings = settings_of(PS_RULE_ADAGRAD);
-    struct ps_parameter *parameter = create(ps_allocator_heap(), dtype, &settings, COUNT);
+    struct ps_parameter *parameter =
+        parameter_create(ps_allocator_heap(), dtype, &settings, COUNT, NULL);
     struct ps_parameter_version held;
     ck_assert_int_eq(ps_parameter_hold(parameter, &held, NULL), PS_OK);
 
-    ck_assert_int_eq(push(parameter, first_and_last(dtype)), PS_OK);
+    ck_assert_int_eq(parameter_push(parameter, first_and_last(dtype), NULL), PS_OK);
 
     size_t last = parameter->values->block_count - 1;
     for (size_t i = 0; i <= last; i++) {
@@ -148,9 +106,10 @@ END_TEST
 START_TEST(rules_that_a_zero_moves_touch_every_block)
 {
     struct ps_optimizer_settings settings = settings_of(PS_RULE_MOMENTUM);
-    struct ps_parameter *parameter = create(ps_allocator_heap(), PS_F32, &settings, COUNT);
+    struct ps_parameter *parameter =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, COUNT, NULL);
 
-    ck_assert_int_eq(push(parameter, first_and_last(PS_F32)), PS_OK);
+    ck_assert_int_eq(parameter_push(parameter, first_and_last(PS_F32), NULL), PS_OK);
 
     for (size_t i = 0; i < parameter->values->block_count; i++)
         ck_assert_uint_eq(parameter->values->entries[i].version, 1);
@@ -162,7 +121,8 @@ END_TEST
 START_TEST(elements_that_are_not_named_keep_their_bits)
 {
     const struct ps_optimizer_settings settings = settings_of(PS_RULE_ADD);
-    struct ps_parameter *parameter = create(ps_allocator_heap(), PS_F32, &settings, 4);
+    struct ps_parameter *parameter =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, 4, NULL);
     const float values[] = {-0.0F, -0.0F, NAN, INFINITY};
     const float expected[] = {-0.0F, 2, NAN, INFINITY};
     const uint32_t content[] = {1, 0x40000000};
@@ -170,8 +130,10 @@ START_TEST(elements_that_are_not_named_keep_their_bits)
     struct ps_bytes pushed = {(const uint8_t *)content, sizeof content};
     ck_assert_int_eq(ps_parameter_set(parameter, ps_view_of(&piece), NULL), PS_OK);
 
-    ck_assert_int_eq(push(parameter, (struct ps_gradient){.content = ps_view_of(&pushed),
-                                                          .encoding = PS_ENCODING_TOP_K}),
+    ck_assert_int_eq(parameter_push(parameter,
+                                    (struct ps_gradient){.content = ps_view_of(&pushed),
+                                                         .encoding = PS_ENCODING_TOP_K},
+                                    NULL),
                      PS_OK);
 
     ck_assert_mem_eq(parameter->values->pieces[0].data, expected, sizeof expected);
@@ -182,9 +144,12 @@ END_TEST
 START_TEST(a_gradient_that_names_nothing_is_a_push)
 {
     const struct ps_optimizer_settings settings = settings_of(PS_RULE_SGD);
-    struct ps_parameter *parameter = create(ps_allocator_heap(), PS_F32, &settings, 4);
+    struct ps_parameter *parameter =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, 4, NULL);
 
-    ck_assert_int_eq(push(parameter, (struct ps_gradient){.encoding = PS_ENCODING_TOP_K}), PS_OK);
+    ck_assert_int_eq(
+        parameter_push(parameter, (struct ps_gradient){.encoding = PS_ENCODING_TOP_K}, NULL),
+        PS_OK);
 
     ck_assert_uint_eq(parameter->version, 1);
     ck_assert_uint_eq(parameter->values->entries[0].version, 0);
@@ -195,23 +160,25 @@ END_TEST
 START_TEST(what_cannot_be_changes_nothing)
 {
     const struct ps_optimizer_settings settings = settings_of(PS_RULE_SGD);
-    struct ps_parameter *plain = create(ps_allocator_heap(), PS_F32, &settings, 600);
-    struct ps_parameter *parameter = create(ps_allocator_heap(), PS_F32, &settings, 600);
+    struct ps_parameter *plain =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, 600, NULL);
+    struct ps_parameter *parameter =
+        parameter_create(ps_allocator_heap(), PS_F32, &settings, 600, NULL);
     const uint16_t infinity = 0x7c00;
     const float nan = NAN;
     const uint32_t high = 600;
 
     encoded_make(&encoded, PS_ENCODING_INT8, PS_F32, 600, 0, 1);
     memcpy(encoded.content + 8, &nan, 4);
-    ck_assert_int_eq(push(parameter, encoded_whole(&encoded)), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(parameter_push(parameter, encoded_whole(&encoded), NULL), PS_ERR_BAD_INPUT);
     encoded_make(&encoded, PS_ENCODING_FLOAT16, PS_F32, 600, 0, 1);
     memcpy(encoded.content + 1198, &infinity, 2);
-    ck_assert_int_eq(push(parameter, encoded_whole(&encoded)), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(parameter_push(parameter, encoded_whole(&encoded), NULL), PS_ERR_BAD_INPUT);
     encoded_make(&encoded, PS_ENCODING_TOP_K, PS_F32, 600, 9, 1);
     memcpy(encoded.content + 32, &high, 4);
-    ck_assert_int_eq(push(parameter, encoded_whole(&encoded)), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(parameter_push(parameter, encoded_whole(&encoded), NULL), PS_ERR_BAD_INPUT);
 
-    expect_same_bits(parameter, plain);
+    parameter_expect_same(parameter, plain);
     ps_parameter_destroy(plain);
     ps_parameter_destroy(parameter);
 }
@@ -222,8 +189,8 @@ START_TEST(a_refused_allocation_changes_nothing)
     struct fault_heap heap = {.refuse_at = -1};
     struct ps_allocator memory = fault_heap_allocator(&heap);
     struct ps_optimizer_settings settings = settings_of(PS_RULE_ADAGRAD);
-    struct ps_parameter *plain = create(&memory, PS_F32, &settings, COUNT);
-    struct ps_parameter *parameter = create(&memory, PS_F32, &settings, COUNT);
+    struct ps_parameter *plain = parameter_create(&memory, PS_F32, &settings, COUNT, NULL);
+    struct ps_parameter *parameter = parameter_create(&memory, PS_F32, &settings, COUNT, NULL);
     struct ps_parameter_version held;
     enum ps_status status = PS_ERR_NO_MEMORY;
     int refused = 0;
@@ -231,12 +198,12 @@ START_TEST(a_refused_allocation_changes_nothing)
 
     while (status != PS_OK) {
         heap.refuse_at = heap.seen + refused;
-        status = push(parameter, first_and_last(PS_F32));
+        status = parameter_push(parameter, first_and_last(PS_F32), NULL);
         heap.refuse_at = -1;
         if (status == PS_OK)
             break;
         ck_assert_int_eq(status, PS_ERR_NO_MEMORY);
-        expect_same_bits(parameter, plain);
+        parameter_expect_same(parameter, plain);
         refused++;
     }
 
