@@ -41,15 +41,20 @@ _Static_assert(SEQUENCE_AT + 8 == PS_JOURNAL_HEAD_BYTES, "the head ends with the
 
 static void put(uint8_t *to, size_t bytes, uint64_t value);
 static uint64_t take(const uint8_t *from, size_t bytes);
-static bool head_whole(struct ps_bytes bytes, struct ps_journal_head *head);
+static uint32_t head_crc32c(const struct ps_journal_life *life, enum ps_record_type type,
+                            struct ps_bytes covered);
+static bool head_whole(struct ps_bytes bytes, const struct ps_journal_life *life,
+                       struct ps_journal_head *head);
 static void head_fields(const uint8_t *from, struct ps_journal_head *head);
 static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_journal_head *head);
+static size_t segment_content_bytes(uint32_t format);
 
 /* `durable` is the last position known to be on the disk when this record is written. By it a
  * reader can later tell a torn end (nobody claims that the bytes were there) from damage. */
-size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
-                             uint32_t content_crc32c, uint8_t *to)
+size_t ps_journal_head_write(const struct ps_record *record, const struct ps_journal_life *life,
+                             uint64_t durable, uint32_t content_crc32c, uint8_t *to)
 {
+    PS_ASSERT(life->format == PS_JOURNAL_FORMAT || life->salt == 0);
     PS_ASSERT(record->name.size <= PS_NAME_BYTES_MAX);
     PS_ASSERT(record->client_id.size <= PS_CLIENT_ID_BYTES_MAX);
     PS_ASSERT(record->content.size <= CONTENT_BYTES_MAX);
@@ -58,7 +63,7 @@ size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
     memset(to, 0, PS_JOURNAL_HEAD_BYTES);
     /* Only to find heads quickly in a scan; what makes a head a head is its checksum. */
     put(to + MAGIC_AT, 4, PS_JOURNAL_MAGIC);
-    put(to + FORMAT_AT, 1, PS_JOURNAL_FORMAT);
+    put(to + FORMAT_AT, 1, life->format);
     put(to + TYPE_AT, 1, (uint64_t)record->type);
     put(to + DTYPE_AT, 1, (uint64_t)record->dtype);
     put(to + ID_BYTES_AT, 1, record->client_id.size);
@@ -84,17 +89,19 @@ size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
     memset(to + size, 0, ps_journal_padding(size));
     size += ps_journal_padding(size);
     struct ps_bytes covered = {to + FORMAT_AT, size - FORMAT_AT};
-    put(to + HEAD_CRC32C_AT, 4, ps_checksum_crc32c(0, covered));
+    put(to + HEAD_CRC32C_AT, 4, head_crc32c(life, record->type, covered));
     return size;
 }
 
 /* Three steps: is the head whole, what does it say, and may this version believe it. BAD means
  * bytes that no writer has made so; UNKNOWN means a whole head of a later version, which must stop
  * a reader instead of passing for damage. */
-enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes, struct ps_journal_head *head)
+enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes,
+                                             const struct ps_journal_life *life,
+                                             struct ps_journal_head *head)
 {
     struct ps_journal_head read = {0};
-    if (!head_whole(bytes, &read))
+    if (!head_whole(bytes, life, &read))
         return PS_JOURNAL_BAD;
     head_fields(bytes.data, &read);
     enum ps_journal_verdict verdict = head_judge(bytes.data, &read);
@@ -103,11 +110,25 @@ enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes, struct ps_jo
     return verdict;
 }
 
+/* The first record of a segment says what the salt is, and so has none in its own checksum. */
+static uint32_t head_crc32c(const struct ps_journal_life *life, enum ps_record_type type,
+                            struct ps_bytes covered)
+{
+    uint8_t salt[4];
+    if (life->salt == 0 || type == PS_RECORD_SEGMENT)
+        return ps_checksum_crc32c(0, covered);
+    put(salt, sizeof salt, life->salt);
+    uint32_t begin = ps_checksum_crc32c(0, (struct ps_bytes){salt, sizeof salt});
+    return ps_checksum_crc32c(begin, covered);
+}
+
 /* Whether the head is complete and its checksum right; sets the sizes. The sizes of id and name are
  * read before the checksum is verified, because they say what it covers; they are bounded first, so
  * that the bytes of anything at all can be tried as a head (journal_scan.c does). */
-static bool head_whole(struct ps_bytes bytes, struct ps_journal_head *head)
+static bool head_whole(struct ps_bytes bytes, const struct ps_journal_life *life,
+                       struct ps_journal_head *head)
 {
+    static const struct ps_journal_life any = {0};
     if (bytes.size < PS_JOURNAL_HEAD_BYTES || take(bytes.data + MAGIC_AT, 4) != PS_JOURNAL_MAGIC)
         return false;
     size_t id_bytes = (size_t)take(bytes.data + ID_BYTES_AT, 1);
@@ -119,7 +140,13 @@ static bool head_whole(struct ps_bytes bytes, struct ps_journal_head *head)
     if (size > bytes.size)
         return false;
     struct ps_bytes covered = {bytes.data + FORMAT_AT, size - FORMAT_AT};
-    if (take(bytes.data + HEAD_CRC32C_AT, 4) != ps_checksum_crc32c(0, covered))
+    enum ps_record_type type = (enum ps_record_type)take(bytes.data + TYPE_AT, 1);
+    uint32_t crc32c = head_crc32c(life != NULL ? life : &any, type, covered);
+    if (take(bytes.data + HEAD_CRC32C_AT, 4) != crc32c)
+        return false;
+    head->format = (uint32_t)take(bytes.data + FORMAT_AT, 1);
+    /* A head of the other known format is not a record of this segment: only content looks so. */
+    if (life != NULL && head->format <= PS_JOURNAL_FORMAT && head->format != life->format)
         return false;
     head->head_bytes = size;
     head->record.client_id = (struct ps_bytes){bytes.data + PS_JOURNAL_HEAD_BYTES, id_bytes};
@@ -156,11 +183,11 @@ static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_j
 {
     if (head->content_bytes > CONTENT_BYTES_MAX)
         return PS_JOURNAL_BAD;
-    if (take(from + FORMAT_AT, 1) != PS_JOURNAL_FORMAT)
+    if (head->format != PS_JOURNAL_FORMAT && head->format != PS_JOURNAL_FORMAT_1)
         return PS_JOURNAL_UNKNOWN;
     if (head->record.type == PS_RECORD_SEGMENT)
-        return head->content_bytes == PS_JOURNAL_SEGMENT_CONTENT_BYTES ? PS_JOURNAL_GOOD
-                                                                       : PS_JOURNAL_BAD;
+        return head->content_bytes == segment_content_bytes(head->format) ? PS_JOURNAL_GOOD
+                                                                          : PS_JOURNAL_BAD;
     if (head->record.type != PS_RECORD_PUSH || head->record.dtype >= PS_DTYPE_COUNT ||
         head->record.encoding >= PS_ENCODING_COUNT || take(from + ZERO_AT, 1) != 0)
         return PS_JOURNAL_UNKNOWN;
@@ -175,23 +202,37 @@ size_t ps_journal_padding(uint64_t size)
     return (size_t)(-size % PS_JOURNAL_ALIGNMENT);
 }
 
-/* The content of a segment's first record: four numbers, which the record's own checksums guard. */
-void ps_journal_segment_write(const struct ps_journal_facts *facts,
-                              uint8_t to[PS_JOURNAL_SEGMENT_CONTENT_BYTES])
+static size_t segment_content_bytes(uint32_t format)
+{
+    return format == PS_JOURNAL_FORMAT_1 ? PS_JOURNAL_SEGMENT_CONTENT_BYTES_1
+                                         : PS_JOURNAL_SEGMENT_CONTENT_BYTES;
+}
+
+/* The content of a segment's first record: five numbers, which the record's own checksums guard. */
+size_t ps_journal_segment_write(const struct ps_journal_facts *facts,
+                                const struct ps_journal_life *life,
+                                uint8_t to[PS_JOURNAL_SEGMENT_CONTENT_BYTES])
 {
     put(to, 4, facts->index);
     put(to + 4, 4, facts->shard_count);
     put(to + 8, 8, facts->position);
     put(to + 16, 8, facts->previous_epoch);
+    put(to + 24, 8, life->salt); /* four bytes more than it needs, for later versions */
+    return segment_content_bytes(life->format);
 }
 
-void ps_journal_segment_read(const uint8_t from[PS_JOURNAL_SEGMENT_CONTENT_BYTES],
-                             struct ps_journal_facts *facts)
+void ps_journal_segment_read(const struct ps_journal_head *head,
+                             const uint8_t from[PS_JOURNAL_SEGMENT_CONTENT_BYTES],
+                             struct ps_journal_facts *facts, struct ps_journal_life *life)
 {
+    PS_ASSERT(head->content_bytes == segment_content_bytes(head->format));
     facts->index = (uint32_t)take(from, 4);
     facts->shard_count = (uint32_t)take(from + 4, 4);
     facts->position = take(from + 8, 8);
     facts->previous_epoch = take(from + 16, 8);
+    *life = (struct ps_journal_life){.format = head->format};
+    if (head->format != PS_JOURNAL_FORMAT_1)
+        life->salt = (uint32_t)take(from + 24, 4);
 }
 
 /* Zeroed afterwards, so that a second release does nothing. */
