@@ -318,7 +318,9 @@ static enum ps_status build_journal(struct ps_instance *instance, struct ps_erro
         .log = instance->log,
         .metrics = instance->metrics,
         .service = instance->service,
-        .segment_bytes = instance->options->journal_segment_bytes,
+        .setup = {.segment_bytes = instance->options->journal_segment_bytes,
+                  .direct = true,
+                  .behind = true},
     };
     PS_TRY(ps_journal_thread_create(&wish, &instance->journal, error));
     /* A note in the store says how far the journal is durable, so that the next owner notices files

@@ -1,5 +1,6 @@
 /* The one thread that writes the journal: takes what pushes have queued, writes and syncs it in one
- * go (group commit), and tells the service what is durable.
+ * go (group commit), and tells the service what is durable. While one batch is on its way to the
+ * disk, the next is taken and copied.
  *
  * When a write or a sync fails, the file is given up for good and the service refuses pushes. This
  * thread tries, after 20 ms and then up to every second, to write what failed to another file; when
@@ -31,7 +32,7 @@ struct ps_journal_thread_options {
     const struct ps_log *log;
     struct ps_metrics *metrics;
     struct ps_service *service;
-    uint64_t segment_bytes; /* 0: PS_JOURNAL_SEGMENT_BYTES */
+    struct ps_journal_setup setup;
 };
 
 PS_MUST_USE enum ps_status ps_journal_thread_create(const struct ps_journal_thread_options *options,

@@ -246,8 +246,8 @@ static void sweep_journal(const struct ps_saver *saver, uint64_t epoch)
     for (size_t i = 0; status == PS_OK && i < catalog.count; i++)
         covered = catalog.entries[i].position < covered ? catalog.entries[i].position : covered;
     if (status == PS_OK && catalog.count > 0)
-        status = ps_journal_sweep(saver->files, saver->folder, epoch, covered, saver->memory,
-                                  &removed, &reason);
+        status = ps_journal_sweep(saver->files, saver->folder, epoch, covered, PS_JOURNAL_KEEP,
+                                  saver->memory, &removed, &reason);
     if (catalog.memory != NULL)
         ps_catalog_fini(&catalog);
     if (status != PS_OK)

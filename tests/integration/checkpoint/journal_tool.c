@@ -56,8 +56,9 @@ static enum ps_status write_journal(const char *folder, const uint64_t numbers[6
                                      .position = numbers[1],
                                      .previous_epoch = numbers[5]};
     struct ps_journal_writer *writer = NULL;
-    PS_TRY(ps_journal_writer_open(ps_files_real(), folder, &facts, numbers[4], ps_allocator_heap(),
-                                  &writer, error));
+    PS_TRY(ps_journal_writer_open(ps_files_real(), folder, &facts,
+                                  &(struct ps_journal_setup){.segment_bytes = numbers[4]},
+                                  ps_allocator_heap(), &writer, error));
     enum ps_status status = PS_OK;
     uint64_t last = numbers[1] + numbers[2];
     for (uint64_t position = numbers[1] + 1; position <= last && status == PS_OK;) {

@@ -30,8 +30,9 @@ static uint64_t live(const struct ps_files *files, uint64_t epoch, struct sample
                                      .repeat_to = position};
     struct ps_journal_writer *writer = NULL;
     *whole = false;
-    if (ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, SEGMENT_BYTES, ps_allocator_heap(),
-                               &writer, NULL) != PS_OK)
+    if (ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                               &(struct ps_journal_setup){.segment_bytes = SEGMENT_BYTES},
+                               ps_allocator_heap(), &writer, NULL) != PS_OK)
         return 0;
     *whole = sample_append(writer, &shape, position + 1, position + LIFE, batch) == PS_OK;
     position = ps_journal_writer_position(writer);
@@ -218,8 +219,10 @@ START_TEST(an_epoch_that_repeats_begins_whole_or_not_at_all)
         struct ps_files faulty = fault_files_files(&fault);
         struct ps_journal_writer *writer = NULL;
 
-        enum ps_status status = ps_journal_writer_open(
-            &faulty, SAMPLE_FOLDER, &facts, SEGMENT_BYTES, ps_allocator_heap(), &writer, NULL);
+        enum ps_status status =
+            ps_journal_writer_open(&faulty, SAMPLE_FOLDER, &facts,
+                                   &(struct ps_journal_setup){.segment_bytes = SEGMENT_BYTES},
+                                   ps_allocator_heap(), &writer, NULL);
 
         fired = fault.fired;
         ck_assert_int_eq(status, fired ? PS_ERR_IO : PS_OK);
@@ -255,7 +258,8 @@ START_TEST(a_power_loss_while_an_epoch_repeats_loses_nothing_durable)
         memory_files_knobs(disk)->fail_from = memory_files_knobs(disk)->seen + power;
 
         writer = NULL;
-        status = ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, SEGMENT_BYTES,
+        status = ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                                        &(struct ps_journal_setup){.segment_bytes = SEGMENT_BYTES},
                                         ps_allocator_heap(), &writer, NULL);
         ps_journal_writer_close(writer);
         memory_files_knobs(disk)->fail_from = -1;
@@ -280,9 +284,11 @@ START_TEST(an_epoch_does_not_begin_without_what_it_repeats)
     const struct ps_journal_facts facts = {
         .index = 2, .shard_count = 5, .epoch = 2, .position = 8, .repeat_to = 11};
 
-    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, SEGMENT_BYTES,
-                                            ps_allocator_heap(), &writer, &error),
-                     PS_ERR_CORRUPT);
+    ck_assert_int_eq(
+        ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                               &(struct ps_journal_setup){.segment_bytes = SEGMENT_BYTES},
+                               ps_allocator_heap(), &writer, &error),
+        PS_ERR_CORRUPT);
 
     ck_assert_str_eq(error.text, "journal: position 11 was there and is not any more");
     ck_assert_uint_eq(memory_files_file_count(disk), 1);
@@ -299,15 +305,19 @@ START_TEST(an_epoch_that_repeats_is_not_begun_twice)
     write_without_sync(disk, 10);
     const struct ps_journal_facts facts = {
         .index = 2, .shard_count = 5, .epoch = 2, .position = 8, .repeat_to = 10};
-    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, SEGMENT_BYTES,
-                                            ps_allocator_heap(), &writer, NULL),
-                     PS_OK);
+    ck_assert_int_eq(
+        ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                               &(struct ps_journal_setup){.segment_bytes = SEGMENT_BYTES},
+                               ps_allocator_heap(), &writer, NULL),
+        PS_OK);
     ck_assert_uint_eq(ps_journal_writer_position(writer), 10);
     ps_journal_writer_close(writer);
 
-    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, SEGMENT_BYTES,
-                                            ps_allocator_heap(), &writer, NULL),
-                     PS_ERR_EXISTS);
+    ck_assert_int_eq(
+        ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                               &(struct ps_journal_setup){.segment_bytes = SEGMENT_BYTES},
+                               ps_allocator_heap(), &writer, NULL),
+        PS_ERR_EXISTS);
 
     ck_assert_uint_eq(memory_files_file_count(disk), 2);
     memory_files_destroy(disk);

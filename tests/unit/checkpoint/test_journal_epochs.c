@@ -312,8 +312,9 @@ START_TEST(a_segment_of_another_shard_is_damage)
     struct ps_journal_facts facts = {.index = 3, .shard_count = 5, .epoch = 2, .position = 3};
     struct ps_journal_writer *writer = NULL;
     journal(1, 1, 3);
-    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, 800, ps_allocator_heap(),
-                                            &writer, NULL),
+    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                                            &(struct ps_journal_setup){.segment_bytes = 800},
+                                            ps_allocator_heap(), &writer, NULL),
                      PS_OK);
     ps_journal_writer_close(writer);
 

@@ -124,8 +124,9 @@ START_TEST(the_same_epoch_and_position_is_not_begun_twice)
     struct ps_journal_writer *second = NULL;
     ps_journal_writer_close(sample_writer(files, 7, 0, 800));
 
-    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, 800, ps_allocator_heap(),
-                                            &second, NULL),
+    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                                            &(struct ps_journal_setup){.segment_bytes = 800},
+                                            ps_allocator_heap(), &second, NULL),
                      PS_ERR_EXISTS);
 
     ck_assert_ptr_null(second);
@@ -138,8 +139,9 @@ START_TEST(there_is_no_position_behind_the_last)
     struct ps_journal_facts facts = {.epoch = 7, .position = UINT64_MAX};
     struct ps_journal_writer *writer = NULL;
 
-    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, 800, ps_allocator_heap(),
-                                            &writer, NULL),
+    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                                            &(struct ps_journal_setup){.segment_bytes = 800},
+                                            ps_allocator_heap(), &writer, NULL),
                      PS_ERR_OUT_OF_RANGE);
 }
 END_TEST
@@ -316,8 +318,9 @@ START_TEST(an_open_that_fails_leaves_no_segment)
         struct ps_journal_facts facts = {.epoch = 7};
         struct ps_journal_writer *writer = NULL;
 
-        enum ps_status status = ps_journal_writer_open(&faulty, SAMPLE_FOLDER, &facts, 800,
-                                                       ps_allocator_heap(), &writer, NULL);
+        enum ps_status status = ps_journal_writer_open(
+            &faulty, SAMPLE_FOLDER, &facts, &(struct ps_journal_setup){.segment_bytes = 800},
+            ps_allocator_heap(), &writer, NULL);
 
         fired = fault.fired;
         ck_assert_int_eq(status, fired ? PS_ERR_IO : PS_OK);
@@ -339,7 +342,9 @@ START_TEST(a_refused_allocation_touches_no_file)
         struct ps_journal_facts facts = {.epoch = 7};
         struct ps_journal_writer *writer = NULL;
 
-        status = ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, 800, &memory, &writer, NULL);
+        status = ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                                        &(struct ps_journal_setup){.segment_bytes = 800}, &memory,
+                                        &writer, NULL);
 
         ck_assert_uint_eq(memory_files_file_count(disk), status == PS_OK ? 1 : 0);
         ps_journal_writer_close(writer);
@@ -355,8 +360,10 @@ START_TEST(writing_allocates_nothing)
     struct ps_allocator memory = fault_heap_allocator(&heap);
     struct ps_journal_facts facts = {.epoch = 7};
     struct ps_journal_writer *writer = NULL;
-    ck_assert_int_eq(
-        ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, 800, &memory, &writer, NULL), PS_OK);
+    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
+                                            &(struct ps_journal_setup){.segment_bytes = 800},
+                                            &memory, &writer, NULL),
+                     PS_OK);
     int64_t seen = heap.seen;
 
     ck_assert_int_eq(sample_append(writer, &shape, 1, 100, 7), PS_OK);

@@ -41,8 +41,10 @@ static void set_up(void)
     shard_fixture_init(&fixture, 0);
     fixture.facts.position = BEGIN;
     (void)shard_fixture_write(&fixture, files, FOLDER);
-    ck_assert_int_eq(ps_journal_writer_open(files, FOLDER, &facts, PS_JOURNAL_SEGMENT_BYTES,
-                                            ps_allocator_heap(), &writer, NULL),
+    ck_assert_int_eq(ps_journal_writer_open(
+                         files, FOLDER, &facts,
+                         &(struct ps_journal_setup){.segment_bytes = PS_JOURNAL_SEGMENT_BYTES},
+                         ps_allocator_heap(), &writer, NULL),
                      PS_OK);
     for (uint64_t position = BEGIN + 1; position <= LAST; position++) {
         static const float ones[4] = {1, 1, 1, 1};
