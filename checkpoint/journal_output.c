@@ -32,7 +32,7 @@ enum ps_status ps_journal_output_init(struct ps_journal_output *output,
     output->buffers[1] = output->buffers[0] + bytes;
     enum ps_status status = PS_OK;
     if (behind)
-        status = ps_write_behind_create(files, memory, "journal-write", &output->behind, error);
+        status = ps_write_behind_create(files, "journal-write", memory, &output->behind, error);
     if (status != PS_OK)
         ps_journal_output_fini(output);
     return status;

@@ -31,6 +31,8 @@ struct ps_journal_thread {
 };
 
 static uint64_t turn(void *self);
+static enum ps_status open_writer(struct ps_journal_thread *thread, const char *folder,
+                                  const struct ps_journal_facts *facts, struct ps_error *error);
 static bool go_on(struct ps_journal_thread *thread);
 static size_t take(struct ps_journal_thread *thread);
 static enum ps_status write_taken(struct ps_journal_thread *thread, size_t count,
@@ -89,9 +91,7 @@ enum ps_status ps_journal_thread_open(struct ps_journal_thread *thread, const ch
     ps_journal_writer_close(thread->writer);
     thread->writer = NULL;
     thread->failed = false;
-    enum ps_status status =
-        ps_journal_writer_open(thread->options.files, folder, facts, &thread->options.setup,
-                               thread->options.memory, &thread->writer, error);
+    enum ps_status status = open_writer(thread, folder, facts, error);
     if (status == PS_OK)
         thread->taken = thread->told = ps_journal_writer_position(thread->writer);
     ps_mutex_unlock(&thread->writing);
@@ -99,6 +99,29 @@ enum ps_status ps_journal_thread_open(struct ps_journal_thread *thread, const ch
      * one's. */
     ps_errand_thread_interrupt(&thread->errand);
     return status;
+}
+
+/* Whether the file system can is known only where the folder is. */
+static enum ps_status open_writer(struct ps_journal_thread *thread, const char *folder,
+                                  const struct ps_journal_facts *facts, struct ps_error *error)
+{
+    const struct ps_files *files = thread->options.files;
+    PS_TRY(files->make_folder(files->self, folder, error));
+    bool can = files->can_go_direct(files->self, folder);
+    if (!can && thread->options.way == PS_JOURNAL_DIRECT)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "the file system of %s cannot be written past the system's cache: leave "
+                       "--journal-sync at auto, or put --data-dir on a disk",
+                       folder);
+    const struct ps_journal_setup setup = {.segment_bytes = thread->options.segment_bytes,
+                                           .direct =
+                                               can && thread->options.way != PS_JOURNAL_BUFFERED,
+                                           .behind = true};
+    PS_LOG(thread->options.log, PS_LOG_INFO, "journal", "journal begins",
+           PS_FIELD_TEXT("way", setup.direct ? "direct" : "buffered"),
+           PS_FIELD_UINT("position", facts->position));
+    return ps_journal_writer_open(files, folder, facts, &setup, thread->options.memory,
+                                  &thread->writer, error);
 }
 
 void ps_journal_thread_wake(struct ps_journal_thread *thread)

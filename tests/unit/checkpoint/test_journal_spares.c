@@ -1,6 +1,6 @@
 /* checkpoint/journal_spares.c, and segments that are written over: what was is never read again. */
-#include "checkpoint/journal_spares.h"
 #include "checkpoint/journal_record.h"
+#include "checkpoint/journal_spares.h"
 #include "journal_disk.h"
 #include "run_suite.h"
 
