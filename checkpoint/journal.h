@@ -81,7 +81,7 @@ struct ps_journal_facts {
 /* How a writer writes. All zero: the defaults, through the system's cache, by the caller alone. */
 struct ps_journal_setup {
     uint64_t segment_bytes; /* 0: PS_JOURNAL_SEGMENT_BYTES */
-    size_t buffer_bytes;    /* 0: journal_output.h; a multiple of 4,096 */
+    size_t buffer_bytes;    /* 0: block_output.h; a multiple of 4,096 */
     bool direct;            /* past the system's cache, where the file system can */
     bool behind;            /* with a thread that writes while the caller fills the next buffer */
 };

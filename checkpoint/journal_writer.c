@@ -1,6 +1,6 @@
 /* Appends records to the segments of one epoch.
  *
- * Heads and contents are copied into the buffers of journal_output.c, which writes whole blocks.
+ * Heads and contents are copied into the buffers of block_output.c, which writes whole blocks.
  * One flush makes any number of records durable with one sync, which is how many pushes share the
  * price of one; the records of the next flush may be copied meanwhile.
  *
@@ -12,8 +12,8 @@
 
 #include "base/assert.h"
 #include "base/random.h"
+#include "checkpoint/block_output.h"
 #include "checkpoint/checksum.h"
-#include "checkpoint/journal_output.h"
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_segments.h"
 #include "checkpoint/journal_spares.h"
@@ -29,7 +29,8 @@ struct ps_journal_writer {
     struct ps_journal_facts facts;
     struct ps_journal_setup setup;
 
-    struct ps_journal_output output;
+    struct ps_write_behind *behind; /* owned; NULL: the caller writes */
+    struct ps_block_output output;
     struct ps_journal_life life;       /* of the present segment */
     struct ps_journal_segment segment; /* the present one's name */
     bool unnamed;                      /* its file still has the temporary name */
@@ -39,6 +40,7 @@ struct ps_journal_writer {
     struct ps_error death;             /* PS_OK while the writer lives */
 };
 
+static enum ps_status make_output(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status check_free(const struct ps_journal_writer *writer, struct ps_error *error);
 static void remove_segment(const struct ps_journal_writer *writer);
@@ -90,8 +92,7 @@ enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *
     if (opened->folder == NULL)
         status = ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for a writer");
     if (status == PS_OK)
-        status = ps_journal_output_init(&opened->output, files, setup->buffer_bytes, setup->behind,
-                                        memory, error);
+        status = make_output(opened, error);
     if (status == PS_OK)
         status = begin(opened, error);
     if (status != PS_OK) {
@@ -102,12 +103,22 @@ enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *
     return PS_OK;
 }
 
+static enum ps_status make_output(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    if (writer->setup.behind)
+        PS_TRY(ps_write_behind_create(writer->files, "journal-write", writer->memory,
+                                      &writer->behind, error));
+    return ps_block_output_init(&writer->output, writer->files, writer->behind,
+                                writer->setup.buffer_bytes, writer->memory, error);
+}
+
 /* Without a sync: whatever was acknowledged has been synced, and what was not may be lost. */
 void ps_journal_writer_close(struct ps_journal_writer *writer)
 {
     if (writer == NULL)
         return;
-    ps_journal_output_fini(&writer->output);
+    ps_block_output_fini(&writer->output);
+    ps_write_behind_destroy(writer->behind);
     ps_release(writer->memory, writer->folder);
     ps_release(writer->memory, writer);
 }
@@ -213,7 +224,7 @@ static enum ps_status die(struct ps_journal_writer *writer, const struct ps_erro
 {
     PS_ASSERT(reason->status != PS_OK);
     writer->death = *reason;
-    ps_journal_output_close(&writer->output);
+    ps_block_output_close(&writer->output);
     return ps_fail(error, reason->status, "%s", reason->text);
 }
 
@@ -232,7 +243,7 @@ enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct
     if (status == PS_OK)
         status = settle(writer, error);
     if (status != PS_OK) {
-        ps_journal_output_close(&writer->output);
+        ps_block_output_close(&writer->output);
         return status;
     }
     writer->death = (struct ps_error){0};
@@ -287,7 +298,7 @@ static enum ps_status append(struct ps_journal_writer *writer, const struct ps_r
     if (record_count > 0 && writer->written == writer->flushed &&
         writer->output.size >= writer->setup.segment_bytes) {
         PS_TRY(settle(writer, error));
-        ps_journal_output_close(&writer->output);
+        ps_block_output_close(&writer->output);
         PS_TRY(begin_segment(writer, error));
     }
     for (size_t i = 0; i < record_count; i++) {
@@ -307,15 +318,16 @@ static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *e
     PS_TRY(settle(writer, error));
     if (writer->written == writer->flushed && !writer->unnamed)
         return PS_OK;
-    PS_TRY(ps_journal_output_flush(&writer->output, error));
+    PS_TRY(ps_block_output_flush(&writer->output, error));
     writer->flushed = writer->written;
     /* A small flush is on the disk already. */
-    return ps_journal_output_busy(&writer->output) ? PS_OK : settle(writer, error);
+    bool busy = writer->behind != NULL && ps_write_behind_busy(writer->behind);
+    return busy ? PS_OK : settle(writer, error);
 }
 
 static enum ps_status settle(struct ps_journal_writer *writer, struct ps_error *error)
 {
-    PS_TRY(ps_journal_output_wait(&writer->output, error));
+    PS_TRY(ps_block_output_wait(&writer->output, error));
     /* Before its first flush a segment has no name yet, and nothing in it to lose. */
     if (writer->unnamed && writer->output.size > 0 && writer->output.used == 0)
         PS_TRY(name_segment(writer, error));
@@ -334,7 +346,7 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
     writer->segment = (struct ps_journal_segment){writer->facts.epoch, writer->position + 1};
     PS_TRY(write_paths(writer, path, temporary, error));
     PS_TRY(open_segment(writer, temporary, &file, error));
-    ps_journal_output_open(&writer->output, file);
+    ps_block_output_open(&writer->output, file);
     writer->unnamed = true;
     /* 0 would be the checksum of format 1. */
     writer->life = (struct ps_journal_life){.format = PS_JOURNAL_FORMAT};
@@ -411,9 +423,9 @@ static enum ps_status put_record(struct ps_journal_writer *writer, const struct 
     PS_ASSERT(content_bytes == content->size);
     size_t head_bytes =
         ps_journal_head_write(record, &writer->life, writer->position, crc32c, head);
-    PS_TRY(ps_journal_output_put(&writer->output, (struct ps_bytes){head, head_bytes}, error));
+    PS_TRY(ps_block_output_put(&writer->output, (struct ps_bytes){head, head_bytes}, error));
     for (size_t i = 0; i < content->piece_count; i++)
-        PS_TRY(ps_journal_output_put(&writer->output, content->pieces[i], error));
+        PS_TRY(ps_block_output_put(&writer->output, content->pieces[i], error));
     struct ps_bytes padding = {zeros, ps_journal_padding(content_bytes)};
-    return ps_journal_output_put(&writer->output, padding, error);
+    return ps_block_output_put(&writer->output, padding, error);
 }

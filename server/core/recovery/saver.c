@@ -150,7 +150,7 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
     const struct ps_checkpoint_watcher watcher = {.written = piece_written, .self = &progress};
     enum ps_status status = ps_checkpoint_write_watched(
         saver->files, saver->folder, &snapshot->facts, snapshot->parameters,
-        snapshot->parameter_count, &watcher, saver->memory, &saving->place, error);
+        snapshot->parameter_count, &watcher, saver->behind, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);

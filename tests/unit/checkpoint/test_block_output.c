@@ -1,6 +1,5 @@
-/* checkpoint/journal_output.c: whole blocks, each written once, in order, and what a failure is. */
-#include "checkpoint/journal_output.h"
-#include "checkpoint/journal_record.h"
+/* checkpoint/block_output.c: whole blocks, each written once, in order, and what a failure is. */
+#include "checkpoint/block_output.h"
 #include "run_suite.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
@@ -9,11 +8,12 @@
 #include <check.h>
 #include <string.h>
 
-#define BLOCK PS_JOURNAL_BLOCK_BYTES
+#define BLOCK ((size_t)PS_FILE_DIRECT_BYTES)
 #define PATH "folder/segment"
 
 static struct memory_files *disk;
-static struct ps_journal_output output;
+static struct ps_write_behind *thread;
+static struct ps_block_output output;
 static uint8_t bytes[64 * 1024];
 
 /* Every write as the file saw it. */
@@ -51,30 +51,35 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    ps_journal_output_fini(&output);
+    ps_block_output_fini(&output);
+    ps_write_behind_destroy(thread);
+    thread = NULL;
     memory_files_destroy(disk);
 }
 
 static void begin(const struct ps_files *files, size_t buffer_bytes, bool behind)
 {
     struct ps_file file;
+    if (behind)
+        ck_assert_int_eq(
+            ps_write_behind_create(files, "writes", ps_allocator_heap(), &thread, NULL), PS_OK);
     ck_assert_int_eq(
-        ps_journal_output_init(&output, files, buffer_bytes, behind, ps_allocator_heap(), NULL),
+        ps_block_output_init(&output, files, thread, buffer_bytes, ps_allocator_heap(), NULL),
         PS_OK);
     ck_assert_int_eq(files->open(files->self, PATH, PS_FILE_CREATE_DIRECT, &file, NULL), PS_OK);
-    ps_journal_output_open(&output, file);
+    ps_block_output_open(&output, file);
 }
 
 static void put(size_t from, size_t size)
 {
-    ck_assert_int_eq(ps_journal_output_put(&output, (struct ps_bytes){bytes + from, size}, NULL),
+    ck_assert_int_eq(ps_block_output_put(&output, (struct ps_bytes){bytes + from, size}, NULL),
                      PS_OK);
 }
 
 static void flush(void)
 {
-    ck_assert_int_eq(ps_journal_output_flush(&output, NULL), PS_OK);
-    ck_assert_int_eq(ps_journal_output_wait(&output, NULL), PS_OK);
+    ck_assert_int_eq(ps_block_output_flush(&output, NULL), PS_OK);
+    ck_assert_int_eq(ps_block_output_wait(&output, NULL), PS_OK);
 }
 
 START_TEST(a_flush_ends_with_zeros_at_the_end_of_a_block)
@@ -145,11 +150,11 @@ START_TEST(a_large_flush_is_written_while_the_next_is_filled)
     for (size_t i = 0; i < 3; i++) {
         memset(large[i], (int)(i + 1), sizeof large[i]);
         ck_assert_int_eq(
-            ps_journal_output_put(&output, (struct ps_bytes){large[i], sizeof large[i]}, NULL),
+            ps_block_output_put(&output, (struct ps_bytes){large[i], sizeof large[i]}, NULL),
             PS_OK);
-        ck_assert_int_eq(ps_journal_output_flush(&output, NULL), PS_OK);
+        ck_assert_int_eq(ps_block_output_flush(&output, NULL), PS_OK);
     }
-    ck_assert_int_eq(ps_journal_output_wait(&output, NULL), PS_OK);
+    ck_assert_int_eq(ps_block_output_wait(&output, NULL), PS_OK);
 
     ck_assert(memory_files_get(disk, PATH, &content));
     ck_assert_uint_eq(content.size, 3 * sizeof large[0]);
@@ -169,14 +174,36 @@ START_TEST(a_failure_is_said_once)
     for (size_t i = 0; i < 2 && status == PS_OK; i++) {
         for (size_t part = 0; part < 5; part++)
             put(0, sizeof bytes);
-        status = ps_journal_output_flush(&output, NULL);
+        status = ps_block_output_flush(&output, NULL);
         if (status == PS_OK)
-            status = ps_journal_output_wait(&output, NULL);
+            status = ps_block_output_wait(&output, NULL);
     }
 
     ck_assert_int_eq(status, PS_ERR_IO);
-    ps_journal_output_close(&output);
+    ps_block_output_close(&output);
     ck_assert_int_eq(fault.open, 0);
+}
+END_TEST
+
+/* As the last piece of a checkpoint: the file ends where its content does. */
+START_TEST(the_end_has_no_zeros)
+{
+    struct ps_bytes content;
+    size_t room = 0;
+    begin(&seen, 2 * BLOCK, _i == 1);
+    put(0, BLOCK + 5);
+    uint8_t *to = ps_block_output_room(&output, &room);
+    ck_assert_uint_eq(room, BLOCK - 5);
+    memset(to, 9, 3);
+    ck_assert_int_eq(ps_block_output_made(&output, 3, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_block_output_end(&output, NULL), PS_OK);
+
+    ck_assert(memory_files_get(disk, PATH, &content));
+    ck_assert_uint_eq(content.size, BLOCK + 8);
+    ck_assert_int_eq(memcmp(content.data, bytes, BLOCK + 5), 0);
+    ck_assert_uint_eq(content.data[BLOCK + 7], 9);
+    ck_assert_uint_eq(memory_files_knobs(disk)->count[MEMORY_SYNC], 0);
 }
 END_TEST
 
@@ -186,25 +213,26 @@ START_TEST(no_memory_is_said)
         struct fault_heap heap = {.refuse_at = refused};
         struct ps_allocator memory = fault_heap_allocator(&heap);
 
-        ck_assert_int_eq(ps_journal_output_init(&output, &seen, 0, false, &memory, NULL),
+        ck_assert_int_eq(ps_block_output_init(&output, &seen, NULL, 0, &memory, NULL),
                          PS_ERR_NO_MEMORY);
 
         ck_assert_int_eq(heap.live, 0);
-        output = (struct ps_journal_output){0};
+        output = (struct ps_block_output){0};
     }
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("journal_output");
-    TCase *tests = tcase_create("journal_output");
+    Suite *suite = suite_create("block_output");
+    TCase *tests = tcase_create("block_output");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_flush_ends_with_zeros_at_the_end_of_a_block);
     tcase_add_loop_test(tests, what_was_flushed_is_durable_and_in_order, 0, 2);
     tcase_add_loop_test(tests, what_is_larger_than_the_buffers_goes_in_several_writes, 0, 2);
     tcase_add_test(tests, a_large_flush_is_written_while_the_next_is_filled);
     tcase_add_loop_test(tests, a_failure_is_said_once, 0, 8);
+    tcase_add_loop_test(tests, the_end_has_no_zeros, 0, 2);
     tcase_add_test(tests, no_memory_is_said);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
