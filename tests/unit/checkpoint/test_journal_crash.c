@@ -10,7 +10,7 @@
 
 #define SEEDS 4
 #define SEGMENT_BYTES 12288
-#define LIFE 48 /* records that a life writes */
+#define LIFE 30 /* records that a life writes */
 
 static const struct sample_shape any = {.epoch = 0, .content_bytes_max = 150};
 static const struct ps_journal_setup setup = {.segment_bytes = SEGMENT_BYTES, .buffer_bytes = 4096};
@@ -76,7 +76,7 @@ static void sweep_power(enum memory_crash mode)
         int64_t power = 0;
         while (!three_lives(seed, power, mode))
             power++;
-        ck_assert_int_gt(power, 30);
+        ck_assert_int_gt(power, 25);
     }
 }
 

@@ -94,7 +94,7 @@ START_TEST(segments_and_spares_of_other_epochs_are_removed)
     struct sample_shape later = shape;
     later.epoch = 8;
     sample_journal(files, &shape, 1, 20, 2, 8192);
-    struct ps_journal_writer *writer = sample_writer(files, 8, 20, 8192);
+    struct ps_journal_writer *writer = sample_writer(files, 8, 20, 65536);
     memory_files_put(disk, SAMPLE_FOLDER "/0000000000000007-0000000000000001.spare",
                      ps_bytes_of_text("old"));
     memory_files_put(disk, SAMPLE_FOLDER "/0000000000000009-0000000000000001.spare",
