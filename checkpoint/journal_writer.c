@@ -34,6 +34,7 @@ struct ps_journal_writer {
     struct ps_journal_life life;       /* of the present segment */
     struct ps_journal_segment segment; /* the present one's name */
     bool unnamed;                      /* its file still has the temporary name */
+    bool begun;                        /* and its first flush has begun */
     uint64_t position;                 /* the last one that is durable */
     uint64_t flushed;                  /* the last one of the last flush */
     uint64_t written;                  /* the last one that was appended */
@@ -320,6 +321,7 @@ static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *e
         return PS_OK;
     PS_TRY(ps_block_output_flush(&writer->output, error));
     writer->flushed = writer->written;
+    writer->begun = true;
     /* A small flush is on the disk already. */
     bool busy = writer->behind != NULL && ps_write_behind_busy(writer->behind);
     return busy ? PS_OK : settle(writer, error);
@@ -328,8 +330,8 @@ static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *e
 static enum ps_status settle(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_TRY(ps_block_output_wait(&writer->output, error));
-    /* Before its first flush a segment has no name yet, and nothing in it to lose. */
-    if (writer->unnamed && writer->output.size > 0 && writer->output.used == 0)
+    /* A segment without its first flush is not there yet. */
+    if (writer->unnamed && writer->begun)
         PS_TRY(name_segment(writer, error));
     writer->position = writer->flushed;
     return PS_OK;
@@ -348,6 +350,7 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
     PS_TRY(open_segment(writer, temporary, &file, error));
     ps_block_output_open(&writer->output, file);
     writer->unnamed = true;
+    writer->begun = false;
     /* 0 would be the checksum of format 1. */
     writer->life = (struct ps_journal_life){.format = PS_JOURNAL_FORMAT};
     while (writer->life.salt == 0)
