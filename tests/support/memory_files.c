@@ -16,6 +16,8 @@ static void handles_drop(struct memory_files *disk);
 static void content_settle(struct memory_files *disk, struct memory_inode *inode,
                            enum memory_crash mode);
 static void sector_lose(struct memory_inode *inode, size_t start);
+static bool sector_in_doubt(const struct memory_inode *inode, size_t start);
+static void sector_spoil(struct memory_inode *inode, size_t start);
 
 struct memory_files *memory_files_create(uint64_t seed)
 {
@@ -94,17 +96,42 @@ static void content_settle(struct memory_files *disk, struct memory_inode *inode
                                                      : ps_random_below(&disk->random, 5);
     size_t first = inode->before != NULL ? 0 : inode->synced / SECTOR_BYTES * SECTOR_BYTES;
     for (size_t sector = first; sector < inode->size; sector += SECTOR_BYTES) {
-        if (ps_random_below(&disk->random, 4) >= odds)
+        bool spoils = mode == MEMORY_CRASH_SEEDED && inode->is_direct &&
+                      sector_in_doubt(inode, sector) && ps_random_below(&disk->random, 16) == 0;
+        if (spoils)
+            sector_spoil(inode, sector);
+        else if (ps_random_below(&disk->random, 4) >= odds)
             sector_lose(inode, sector);
     }
     memory_inode_settle(inode);
     inode->poisoned = false;
 }
 
+static size_t sector_end(const struct memory_inode *inode, size_t start)
+{
+    return start + SECTOR_BYTES < inode->size ? start + SECTOR_BYTES : inode->size;
+}
+
+/* Was anything written to it since the last sync, be it what was there before? */
+static bool sector_in_doubt(const struct memory_inode *inode, size_t start)
+{
+    size_t end = sector_end(inode, start);
+    return end > inode->synced ||
+           (inode->before != NULL &&
+            memcmp(inode->content + start, inode->before + start, end - start) != 0);
+}
+
+/* The power went while the disk was writing it: it is neither the old nor the new one. */
+static void sector_spoil(struct memory_inode *inode, size_t start)
+{
+    for (size_t i = start; i < sector_end(inode, start); i++)
+        inode->content[i] = (uint8_t)(0xa5 + i * 7);
+}
+
 /* Gives the sector at `start` the bytes of the last sync, and zeros where the file had none. */
 static void sector_lose(struct memory_inode *inode, size_t start)
 {
-    size_t end = start + SECTOR_BYTES < inode->size ? start + SECTOR_BYTES : inode->size;
+    size_t end = sector_end(inode, start);
     size_t synced_end = end < inode->synced ? end : inode->synced;
     if (inode->before != NULL && start < synced_end)
         memcpy(inode->content + start, inode->before + start, synced_end - start);

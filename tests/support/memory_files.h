@@ -5,7 +5,8 @@
  * not synced afterwards, is in doubt: a crash keeps some of it and loses the rest, in any
  * combination that POSIX allows. Each sector of 512 bytes that was written is there or not,
  * whatever became of those before it; a sector that is lost holds the bytes of before, or zeros
- * where the file had none. A rename is atomic: it happened or it did not. Folders themselves are
+ * where the file had none. Of a file that was opened past the cache a sector may be spoiled as well:
+ * the disk was writing it when the power went. A rename is atomic: it happened or it did not. Folders themselves are
  * durable as soon as they are made.
  *
  * Threads:  one.
