@@ -45,6 +45,8 @@ struct ps_journal_writer {
     size_t batch_bytes;
 };
 
+static const struct ps_journal_life life = {.format = PS_JOURNAL_FORMAT_1};
+
 static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct ps_error *error);
 static void remove_segment(const struct ps_journal_writer *writer);
@@ -337,8 +339,7 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
 static enum ps_status begin_first_record(struct ps_journal_writer *writer, struct ps_error *error)
 {
     uint8_t bytes[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
-    ps_journal_segment_write(&writer->facts, bytes);
-    struct ps_bytes content = {bytes, sizeof bytes};
+    struct ps_bytes content = {bytes, ps_journal_segment_write(&writer->facts, &life, bytes)};
     struct ps_record record = {.type = PS_RECORD_SEGMENT,
                                .position = writer->position + 1,
                                .epoch = writer->facts.epoch,
@@ -365,7 +366,7 @@ static enum ps_status put_record(struct ps_journal_writer *writer, const struct 
     if (writer->head_count == BATCH_HEADS)
         PS_TRY(flush(writer, error));
     uint8_t *head = writer->heads + writer->head_count++ * PS_JOURNAL_HEAD_BYTES_MAX;
-    size_t head_bytes = ps_journal_head_write(record, writer->position, crc32c, head);
+    size_t head_bytes = ps_journal_head_write(record, &life, writer->position, crc32c, head);
     PS_TRY(put_piece(writer, (struct ps_bytes){head, head_bytes}, error));
     for (size_t i = 0; i < content->piece_count; i++)
         PS_TRY(put_piece(writer, content->pieces[i], error));
