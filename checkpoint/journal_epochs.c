@@ -9,6 +9,7 @@
 #include "checkpoint/journal_reader_state.h"
 
 #include "base/assert.h"
+#include "checkpoint/journal_first.h"
 
 static enum ps_status find_begin(struct ps_journal_reader *reader, size_t i,
                                  struct ps_error *error);
@@ -16,6 +17,8 @@ static enum ps_status read_first_record(struct ps_journal_reader *reader,
                                         struct ps_journal_head *head,
                                         struct ps_journal_facts *facts, const char **bad,
                                         struct ps_error *error);
+static enum ps_status open_segment(struct ps_journal_reader *reader,
+                                   struct ps_journal_segment segment, struct ps_error *error);
 
 /* By its name, an epoch begins at its first segment or, when that was swept, before it. That is
  * enough for epochs up to the one to begin in. Of the later ones the exact place is needed, since
@@ -46,15 +49,15 @@ static enum ps_status find_begin(struct ps_journal_reader *reader, size_t i, str
     struct ps_journal_head head;
     struct ps_journal_facts facts;
     const char *bad = NULL;
-    bool torn = false;
+    struct ps_journal_ending ending = {0};
     reader->at = i;
     PS_TRY(read_first_record(reader, &head, &facts, &bad, error));
     if (bad == NULL) {
         reader->begins[i] = facts.position + 1;
         return PS_OK;
     }
-    PS_TRY(ps_journal_reader_is_torn(reader, PS_JOURNAL_ALIGNMENT, &torn, error));
-    return torn ? PS_OK : ps_journal_reader_damaged(reader, bad, error);
+    PS_TRY(ps_journal_reader_find_ending(reader, PS_JOURNAL_ALIGNMENT, &ending, error));
+    return ending.damaged ? ps_journal_reader_damaged(reader, bad, error) : PS_OK;
 }
 
 /* Finds the segment that holds `position`, of the epoch that is current there: the highest one that
@@ -67,6 +70,7 @@ enum ps_status ps_journal_reader_choose(struct ps_journal_reader *reader, uint64
     const struct ps_journal_segments *segments = &reader->segments;
     size_t chosen = segments->count;
     uint64_t end = UINT64_MAX;
+    ps_journal_window_close(&reader->window); /* of the epoch that ends here */
     for (size_t i = segments->count; i > 0 && chosen == segments->count; i--) {
         if (!ps_journal_segments_first(segments, i - 1))
             continue;
@@ -122,19 +126,9 @@ static enum ps_status read_first_record(struct ps_journal_reader *reader,
     struct ps_journal_segment segment = reader->segments.entries[reader->at];
     reader->offset = 0;
     reader->expected = segment.first;
-    char path[PS_JOURNAL_PATH_BYTES];
-    PS_TRY(ps_journal_path_write(reader->folder, segment, path, error));
-    enum ps_status status = ps_journal_window_open(&reader->window, path, error);
-    /* Swept between the listing and now. Reading again from the start would see a consistent
-     * list. */
-    if (status == PS_ERR_NOT_FOUND)
-        return ps_fail(error, PS_ERR_IO, "journal: %s has gone", path);
-    if (status != PS_OK)
-        return status;
-    struct ps_bytes bytes;
     enum ps_journal_verdict verdict = PS_JOURNAL_BAD;
-    PS_TRY(ps_journal_window_peek(&reader->window, 0, PS_JOURNAL_HEAD_BYTES_MAX, &bytes, error));
-    *bad = ps_journal_reader_head(reader, bytes, head, &verdict);
+    PS_TRY(open_segment(reader, segment, error));
+    PS_TRY(ps_journal_reader_head(reader, head, &verdict, bad, error));
     if (verdict == PS_JOURNAL_UNKNOWN)
         return ps_journal_reader_unsupported(reader, error);
     /* A whole record of something else was not torn by a crash: the file has a wrong name. */
@@ -146,7 +140,7 @@ static enum ps_status read_first_record(struct ps_journal_reader *reader,
     PS_TRY(ps_journal_window_content(&reader->window, reader->offset, head, content, bad, error));
     if (*bad != NULL)
         return PS_OK;
-    ps_journal_segment_read(content, facts);
+    ps_journal_segment_read(head, content, facts, &reader->window.life);
     /* The segment begins where its name says or goes on behind its epoch's begin. The index of the
      * shard is not known to the reader in advance: the first segment read sets it for all
      * others. */
@@ -155,6 +149,16 @@ static enum ps_status read_first_record(struct ps_journal_reader *reader,
     reader->has_index = true;
     reader->index = facts->index;
     return PS_OK;
+}
+
+/* The file was listed a moment ago. Reading again from the start would see a consistent list. */
+static enum ps_status open_segment(struct ps_journal_reader *reader,
+                                   struct ps_journal_segment segment, struct ps_error *error)
+{
+    char path[PS_JOURNAL_PATH_BYTES];
+    PS_TRY(ps_journal_path_write(reader->folder, segment, path, error));
+    enum ps_status status = ps_journal_window_open(&reader->window, path, error);
+    return status == PS_ERR_NOT_FOUND ? ps_journal_first_gone(segment, error) : status;
 }
 
 /* The present segment may have more behind the expected position: the remains of a write that

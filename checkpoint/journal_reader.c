@@ -13,8 +13,8 @@
 
 #include "base/assert.h"
 #include "checkpoint/journal_chain.h"
+#include "checkpoint/journal_first.h"
 #include "checkpoint/journal_reader_state.h"
-#include "checkpoint/journal_scan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,6 +33,8 @@ static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_jo
 static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps_journal_head *head,
                                struct ps_journal_row *row, const char **bad,
                                struct ps_error *error);
+static enum ps_status see_name(struct ps_journal_reader *reader, struct ps_error *error);
+static void note_place(struct ps_journal_reader *reader);
 
 enum ps_status ps_journal_reader_open(const struct ps_files *files, const char *folder,
                                       uint64_t position, uint64_t epoch_max,
@@ -165,8 +167,7 @@ static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_jo
             PS_TRY(ps_journal_reader_enter(reader, error));
         else if (reader->expected == reader->end)
             PS_TRY(ps_journal_reader_choose(reader, reader->expected, error));
-        else if (reader->offset == reader->window.file_bytes ||
-                 ps_journal_reader_next_begins(reader))
+        else if (ps_journal_reader_next_begins(reader))
             PS_TRY(ps_journal_reader_next_segment(reader, error));
         else
             PS_TRY(read_record(reader, row, &given, error));
@@ -206,18 +207,21 @@ void ps_journal_reader_note_durable(struct ps_journal_reader *reader,
         reader->durable = head->durable;
 }
 
-/* Reads the record at `offset`. Records before the wanted position are passed over by their heads:
- * their contents are covered by the checkpoint, and reading them would take most of the time. */
+/* Reads the record at `offset`, or behind the zeros there. Records before the wanted position are
+ * passed over by their heads: their contents are covered by the checkpoint, and reading them would
+ * take most of the time. */
 static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_journal_row *row,
                                   bool *given, struct ps_error *error)
 {
-    uint64_t left = reader->window.file_bytes - reader->offset;
     struct ps_journal_head head;
-    struct ps_bytes bytes;
+    const char *bad = NULL;
+    PS_TRY(ps_journal_window_pass_zeros(&reader->window, &reader->offset, error));
+    uint64_t left = reader->window.file_bytes - reader->offset;
+    /* Only a file that never was another segment ends with its records. */
+    if (left == 0)
+        return ps_journal_reader_next_segment(reader, error);
     enum ps_journal_verdict verdict = PS_JOURNAL_BAD;
-    PS_TRY(ps_journal_window_peek(&reader->window, reader->offset, PS_JOURNAL_HEAD_BYTES_MAX,
-                                  &bytes, error));
-    const char *bad = ps_journal_reader_head(reader, bytes, &head, &verdict);
+    PS_TRY(ps_journal_reader_head(reader, &head, &verdict, &bad, error));
     if (verdict == PS_JOURNAL_UNKNOWN)
         return ps_journal_reader_unsupported(reader, error);
     if (bad != NULL)
@@ -240,27 +244,29 @@ static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_jo
     ps_journal_reader_note_durable(reader, &head);
     reader->offset += head.record_bytes;
     reader->expected++;
+    reader->read_again = false;
     return PS_OK;
 }
 
-/* NULL when the head is good and that of the expected record, otherwise why not. A good head of
- * another record is as bad as a damaged one: an old block of the disk, or a file under a wrong
- * name. */
-const char *ps_journal_reader_head(struct ps_journal_reader *reader, struct ps_bytes bytes,
-                                   struct ps_journal_head *head, enum ps_journal_verdict *verdict)
+/* A good head of another record is as bad as a damaged one: an old block of the disk, or a file
+ * under a wrong name. */
+enum ps_status ps_journal_reader_head(struct ps_journal_reader *reader,
+                                      struct ps_journal_head *head,
+                                      enum ps_journal_verdict *verdict, const char **bad,
+                                      struct ps_error *error)
 {
-    *verdict = ps_journal_head_read(bytes, head);
-    if (*verdict == PS_JOURNAL_BAD)
-        return "its head is damaged";
-    /* No reason is given: the caller stops with "unsupported", which is not damage. */
-    if (*verdict == PS_JOURNAL_UNKNOWN)
-        return NULL;
+    PS_TRY(ps_journal_window_head(&reader->window, reader->offset, head, verdict, error));
     const struct ps_record *record = &head->record;
     bool first = reader->offset == 0;
-    if (record->epoch != reader->segments.entries[reader->at].epoch ||
-        record->position != reader->expected || (record->type == PS_RECORD_SEGMENT) != first)
-        return "another record stands there";
-    return NULL;
+    if (*verdict == PS_JOURNAL_BAD)
+        *bad = "its head is damaged";
+    /* Of an unknown one no reason is given: the caller stops with "unsupported", which is not
+     * damage. */
+    else if (*verdict == PS_JOURNAL_GOOD &&
+             (record->epoch != reader->segments.entries[reader->at].epoch ||
+              record->position != reader->expected || (record->type == PS_RECORD_SEGMENT) != first))
+        *bad = "another record stands there";
+    return PS_OK;
 }
 
 /* Copies a record into one block of its own, which may travel to another thread. The content comes
@@ -300,51 +306,79 @@ static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps
 enum ps_status ps_journal_reader_settle_bad(struct ps_journal_reader *reader, uint64_t heads_from,
                                             const char *reason, struct ps_error *error)
 {
-    bool torn = false;
-    PS_TRY(ps_journal_reader_is_torn(reader, heads_from, &torn, error));
-    if (!torn)
+    struct ps_journal_ending ending = {0};
+    PS_TRY(ps_journal_reader_find_ending(reader, heads_from, &ending, error));
+    /* A server at work may have written the record since it was read ahead, and those behind it
+     * that now vouch for it. */
+    if (ending.damaged && reader->entered && !reader->read_again) {
+        ps_journal_window_forget(&reader->window);
+        reader->read_again = true;
+        return PS_OK;
+    }
+    if (ending.damaged)
         return ps_journal_reader_damaged(reader, reason, error);
+    PS_TRY(see_name(reader, error));
     /* A torn end is an end: later calls say so again, and a writer goes on behind it in a new
      * epoch. */
     reader->ended = true;
     /* How much a crash has torn off, for a log line; nothing in it was acknowledged. */
-    reader->cut = reader->window.file_bytes - reader->offset;
+    reader->cut = ending.cut;
     return PS_OK;
 }
 
 /* A segment that another one follows, or an epoch that another one goes on from, was whole once:
  * its owner, or the successor, had read it. Only the last of all can have been torn. */
-enum ps_status ps_journal_reader_is_torn(struct ps_journal_reader *reader, uint64_t heads_from,
-                                         bool *torn, struct ps_error *error)
+enum ps_status ps_journal_reader_find_ending(struct ps_journal_reader *reader, uint64_t heads_from,
+                                             struct ps_journal_ending *ending,
+                                             struct ps_error *error)
 {
     if (!ps_journal_segments_last(&reader->segments, reader->at) || reader->end != UINT64_MAX) {
-        *torn = false;
+        *ending = (struct ps_journal_ending){.damaged = true};
         return PS_OK;
     }
     struct ps_journal_hole hole = {.offset = reader->offset,
                                    .heads_from = heads_from,
                                    .epoch = reader->segments.entries[reader->at].epoch,
                                    .position = reader->expected};
-    return ps_journal_scan(&reader->window, &hole, torn, error);
+    return ps_journal_scan(&reader->window, &hole, ending, error);
 }
 
-/* The place goes into the reader, from where ps_journal_next hands it out with every later call. */
+/* PS_ERR_IO when the present segment has gone, since nothing that was read of it can be judged
+ * then: its owner may have taken the file for another segment. Only what was read before counts. */
+static enum ps_status see_name(struct ps_journal_reader *reader, struct ps_error *error)
+{
+    struct ps_journal_segment segment = reader->segments.entries[reader->at];
+    char path[PS_JOURNAL_PATH_BYTES];
+    bool same = true;
+    /* After the bytes, not before: a file loses its name first, and is written over then. */
+    PS_TRY(ps_journal_path_write(reader->folder, segment, path, error));
+    PS_TRY(ps_journal_first_is_same(reader->window.files, path, segment, &reader->window.life,
+                                    &same, error));
+    return same ? PS_OK : ps_journal_first_gone(segment, error);
+}
+
 enum ps_status ps_journal_reader_damaged(struct ps_journal_reader *reader, const char *reason,
                                          struct ps_error *error)
 {
-    ps_journal_name_write(reader->segments.entries[reader->at], reader->damage.segment);
-    reader->damage.offset = reader->offset;
-    reader->damage.position = reader->expected;
+    PS_TRY(see_name(reader, error));
+    note_place(reader);
     return ps_fail(error, PS_ERR_CORRUPT,
                    DAMAGED "%s, offset %" PRIu64 ", position %" PRIu64 ": %s",
                    reader->damage.segment, reader->damage.offset, reader->damage.position, reason);
 }
 
+/* The place goes into the reader, from where ps_journal_next hands it out with every later call. */
+static void note_place(struct ps_journal_reader *reader)
+{
+    ps_journal_name_write(reader->segments.entries[reader->at], reader->damage.segment);
+    reader->damage.offset = reader->offset;
+    reader->damage.position = reader->expected;
+}
+
 enum ps_status ps_journal_reader_unsupported(struct ps_journal_reader *reader,
                                              struct ps_error *error)
 {
-    /* Called for the place only; the message is the one below. */
-    (void)ps_journal_reader_damaged(reader, "", NULL);
+    note_place(reader);
     return ps_fail(error, PS_ERR_UNSUPPORTED,
                    "journal: %s, offset %" PRIu64 ", position %" PRIu64
                    ": a record that this version does not know",

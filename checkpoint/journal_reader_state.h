@@ -12,6 +12,7 @@
 
 #include "checkpoint/journal.h"
 #include "checkpoint/journal_record.h"
+#include "checkpoint/journal_scan.h"
 #include "checkpoint/journal_segments.h"
 #include "checkpoint/journal_window.h"
 
@@ -25,6 +26,7 @@ struct ps_journal_reader {
     size_t at;         /* the present segment */
     bool entered;      /* its first record was read */
     bool ended;        /* there is nothing behind `offset` */
+    bool read_again;   /* the record at `offset` was bad, and is read from the disk once more */
     uint64_t offset;   /* of the next record in it */
     uint64_t expected; /* position of that record */
     uint64_t wanted;   /* position of the next record for the caller; more while skipping */
@@ -66,26 +68,31 @@ PS_MUST_USE enum ps_status ps_journal_reader_next_segment(struct ps_journal_read
 
 /* ---- Records and what is bad (journal_reader.c) ---- */
 
-/* NULL when the head is good and that of the expected record, otherwise why not. */
-const char *ps_journal_reader_head(struct ps_journal_reader *reader, struct ps_bytes bytes,
-                                   struct ps_journal_head *head, enum ps_journal_verdict *verdict);
+/* Reads the head at reader->offset. Sets `*bad` when it is not the expected record's good one. */
+PS_MUST_USE enum ps_status ps_journal_reader_head(struct ps_journal_reader *reader,
+                                                  struct ps_journal_head *head,
+                                                  enum ps_journal_verdict *verdict,
+                                                  const char **bad, struct ps_error *error);
 
 /* Takes in how far the journal was durable when this record was written. */
 void ps_journal_reader_note_durable(struct ps_journal_reader *reader,
                                     const struct ps_journal_head *head);
 
-/* No record stands at reader->offset: PS_OK when that is the torn end of the journal, which is
- * ended then; PS_ERR_CORRUPT when it is damage. */
+/* No record stands at reader->offset: PS_OK when that is the end of the journal, which is ended
+ * then, or when the record is to be read once more; PS_ERR_CORRUPT when it is damage; PS_ERR_IO
+ * when the segment has gone. */
 PS_MUST_USE enum ps_status ps_journal_reader_settle_bad(struct ps_journal_reader *reader,
                                                         uint64_t heads_from, const char *reason,
                                                         struct ps_error *error);
 
-/* Whether the bad bytes at reader->offset are a torn end. */
-PS_MUST_USE enum ps_status ps_journal_reader_is_torn(struct ps_journal_reader *reader,
-                                                     uint64_t heads_from, bool *torn,
-                                                     struct ps_error *error);
+/* Whether the bad bytes at reader->offset are the end of the journal. */
+PS_MUST_USE enum ps_status ps_journal_reader_find_ending(struct ps_journal_reader *reader,
+                                                         uint64_t heads_from,
+                                                         struct ps_journal_ending *ending,
+                                                         struct ps_error *error);
 
-/* Fills reader->damage with the present place; PS_ERR_CORRUPT and PS_ERR_UNSUPPORTED. */
+/* Fill reader->damage with the present place: PS_ERR_CORRUPT, or PS_ERR_IO when the segment has
+ * gone; and PS_ERR_UNSUPPORTED. */
 enum ps_status ps_journal_reader_damaged(struct ps_journal_reader *reader, const char *reason,
                                          struct ps_error *error);
 enum ps_status ps_journal_reader_unsupported(struct ps_journal_reader *reader,

@@ -41,8 +41,7 @@ _Static_assert(SEQUENCE_AT + 8 == PS_JOURNAL_HEAD_BYTES, "the head ends with the
 
 static void put(uint8_t *to, size_t bytes, uint64_t value);
 static uint64_t take(const uint8_t *from, size_t bytes);
-static uint32_t head_crc32c(const struct ps_journal_life *life, enum ps_record_type type,
-                            struct ps_bytes covered);
+static uint32_t head_crc32c(const struct ps_journal_life *life, struct ps_bytes covered);
 static bool head_whole(struct ps_bytes bytes, const struct ps_journal_life *life,
                        struct ps_journal_head *head);
 static void head_fields(const uint8_t *from, struct ps_journal_head *head);
@@ -54,7 +53,7 @@ static size_t segment_content_bytes(uint32_t format);
 size_t ps_journal_head_write(const struct ps_record *record, const struct ps_journal_life *life,
                              uint64_t durable, uint32_t content_crc32c, uint8_t *to)
 {
-    PS_ASSERT(life->format == PS_JOURNAL_FORMAT || life->salt == 0);
+    PS_ASSERT(life->format == PS_JOURNAL_FORMAT || life->format == PS_JOURNAL_FORMAT_1);
     PS_ASSERT(record->name.size <= PS_NAME_BYTES_MAX);
     PS_ASSERT(record->client_id.size <= PS_CLIENT_ID_BYTES_MAX);
     PS_ASSERT(record->content.size <= CONTENT_BYTES_MAX);
@@ -89,7 +88,9 @@ size_t ps_journal_head_write(const struct ps_record *record, const struct ps_jou
     memset(to + size, 0, ps_journal_padding(size));
     size += ps_journal_padding(size);
     struct ps_bytes covered = {to + FORMAT_AT, size - FORMAT_AT};
-    put(to + HEAD_CRC32C_AT, 4, head_crc32c(life, record->type, covered));
+    /* The first record of a segment says what the salt is, and so has none in its own checksum. */
+    bool salted = record->type != PS_RECORD_SEGMENT;
+    put(to + HEAD_CRC32C_AT, 4, head_crc32c(salted ? life : NULL, covered));
     return size;
 }
 
@@ -110,12 +111,12 @@ enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes,
     return verdict;
 }
 
-/* The first record of a segment says what the salt is, and so has none in its own checksum. */
-static uint32_t head_crc32c(const struct ps_journal_life *life, enum ps_record_type type,
-                            struct ps_bytes covered)
+/* Without a salt where the life is not known, and in format 1. A reader that knows the life asks
+ * for the salt in every head: content with a first record in it is not taken for a record. */
+static uint32_t head_crc32c(const struct ps_journal_life *life, struct ps_bytes covered)
 {
     uint8_t salt[4];
-    if (life->salt == 0 || type == PS_RECORD_SEGMENT)
+    if (life == NULL || life->format == PS_JOURNAL_FORMAT_1)
         return ps_checksum_crc32c(0, covered);
     put(salt, sizeof salt, life->salt);
     uint32_t begin = ps_checksum_crc32c(0, (struct ps_bytes){salt, sizeof salt});
@@ -128,7 +129,6 @@ static uint32_t head_crc32c(const struct ps_journal_life *life, enum ps_record_t
 static bool head_whole(struct ps_bytes bytes, const struct ps_journal_life *life,
                        struct ps_journal_head *head)
 {
-    static const struct ps_journal_life any = {0};
     if (bytes.size < PS_JOURNAL_HEAD_BYTES || take(bytes.data + MAGIC_AT, 4) != PS_JOURNAL_MAGIC)
         return false;
     size_t id_bytes = (size_t)take(bytes.data + ID_BYTES_AT, 1);
@@ -140,9 +140,7 @@ static bool head_whole(struct ps_bytes bytes, const struct ps_journal_life *life
     if (size > bytes.size)
         return false;
     struct ps_bytes covered = {bytes.data + FORMAT_AT, size - FORMAT_AT};
-    enum ps_record_type type = (enum ps_record_type)take(bytes.data + TYPE_AT, 1);
-    uint32_t crc32c = head_crc32c(life != NULL ? life : &any, type, covered);
-    if (take(bytes.data + HEAD_CRC32C_AT, 4) != crc32c)
+    if (take(bytes.data + HEAD_CRC32C_AT, 4) != head_crc32c(life, covered))
         return false;
     head->format = (uint32_t)take(bytes.data + FORMAT_AT, 1);
     /* A head of the other known format is not a record of this segment: only content looks so. */
@@ -193,6 +191,12 @@ static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_j
         return PS_JOURNAL_UNKNOWN;
     /* A push without a parameter's name cannot be applied to anything. */
     return head->record.name.size > 0 ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD;
+}
+
+bool ps_journal_head_is_of(struct ps_bytes bytes, uint32_t format)
+{
+    return bytes.size > FORMAT_AT && take(bytes.data + MAGIC_AT, 4) == PS_JOURNAL_MAGIC &&
+           take(bytes.data + FORMAT_AT, 1) == format;
 }
 
 /* The number of zeros up to the next multiple; negating an unsigned number is its complement to

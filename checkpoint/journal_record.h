@@ -74,6 +74,9 @@ enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes,
                                              const struct ps_journal_life *life,
                                              struct ps_journal_head *head);
 
+/* Whether the bytes begin like a head of that format, good or bad. */
+bool ps_journal_head_is_of(struct ps_bytes bytes, uint32_t format);
+
 /* The zeros that follow `size` bytes. */
 size_t ps_journal_padding(uint64_t size);
 

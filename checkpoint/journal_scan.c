@@ -4,9 +4,11 @@
  * lost by cutting them. Damage destroys what was acknowledged and must never be cut. The two look
  * alike at the hole itself, so the bytes behind it decide. Every record says how far the journal
  * was durable when it was written: a good one that vouches for the hole's position proves damage.
+ *
  * Good ones that do not vouch for it belong to the same unfinished write, of which the disk may
- * have taken a later part first; then a sector of the hole was never written, and is zeros, since
- * segments only ever grow. */
+ * have taken a later part first. In format 1 a sector of the hole was then never written, and is
+ * zeros, since those files only ever grow. A file of format 2 may have had records of a former life
+ * there, so nothing can be asked of the hole; notes (journal_note.h) speak for the last writes. */
 #include "checkpoint/journal_scan.h"
 
 #include "base/assert.h"
@@ -18,58 +20,74 @@
 /* What the bytes so far have shown. */
 struct evidence {
     uint64_t zeros_from; /* begin of the run of zeros that ends here; UINT64_MAX: no run */
+    uint64_t end;        /* of the last good record behind the hole, or of the bad one itself */
     bool unwritten;      /* a sector before the first good record is all zeros */
     bool followed;       /* a good record stands behind the hole */
     bool proven;         /* one says that the missing record was durable */
 };
 
+static enum ps_status look_at(struct ps_journal_window *window, const struct ps_journal_hole *hole,
+                              uint64_t *at, struct evidence *evidence, struct ps_error *error);
+static void see_head(struct evidence *evidence, const struct ps_journal_hole *hole, uint64_t at,
+                     const struct ps_journal_head *head);
 static void see_word(struct evidence *evidence, const struct ps_journal_hole *hole, uint64_t at,
                      const uint8_t *word);
-static bool see_head(struct evidence *evidence, const struct ps_journal_hole *hole,
-                     struct ps_bytes bytes, uint64_t *record_bytes);
+static struct ps_journal_ending conclude(const struct ps_journal_window *window,
+                                         const struct ps_journal_hole *hole,
+                                         const struct evidence *evidence);
 
 enum ps_status ps_journal_scan(struct ps_journal_window *window, const struct ps_journal_hole *hole,
-                               bool *torn, struct ps_error *error)
+                               struct ps_journal_ending *ending, struct ps_error *error)
 {
     PS_ASSERT(hole->offset % PS_JOURNAL_ALIGNMENT == 0);
-    /* Records stand at multiples of the alignment, so the scan moves by words of that size, and
-     * over a good record in one step: its content must not be searched, a gradient may contain
-     * bytes that look like a head. */
-    struct evidence evidence = {.zeros_from = UINT64_MAX};
+    PS_ASSERT(hole->heads_from >= hole->offset);
+    struct evidence evidence = {.zeros_from = UINT64_MAX, .end = hole->heads_from};
     uint64_t at = hole->offset;
-    while (!evidence.proven && window->file_bytes - at >= PS_JOURNAL_ALIGNMENT) {
-        struct ps_bytes bytes;
-        uint64_t record_bytes = 0;
-        /* The window reads ahead, so peeking at each word costs a read only for each 256 KiB. */
-        PS_TRY(ps_journal_window_peek(window, at, PS_JOURNAL_HEAD_BYTES_MAX, &bytes, error));
-        if (at >= hole->heads_from && see_head(&evidence, hole, bytes, &record_bytes)) {
-            /* The last record behind the hole is torn itself; its head was evidence enough. */
-            if (record_bytes > window->file_bytes - at)
-                break;
-            at += record_bytes;
-            continue;
-        }
-        see_word(&evidence, hole, at, bytes.data);
-        at += PS_JOURNAL_ALIGNMENT;
-    }
-    *torn = !evidence.proven && (!evidence.followed || evidence.unwritten);
+    while (!evidence.proven && at < window->file_bytes &&
+           window->file_bytes - at >= PS_JOURNAL_ALIGNMENT)
+        PS_TRY(look_at(window, hole, &at, &evidence, error));
+    *ending = conclude(window, hole, &evidence);
     return PS_OK;
 }
 
-/* Counts good records of this epoch at or behind the missing position. Anything else is content, or
- * the rest of an older file of the same blocks. */
-static bool see_head(struct evidence *evidence, const struct ps_journal_hole *hole,
-                     struct ps_bytes bytes, uint64_t *record_bytes)
+/* Records stand at multiples of the alignment, so the scan moves by words of that size, and over a
+ * good record in one step: its content must not be searched, a gradient may contain bytes that look
+ * like a head. The last record behind the hole may be torn itself and reach beyond the file; its
+ * head is evidence enough. The window reads ahead, so peeking at each word costs a read only for
+ * each 256 KiB. */
+static enum ps_status look_at(struct ps_journal_window *window, const struct ps_journal_hole *hole,
+                              uint64_t *at, struct evidence *evidence, struct ps_error *error)
 {
+    struct ps_bytes bytes;
     struct ps_journal_head head;
-    if (ps_journal_head_read(bytes, &head) == PS_JOURNAL_BAD)
-        return false;
-    if (head.record.epoch != hole->epoch || head.record.position < hole->position)
-        return false;
+    bool known = window->life.format != 0;
+    PS_TRY(ps_journal_window_peek(window, *at, PS_JOURNAL_HEAD_BYTES_MAX, &bytes, error));
+    bool good = *at >= hole->heads_from &&
+                ps_journal_head_read(bytes, known ? &window->life : NULL, &head) != PS_JOURNAL_BAD;
+    /* Other epochs and lower positions are content, or the rest of an older file of the same
+     * blocks. */
+    if (good && head.record.epoch == hole->epoch && head.record.position >= hole->position) {
+        see_head(evidence, hole, *at, &head);
+        *at = head.record_bytes < window->file_bytes - *at ? *at + head.record_bytes
+                                                           : window->file_bytes;
+        return PS_OK;
+    }
+    /* The checksums of such heads cannot be tried without the salt, which the bad first record had;
+     * but only a segment of format 2 has them, and its first record was durable. */
+    if (!known && ps_journal_head_is_of(bytes, PS_JOURNAL_FORMAT))
+        evidence->proven = true;
+    see_word(evidence, hole, *at, bytes.data);
+    *at += PS_JOURNAL_ALIGNMENT;
+    return PS_OK;
+}
+
+static void see_head(struct evidence *evidence, const struct ps_journal_hole *hole, uint64_t at,
+                     const struct ps_journal_head *head)
+{
     evidence->followed = true;
-    evidence->proven = head.durable >= hole->position;
-    *record_bytes = head.record_bytes;
-    return true;
+    evidence->proven = head->durable >= hole->position;
+    /* Of a record that is torn itself this is where its content was to end. */
+    evidence->end = at + head->record_bytes;
 }
 
 /* Keeps track of the run of zeros that ends here, and looks at the end of each sector whether the
@@ -93,4 +111,19 @@ static void see_word(struct evidence *evidence, const struct ps_journal_hole *ho
     uint64_t from = sector > hole->offset ? sector : hole->offset;
     if (evidence->zeros_from <= from)
         evidence->unwritten = true;
+}
+
+/* What a file of format 2 has behind the last record of its life is a former life's, so only what
+ * was found counts as cut. A file of format 1 has nothing there but the torn write. */
+static struct ps_journal_ending conclude(const struct ps_journal_window *window,
+                                         const struct ps_journal_hole *hole,
+                                         const struct evidence *evidence)
+{
+    bool reused = window->life.format == PS_JOURNAL_FORMAT;
+    uint64_t end = window->file_bytes;
+    if (reused && evidence->end < end)
+        end = evidence->end;
+    bool odd = evidence->followed && !evidence->unwritten && !reused;
+    return (struct ps_journal_ending){.damaged = evidence->proven || odd,
+                                      .cut = end - hole->offset};
 }

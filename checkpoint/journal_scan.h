@@ -1,4 +1,4 @@
-/* Bad bytes in the last segment of an epoch: a torn end, or damage?
+/* No record in the last segment of an epoch: the end of the journal, or damage?
  *
  * Threads:  those of the window.
  * Blocking: for the disk.
@@ -19,16 +19,26 @@ struct ps_journal_hole {
     uint64_t position; /* that should stand there */
 };
 
-/* Sets `*torn` by what follows the hole in the file:
+struct ps_journal_ending {
+    bool damaged; /* the missing record was durable once: this is no end */
+    uint64_t cut; /* bytes of a torn end, which begins at the hole; 0: a clean one */
+};
+
+/* Sets `*ending` by what follows the hole in the window's file:
  *
  * - a good record that says that the missing position was durable: damage;
- * - no good record: a torn end;
+ * - no good record: the end, which may be torn;
  * - good records of the same last write: that write was in flight, and the disk may have taken its
- *   pieces in any order. It is a torn end when a disk's sector (512 bytes) before the first of them
- *   was never written (is all zeros), and damage otherwise.
+ *   pieces in any order. It is a torn end. In a file of format 1, which only ever grew, a disk's
+ *   sector (512 bytes) before the first of them must be unwritten (all zeros) then; otherwise it is
+ *   damage.
+ *
+ * A first record that is bad in a file of format 2 is damage: it was durable before the file had
+ * its name.
  */
 PS_MUST_USE enum ps_status ps_journal_scan(struct ps_journal_window *window,
-                                           const struct ps_journal_hole *hole, bool *torn,
+                                           const struct ps_journal_hole *hole,
+                                           struct ps_journal_ending *ending,
                                            struct ps_error *error);
 
 #endif

@@ -25,6 +25,10 @@ static enum ps_status fill(struct ps_journal_window *window, uint64_t offset,
 static struct ps_bytes held(const struct ps_journal_window *window, uint64_t offset);
 static enum ps_status read_exactly(const struct ps_journal_window *window, uint64_t offset,
                                    uint8_t *to, size_t size, struct ps_error *error);
+static bool all_zeros(struct ps_bytes bytes);
+
+_Static_assert(PS_JOURNAL_BLOCK_BYTES <= PS_JOURNAL_PEEK_BYTES_MAX,
+               "the zeros behind a flush are seen at once");
 
 enum ps_status ps_journal_window_init(struct ps_journal_window *window,
                                       const struct ps_files *files,
@@ -41,22 +45,26 @@ enum ps_status ps_journal_window_init(struct ps_journal_window *window,
 /* A window whose init failed has an allocator and no buffer; both may be given back. */
 void ps_journal_window_fini(struct ps_journal_window *window)
 {
-    if (window->is_open)
-        window->files->close(window->files->self, window->file);
-    window->is_open = false;
+    ps_journal_window_close(window);
     if (window->memory != NULL)
         ps_release(window->memory, window->buffer);
     window->buffer = NULL;
+}
+
+void ps_journal_window_close(struct ps_journal_window *window)
+{
+    if (window->is_open)
+        window->files->close(window->files->self, window->file);
+    window->is_open = false;
+    window->filled = 0;
+    window->life = (struct ps_journal_life){0};
 }
 
 enum ps_status ps_journal_window_open(struct ps_journal_window *window, const char *path,
                                       struct ps_error *error)
 {
     const struct ps_files *files = window->files;
-    if (window->is_open)
-        files->close(files->self, window->file);
-    window->is_open = false;
-    window->filled = 0;
+    ps_journal_window_close(window);
     window->ahead_little = false;
     PS_TRY(files->open(files->self, path, PS_FILE_READ, &window->file, error));
     window->is_open = true;
@@ -173,8 +181,51 @@ enum ps_status ps_journal_window_content(struct ps_journal_window *window, uint6
                                   &padding, error));
     /* The zeros are covered by no checksum and are compared one by one: a bit that fell over in
      * them is a sign of a bad disk, too. */
-    for (size_t i = 0; i < padding.size; i++)
-        if (padding.data[i] != 0)
-            *bad = "the zeros behind it are damaged";
+    if (!all_zeros(padding))
+        *bad = "the zeros behind it are damaged";
     return PS_OK;
+}
+
+static bool all_zeros(struct ps_bytes bytes)
+{
+    for (size_t i = 0; i < bytes.size; i++)
+        if (bytes.data[i] != 0)
+            return false;
+    return true;
+}
+
+/* The end of the file is where no head is whole. While the life is not known the reader is at the
+ * file's beginning, where the head has no salt. */
+enum ps_status ps_journal_window_head(struct ps_journal_window *window, uint64_t offset,
+                                      struct ps_journal_head *head,
+                                      enum ps_journal_verdict *verdict, struct ps_error *error)
+{
+    struct ps_bytes bytes;
+    bool known = window->life.format != 0;
+    PS_TRY(ps_journal_window_peek(window, offset, PS_JOURNAL_HEAD_BYTES_MAX, &bytes, error));
+    *verdict = ps_journal_head_read(bytes, known ? &window->life : NULL, head);
+    return PS_OK;
+}
+
+/* Every flush of format 2 ends at a block's end. A record begins with its magic, so nothing that
+ * begins with zeros is passed over wrongly; a block that is not all there was never a flush's. */
+enum ps_status ps_journal_window_pass_zeros(struct ps_journal_window *window, uint64_t *offset,
+                                            struct ps_error *error)
+{
+    uint64_t rest = -*offset % PS_JOURNAL_BLOCK_BYTES;
+    struct ps_bytes bytes;
+    if (window->life.format != PS_JOURNAL_FORMAT || rest == 0 ||
+        rest > window->file_bytes - *offset)
+        return PS_OK;
+    PS_TRY(ps_journal_window_peek(window, *offset, (size_t)rest, &bytes, error));
+    if (all_zeros(bytes))
+        *offset += rest;
+    return PS_OK;
+}
+
+/* The file stays open, and its life known: only bytes that lie behind the last record may have
+ * changed. */
+void ps_journal_window_forget(struct ps_journal_window *window)
+{
+    window->filled = 0;
 }

@@ -6,6 +6,7 @@
 #include "tools/psckpt/journal_survey.h"
 
 #include "checkpoint/journal_chain.h"
+#include "checkpoint/journal_first.h"
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_scan.h"
 #include "checkpoint/journal_window.h"
@@ -15,17 +16,24 @@
 
 #define PART_BYTES ((size_t)1 << 20)
 
+/* A server at work sweeps its journal, mostly once in minutes. */
+#define ATTEMPTS_MAX 5
+
 /* The segment that is being read. Everything that is the same for all segments, and what the
  * neighbours of the present one allow. */
 struct walk {
     struct ps_journal_window window;
     struct segment_survey *row;
+    const char *path;
+    bool read_again; /* the record at the row's offset was bad, and is read once more */
     struct progress *progress;
     uint8_t *part;  /* owned: where contents go to be summed */
     uint64_t next;  /* first position of the next segment of this epoch; UINT64_MAX: none */
     uint64_t fence; /* where a higher epoch begins; UINT64_MAX: nowhere */
 };
 
+static enum ps_status survey_folder(struct journal_survey *survey, const struct toolbox *box,
+                                    const char *folder, struct ps_error *error);
 static enum ps_status begin(struct journal_survey *survey, struct walk *walk,
                             const struct toolbox *box, size_t count, struct ps_error *error);
 static enum ps_status end(struct journal_survey *survey, struct walk *walk, enum ps_status status);
@@ -34,17 +42,34 @@ static void begin_row(struct journal_survey *survey, struct walk *walk,
 static void find_neighbours(struct walk *walk, const struct ps_journal_segments *segments,
                             size_t i);
 static enum ps_status survey_segment(struct walk *walk, const char *path, struct ps_error *error);
+static struct ps_journal_segment segment_of(const struct segment_survey *row);
 static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error *error);
+static enum ps_status learn_life(struct walk *walk, const struct ps_journal_head *head,
+                                 struct ps_error *error);
 static enum ps_status sum_content(struct walk *walk, const struct ps_journal_head *head,
                                   const char **bad, struct ps_error *error);
-static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char *why,
+static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char *why, bool *more,
                              struct ps_error *error);
+static enum ps_status find_ending(struct walk *walk, uint64_t heads_from,
+                                  struct ps_journal_ending *ending, struct ps_error *error);
+static void settle_bad(struct walk *walk, const struct ps_journal_ending *ending, const char *why);
 static void settle_end(struct walk *walk);
 static void find(struct walk *walk, enum segment_finding finding, const char *why);
 
-/* Segments are taken in the order of epoch and position, so that each knows its neighbours. */
+/* A segment that a server has swept since it was listed is found gone, as PS_ERR_IO. Then the
+ * survey begins again with a new list. */
 enum ps_status journal_survey_init(struct journal_survey *survey, const struct toolbox *box,
                                    const char *folder, struct ps_error *error)
+{
+    enum ps_status status = PS_ERR_IO;
+    for (int i = 0; i < ATTEMPTS_MAX && status == PS_ERR_IO; i++)
+        status = survey_folder(survey, box, folder, error);
+    return status;
+}
+
+/* Segments are taken in the order of epoch and position, so that each knows its neighbours. */
+static enum ps_status survey_folder(struct journal_survey *survey, const struct toolbox *box,
+                                    const char *folder, struct ps_error *error)
 {
     struct ps_journal_segments segments;
     struct walk walk;
@@ -162,8 +187,14 @@ static void find_neighbours(struct walk *walk, const struct ps_journal_segments 
 /* `last` is one before the position that should come next, so an empty segment has first - 1. */
 static enum ps_status survey_segment(struct walk *walk, const char *path, struct ps_error *error)
 {
-    PS_TRY(ps_journal_window_open(&walk->window, path, error));
     struct segment_survey *row = walk->row;
+    enum ps_status status = ps_journal_window_open(&walk->window, path, error);
+    if (status == PS_ERR_NOT_FOUND)
+        return ps_journal_first_gone(segment_of(row), error);
+    if (status != PS_OK)
+        return status;
+    walk->path = path;
+    walk->read_again = false;
     row->bytes = walk->window.file_bytes;
     row->position = row->first;
     progress_begin(walk->progress, row->name, row->bytes);
@@ -172,6 +203,11 @@ static enum ps_status survey_segment(struct walk *walk, const char *path, struct
         PS_TRY(walk_record(walk, &more, error));
     row->last = row->position - 1;
     return PS_OK;
+}
+
+static struct ps_journal_segment segment_of(const struct segment_survey *row)
+{
+    return (struct ps_journal_segment){row->epoch, row->first};
 }
 
 /* One record a call. Position and epoch stand in every record, so a record that was copied whole
@@ -183,37 +219,51 @@ static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error
     struct segment_survey *row = walk->row;
     bool opening = row->offset == 0;
     *more = false;
+    PS_TRY(ps_journal_window_pass_zeros(&walk->window, &row->offset, error));
     /* A segment ends with its bytes, or where the next one of its epoch takes over: a failed write
      * may have left a copy of records that the next segment has, too. */
-    if (!opening && (row->offset == row->bytes || row->position == walk->next)) {
+    if (!opening && (row->offset == walk->window.file_bytes || row->position == walk->next)) {
         settle_end(walk);
         return PS_OK;
     }
-    struct ps_bytes bytes;
     struct ps_journal_head head;
-    PS_TRY(ps_journal_window_peek(&walk->window, row->offset, PS_JOURNAL_HEAD_BYTES_MAX, &bytes,
-                                  error));
-    enum ps_journal_verdict verdict = ps_journal_head_read(bytes, &head);
-    uint64_t heads_from = opening ? 0 : row->offset + PS_JOURNAL_ALIGNMENT;
+    enum ps_journal_verdict verdict = PS_JOURNAL_BAD;
+    PS_TRY(ps_journal_window_head(&walk->window, row->offset, &head, &verdict, error));
+    uint64_t heads_from = opening ? PS_JOURNAL_ALIGNMENT : row->offset;
     if (verdict == PS_JOURNAL_BAD)
-        return settle(walk, heads_from, "its head is damaged", error);
+        return settle(walk, heads_from, "its head is damaged", more, error);
     if (verdict == PS_JOURNAL_UNKNOWN) {
         find(walk, SEGMENT_UNKNOWN, "a record that this version does not know");
         return PS_OK;
     }
     if (head.record.epoch != row->epoch || head.record.position != row->position ||
         (head.record.type == PS_RECORD_SEGMENT) != opening)
-        return settle(walk, heads_from, "another record stands there", error);
+        return settle(walk, heads_from, "another record stands there", more, error);
     /* The whole tail belongs to this record: no head can follow. */
-    if (head.record_bytes > row->bytes - row->offset)
-        return settle(walk, row->bytes, "the segment ends within it", error);
+    if (head.record_bytes > walk->window.file_bytes - row->offset)
+        return settle(walk, walk->window.file_bytes, "the segment ends within it", more, error);
     const char *bad = NULL;
     PS_TRY(sum_content(walk, &head, &bad, error));
     if (bad != NULL)
-        return settle(walk, row->offset + head.record_bytes, bad, error);
+        return settle(walk, row->offset + head.record_bytes, bad, more, error);
+    if (opening)
+        PS_TRY(learn_life(walk, &head, error));
     row->offset += head.record_bytes;
     row->position += !opening;
+    walk->read_again = false;
     *more = true;
+    return PS_OK;
+}
+
+/* The segment's own record was whole: from here on the heads of its life count. */
+static enum ps_status learn_life(struct walk *walk, const struct ps_journal_head *head,
+                                 struct ps_error *error)
+{
+    struct ps_journal_facts facts;
+    struct ps_bytes content;
+    PS_TRY(ps_journal_window_peek(&walk->window, head->head_bytes, (size_t)head->content_bytes,
+                                  &content, error));
+    ps_journal_segment_read(head, content.data, &facts, &walk->window.life);
     return PS_OK;
 }
 
@@ -248,27 +298,59 @@ static enum ps_status sum_content(struct walk *walk, const struct ps_journal_hea
 /* Bad bytes at `offset`. The same rules as a reader's (checkpoint/journal.h). Three answers, in
  * this order. Behind the fence nobody reads. Within the chain, with a successor of the same epoch,
  * any bad byte is damage. At the very end of the newest epoch it depends: when no good record of
- * this epoch follows, a crash tore the last write, which was therefore never acknowledged; when one
- * follows, bytes in the middle have gone bad. */
-static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char *why,
+ * this epoch follows, a crash tore the last write, which was therefore never acknowledged, or there
+ * was none; when one follows, bytes in the middle have gone bad. `*more`: the record is to be read
+ * once more, since a server at work may have written it after it was read ahead. */
+static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char *why, bool *more,
                              struct ps_error *error)
 {
     struct segment_survey *row = walk->row;
-    bool last = walk->next == UINT64_MAX;
-    if (last && row->position >= walk->fence) {
-        find(walk, SEGMENT_FENCED, why);
+    bool same = true;
+    struct ps_journal_ending ending = {.damaged = true};
+    if (walk->next == UINT64_MAX)
+        PS_TRY(find_ending(walk, heads_from, &ending, error));
+    *more = ending.damaged && row->offset > 0 && !walk->read_again;
+    walk->read_again = *more;
+    if (*more) {
+        ps_journal_window_forget(&walk->window);
         return PS_OK;
     }
-    bool torn = false;
-    if (last && walk->fence == UINT64_MAX) {
-        const struct ps_journal_hole hole = {.offset = row->offset,
-                                             .heads_from = heads_from,
-                                             .epoch = row->epoch,
-                                             .position = row->position};
-        PS_TRY(ps_journal_scan(&walk->window, &hole, &torn, error));
-    }
-    find(walk, torn ? SEGMENT_TORN : SEGMENT_DAMAGED, why);
+    PS_TRY(ps_journal_first_is_same(walk->window.files, walk->path, segment_of(row),
+                                    &walk->window.life, &same, error));
+    if (!same)
+        return ps_journal_first_gone(segment_of(row), error);
+    settle_bad(walk, &ending, why);
     return PS_OK;
+}
+
+static enum ps_status find_ending(struct walk *walk, uint64_t heads_from,
+                                  struct ps_journal_ending *ending, struct ps_error *error)
+{
+    const struct segment_survey *row = walk->row;
+    const struct ps_journal_hole hole = {.offset = row->offset,
+                                         .heads_from = heads_from,
+                                         .epoch = row->epoch,
+                                         .position = row->position};
+    return ps_journal_scan(&walk->window, &hole, ending, error);
+}
+
+static void settle_bad(struct walk *walk, const struct ps_journal_ending *ending, const char *why)
+{
+    struct segment_survey *row = walk->row;
+    bool last = walk->next == UINT64_MAX;
+    /* Nothing of this segment's life follows: its records end here, as those of most segments of
+     * format 2 do. An empty file is not such an end, since even its first record is missing. */
+    if (!ending->damaged && ending->cut == 0 && row->offset > 0)
+        settle_end(walk);
+    else if (last && row->position >= walk->fence)
+        find(walk, SEGMENT_FENCED, why);
+    else if (ending->damaged || walk->fence != UINT64_MAX)
+        find(walk, SEGMENT_DAMAGED, why);
+    else {
+        /* A file of format 2 may have more behind, of a former life. */
+        row->bytes = row->offset + ending->cut;
+        find(walk, SEGMENT_TORN, why);
+    }
 }
 
 /* The segment ends with a whole record, or the next one has again what a failed write left here.
@@ -278,6 +360,9 @@ static void settle_end(struct walk *walk)
 {
     struct segment_survey *row = walk->row;
     bool last = walk->next == UINT64_MAX;
+    /* The file is as long as the longest segment that it was. */
+    if (walk->window.life.format == PS_JOURNAL_FORMAT)
+        row->bytes = row->offset;
     if (!last && row->position != walk->next)
         find(walk, SEGMENT_DAMAGED, "it ends before the next segment begins");
     else if (last && walk->fence != UINT64_MAX && row->position < walk->fence)

@@ -80,7 +80,10 @@ struct ps_journal_writer *sample_writer_from(const struct ps_files *files, uint6
     return writer;
 }
 
-enum ps_status sample_append(struct ps_journal_writer *writer, const struct sample_shape *shape,
+/* Where records go. */
+typedef enum ps_status (*write_fn)(void *to, const struct ps_record *records, size_t count);
+
+static enum ps_status append(write_fn write, void *to, const struct sample_shape *shape,
                              uint64_t first, uint64_t last, size_t batch)
 {
     struct made *made = calloc(BATCH_MAX, sizeof *made);
@@ -93,7 +96,7 @@ enum ps_status sample_append(struct ps_journal_writer *writer, const struct samp
             make_record(&made[count], shape, first);
             records[count] = made[count].record;
         }
-        status = ps_journal_write(writer, records, count, NULL);
+        status = write(to, records, count);
         for (size_t i = 0; i < count; i++)
             free(made[i].content);
     }
@@ -102,9 +105,52 @@ enum ps_status sample_append(struct ps_journal_writer *writer, const struct samp
     return status;
 }
 
+static enum ps_status to_writer(void *to, const struct ps_record *records, size_t count)
+{
+    return ps_journal_write(to, records, count, NULL);
+}
+
+static enum ps_status to_maker(void *to, const struct ps_record *records, size_t count)
+{
+    return journal_maker_write(to, records, count, NULL);
+}
+
+enum ps_status sample_append(struct ps_journal_writer *writer, const struct sample_shape *shape,
+                             uint64_t first, uint64_t last, size_t batch)
+{
+    return append(to_writer, writer, shape, first, last, batch);
+}
+
+void sample_maker(struct journal_maker *maker, const struct ps_files *files,
+                  const struct sample_shape *shape, uint64_t previous, uint64_t position,
+                  uint64_t segment_bytes)
+{
+    const struct ps_journal_facts facts = {.index = 2,
+                                           .shard_count = 5,
+                                           .epoch = shape->epoch,
+                                           .position = position,
+                                           .previous_epoch = previous};
+    ck_assert_int_eq(journal_maker_begin(maker, files, SAMPLE_FOLDER, &facts, shape->format,
+                                         segment_bytes, NULL),
+                     PS_OK);
+}
+
+void sample_make(struct journal_maker *maker, const struct sample_shape *shape, uint64_t first,
+                 uint64_t last, size_t batch)
+{
+    ck_assert_int_eq(append(to_maker, maker, shape, first, last, batch), PS_OK);
+}
+
 void sample_journal(const struct ps_files *files, const struct sample_shape *shape, uint64_t first,
                     uint64_t last, size_t batch, uint64_t segment_bytes)
 {
+    if (shape->format != 0) {
+        struct journal_maker maker;
+        sample_maker(&maker, files, shape, shape->epoch - 1, first - 1, segment_bytes);
+        sample_make(&maker, shape, first, last, batch);
+        ck_assert_int_eq(journal_maker_end(&maker, NULL), PS_OK);
+        return;
+    }
     struct ps_journal_writer *writer = sample_writer(files, shape->epoch, first - 1, segment_bytes);
     ck_assert_int_eq(sample_append(writer, shape, first, last, batch), PS_OK);
     ck_assert_uint_eq(ps_journal_writer_position(writer), last);
@@ -163,4 +209,14 @@ const char *sample_segment(uint64_t epoch, uint64_t first, char path[128])
     ps_journal_name_write((struct ps_journal_segment){epoch, first}, name);
     (void)snprintf(path, 128, "%s/%s", SAMPLE_FOLDER, name);
     return path;
+}
+
+/* No content of a sample has a zero in it, and a head that ends in zeros is as long as its record.
+ */
+size_t sample_end(struct ps_bytes segment)
+{
+    size_t size = segment.size;
+    while (size > 0 && segment.data[size - 1] == 0)
+        size--;
+    return size + ps_journal_padding(size);
 }

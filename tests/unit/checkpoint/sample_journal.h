@@ -9,6 +9,7 @@
 #define PS_TESTS_UNIT_CHECKPOINT_SAMPLE_JOURNAL_H
 
 #include "checkpoint/journal.h"
+#include "tests/support/checkpoint/journal_maker.h"
 
 #define SAMPLE_FOLDER "journal"
 
@@ -16,6 +17,7 @@
 struct sample_shape {
     uint64_t epoch;
     size_t content_bytes_max; /* every content is shorter */
+    uint32_t format;          /* 1 or 2: journal_maker writes; 0: the server's own writer */
     bool anonymous;           /* no record has a client id; otherwise every third has none */
 };
 
@@ -32,7 +34,15 @@ struct ps_journal_writer *sample_writer_from(const struct ps_files *files, uint6
 enum ps_status sample_append(struct ps_journal_writer *writer, const struct sample_shape *shape,
                              uint64_t first, uint64_t last, size_t batch);
 
-/* The same with an own writer of `shape->epoch`, which is closed; failures fail the test. */
+/* The same in two parts for journal_maker, which writes in shape->format and goes on from
+ * `position` of the epoch `previous`. Failures fail the test. */
+void sample_maker(struct journal_maker *maker, const struct ps_files *files,
+                  const struct sample_shape *shape, uint64_t previous, uint64_t position,
+                  uint64_t segment_bytes);
+void sample_make(struct journal_maker *maker, const struct sample_shape *shape, uint64_t first,
+                 uint64_t last, size_t batch);
+
+/* All of it, begun and ended, in the format of `shape`. */
 void sample_journal(const struct ps_files *files, const struct sample_shape *shape, uint64_t first,
                     uint64_t last, size_t batch, uint64_t segment_bytes);
 
@@ -53,6 +63,9 @@ struct sample_result {
 };
 struct sample_result sample_read_on(const struct ps_files *files, const struct sample_shape *shape,
                                     uint64_t position, const struct ps_allocator *memory);
+
+/* Where the last record of a sample's segment ends: behind it are only the zeros of its flush. */
+size_t sample_end(struct ps_bytes segment);
 
 /* "journal/<epoch>-<first>.journal", in a buffer of the caller's of 128 bytes. */
 const char *sample_segment(uint64_t epoch, uint64_t first, char path[128]);

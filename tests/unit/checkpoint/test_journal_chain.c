@@ -12,15 +12,6 @@
 
 static struct ps_journal_segments segments;
 
-/* Writes first..last as `epoch`, whose owner went on from the epoch `previous`. */
-static void journal_from(uint64_t previous, uint64_t epoch, uint64_t first, uint64_t last)
-{
-    struct sample_shape shape = {.epoch = epoch, .content_bytes_max = 60};
-    struct ps_journal_writer *writer = sample_writer_from(files, previous, epoch, first - 1, 800);
-    ck_assert_int_eq(sample_append(writer, &shape, first, last, 1), PS_OK);
-    ps_journal_writer_close(writer);
-}
-
 /* The epochs that are left in the list of the folder, each once: "1 6". */
 static const char *kept(uint64_t wanted, enum ps_status expected)
 {
@@ -193,11 +184,10 @@ START_TEST(a_segment_that_has_gone_since_makes_the_list_useless)
 }
 END_TEST
 
-int main(void)
+static TCase *make_case(const char *name, SFun set_up_format)
 {
-    Suite *suite = suite_create("journal_chain");
-    TCase *tests = tcase_create("journal_chain");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    TCase *tests = tcase_create(name);
+    tcase_add_checked_fixture(tests, set_up_format, tear_down);
     tcase_add_test(tests, a_list_of_nothing_stays_empty);
     tcase_add_test(tests, a_chain_without_gaps_is_kept_as_it_is);
     tcase_add_test(tests, epochs_that_the_next_owner_did_not_go_on_from_are_taken_out);
@@ -209,6 +199,13 @@ int main(void)
     tcase_add_test(tests, a_first_record_cut_short_voids_nothing);
     tcase_add_test(tests, a_disk_that_fails_makes_the_list_useless);
     tcase_add_test(tests, a_segment_that_has_gone_since_makes_the_list_useless);
-    suite_add_tcase(suite, tests);
+    return tests;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("journal_chain");
+    suite_add_tcase(suite, make_case("format 1", set_up_format_1));
+    suite_add_tcase(suite, make_case("format 2", set_up_format_2));
     return run_suite(suite);
 }

@@ -1,4 +1,5 @@
-/* checkpoint/journal_reader.c: what is damaged is named, what is torn is cut. */
+/* checkpoint/journal_reader.c: what is damaged is named, what is torn is cut. In format 1;
+ * test_journal_reuse.c has the same for format 2. */
 #include "base/random.h"
 #include "checkpoint/journal_record.h"
 #include "journal_disk.h"
@@ -11,7 +12,7 @@
 
 #define RECORDS 12
 
-static const struct sample_shape small = {.epoch = 7, .content_bytes_max = 60};
+static const struct ps_journal_life life = {.format = PS_JOURNAL_FORMAT_1};
 
 static struct sample_result read_all(uint64_t position)
 {
@@ -25,7 +26,7 @@ static size_t find_ends(struct ps_bytes segment, uint64_t *ends, size_t ends_max
     for (uint64_t offset = 0; offset < segment.size; count++) {
         struct ps_journal_head head;
         struct ps_bytes rest = {segment.data + offset, segment.size - offset};
-        ck_assert_int_eq(ps_journal_head_read(rest, &head), PS_JOURNAL_GOOD);
+        ck_assert_int_eq(ps_journal_head_read(rest, &life, &head), PS_JOURNAL_GOOD);
         offset += head.record_bytes;
         ck_assert_uint_lt(count, ends_max);
         ends[count] = offset;
@@ -130,7 +131,7 @@ START_TEST(every_flipped_bit_of_a_head_is_noticed)
         uint64_t begin = record == 0 ? 0 : one.ends[record - 1];
         struct ps_journal_head head;
         struct ps_bytes rest = {one.bytes + begin, one.size - begin};
-        ck_assert_int_eq(ps_journal_head_read(rest, &head), PS_JOURNAL_GOOD);
+        ck_assert_int_eq(ps_journal_head_read(rest, &life, &head), PS_JOURNAL_GOOD);
         for (uint64_t bit = begin * 8; bit < (begin + head.head_bytes) * 8; bit++) {
             memory_files_flip(disk, one.path, bit);
 
@@ -218,7 +219,7 @@ static void put_strange_record(const struct one_segment *one, enum ps_record_typ
     memcpy(bytes, one->bytes, one->size);
     struct ps_record record = {
         .type = type, .position = RECORDS + 1, .epoch = 7, .name = ps_bytes_of_text("w")};
-    size_t size = ps_journal_head_write(&record, RECORDS, 0, bytes + one->size);
+    size_t size = ps_journal_head_write(&record, &life, RECORDS, 0, bytes + one->size);
     memory_files_put(disk, one->path, (struct ps_bytes){bytes, one->size + size});
     free(bytes);
 }
@@ -300,7 +301,7 @@ START_TEST(a_huge_stated_content_asks_for_no_memory)
                                .epoch = 7,
                                .name = ps_bytes_of_text("w"),
                                .content = {NULL, 0, (size_t)1 << 60}};
-    size_t size = ps_journal_head_write(&record, RECORDS, 0, bytes + one.size);
+    size_t size = ps_journal_head_write(&record, &life, RECORDS, 0, bytes + one.size);
     memory_files_put(disk, one.path, (struct ps_bytes){bytes, one.size + size});
     struct fault_heap heap = {.refuse_at = -1};
     struct ps_allocator memory = fault_heap_allocator(&heap);
@@ -319,7 +320,7 @@ int main(void)
 {
     Suite *suite = suite_create("journal_damage");
     TCase *tests = tcase_create("journal_damage");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_checked_fixture(tests, set_up_format_1, tear_down);
     tcase_add_test(tests, every_truncation_gives_exactly_the_records_before_it);
     tcase_add_test(tests, a_truncation_before_the_last_segment_is_damage);
     tcase_add_test(tests, every_flipped_bit_of_a_head_is_noticed);

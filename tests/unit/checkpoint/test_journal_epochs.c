@@ -7,15 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As `journal`, of an owner that went on from the epoch `previous`. */
-static void journal_from(uint64_t previous, uint64_t epoch, uint64_t first, uint64_t last)
-{
-    struct sample_shape shape = {.epoch = epoch, .content_bytes_max = 60};
-    struct ps_journal_writer *writer = sample_writer_from(files, previous, epoch, first - 1, 800);
-    ck_assert_int_eq(sample_append(writer, &shape, first, last, 1), PS_OK);
-    ps_journal_writer_close(writer);
-}
-
 /* What reading gave, as text: "1:1 2:1 3:2 end" is positions 1 and 2 of epoch 1 and 3 of epoch 2;
  * at the end "end", or the word of the failure. */
 static const char *read_text(uint64_t position, uint64_t epoch_max)
@@ -46,7 +37,7 @@ static const char *read_text(uint64_t position, uint64_t epoch_max)
     return text;
 }
 
-/* Cuts bytes off the end of a segment. */
+/* Cuts bytes off the last record of a segment. */
 static void cut_segment(uint64_t epoch, uint64_t first, size_t cut_bytes)
 {
     char path[128];
@@ -55,7 +46,7 @@ static void cut_segment(uint64_t epoch, uint64_t first, size_t cut_bytes)
     uint8_t *copy = malloc(content.size);
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, content.data, content.size);
-    memory_files_put(disk, path, (struct ps_bytes){copy, content.size - cut_bytes});
+    memory_files_put(disk, path, (struct ps_bytes){copy, sample_end(content) - cut_bytes});
     free(copy);
 }
 
@@ -310,23 +301,20 @@ END_TEST
 START_TEST(a_segment_of_another_shard_is_damage)
 {
     struct ps_journal_facts facts = {.index = 3, .shard_count = 5, .epoch = 2, .position = 3};
-    struct ps_journal_writer *writer = NULL;
+    struct journal_maker maker;
     journal(1, 1, 3);
-    ck_assert_int_eq(ps_journal_writer_open(files, SAMPLE_FOLDER, &facts,
-                                            &(struct ps_journal_setup){.segment_bytes = 800},
-                                            ps_allocator_heap(), &writer, NULL),
-                     PS_OK);
-    ps_journal_writer_close(writer);
+    ck_assert_int_eq(
+        journal_maker_begin(&maker, files, SAMPLE_FOLDER, &facts, disk_format, 800, NULL), PS_OK);
+    ck_assert_int_eq(journal_maker_end(&maker, NULL), PS_OK);
 
     ck_assert_str_eq(read_text(0, UINT64_MAX), "corrupt");
 }
 END_TEST
 
-int main(void)
+static TCase *make_case(const char *name, SFun set_up_format)
 {
-    Suite *suite = suite_create("journal_epochs");
-    TCase *tests = tcase_create("journal_epochs");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    TCase *tests = tcase_create(name);
+    tcase_add_checked_fixture(tests, set_up_format, tear_down);
     tcase_add_test(tests, an_epoch_that_starts_exactly_at_the_end_goes_on);
     tcase_add_test(tests, what_a_former_owner_writes_after_the_takeover_is_never_read);
     tcase_add_test(tests, segments_that_a_former_owner_begins_after_the_takeover_are_never_read);
@@ -348,6 +336,13 @@ int main(void)
     tcase_add_test(tests, damage_in_epochs_that_are_not_needed_does_not_matter);
     tcase_add_test(tests, a_later_epoch_with_a_damaged_beginning_is_damage);
     tcase_add_test(tests, a_segment_of_another_shard_is_damage);
-    suite_add_tcase(suite, tests);
+    return tests;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("journal_epochs");
+    suite_add_tcase(suite, make_case("format 1", set_up_format_1));
+    suite_add_tcase(suite, make_case("format 2", set_up_format_2));
     return run_suite(suite);
 }

@@ -12,7 +12,6 @@
 #define RECORDS 12
 #define BATCH 4
 
-static const struct sample_shape small = {.epoch = 7, .content_bytes_max = 60};
 static const struct ps_journal_note none;
 
 static void put(uint64_t epoch, uint64_t position)
@@ -196,16 +195,16 @@ struct noted {
 
 static void noted_init(struct noted *noted)
 {
-    struct ps_journal_writer *writer = sample_writer(files, 7, 0, PS_JOURNAL_SEGMENT_BYTES);
+    struct journal_maker maker;
     struct ps_bytes whole;
     (void)sample_segment(7, 1, noted->path);
-    ck_assert_int_eq(sample_append(writer, &small, 1, RECORDS - BATCH, BATCH), PS_OK);
+    sample_maker(&maker, files, &small, 6, 0, PS_JOURNAL_SEGMENT_BYTES);
+    sample_make(&maker, &small, 1, RECORDS - BATCH, BATCH);
+    noted->last_write = maker.size;
+    sample_make(&maker, &small, RECORDS - BATCH + 1, RECORDS, BATCH);
+    ck_assert_int_eq(journal_maker_end(&maker, NULL), PS_OK);
     ck_assert(memory_files_get(disk, noted->path, &whole));
-    noted->last_write = whole.size;
-    ck_assert_int_eq(sample_append(writer, &small, RECORDS - BATCH + 1, RECORDS, BATCH), PS_OK);
-    ps_journal_writer_close(writer);
-    ck_assert(memory_files_get(disk, noted->path, &whole));
-    noted->size = whole.size;
+    noted->size = sample_end(whole);
     noted->bytes = malloc(whole.size);
     ck_assert_ptr_nonnull(noted->bytes);
     memcpy(noted->bytes, whole.data, whole.size);
@@ -263,7 +262,8 @@ START_TEST(a_note_that_is_behind_demands_less)
 
     ck_assert_int_eq(torn.status, PS_ERR_NOT_FOUND);
     ck_assert_uint_eq(torn.last, RECORDS - 1);
-    ck_assert_uint_gt(torn.cut, 0);
+    /* Of a head that is cut short itself nobody can say that it was one of this life. */
+    ck_assert(torn.cut > 0 || disk_format == PS_JOURNAL_FORMAT);
     free(noted.bytes);
 }
 END_TEST
@@ -271,7 +271,7 @@ END_TEST
 START_TEST(segments_that_are_gone_are_missed)
 {
     char path[128];
-    sample_journal(files, &small, 1, RECORDS, 1, 400);
+    sample_journal(files, &small, 1, RECORDS, 1, short_segment());
     put(7, RECORDS);
     ck_assert_int_eq(read_all(0).status, PS_ERR_NOT_FOUND);
     uint64_t first = RECORDS;
@@ -302,7 +302,7 @@ END_TEST
 /* The owner after it began before that place: it never happened. */
 START_TEST(what_a_former_owner_noted_after_a_takeover_is_not_missed)
 {
-    const struct sample_shape second = {.epoch = 9, .content_bytes_max = 60};
+    const struct sample_shape second = {.epoch = 9, .content_bytes_max = 60, .format = disk_format};
     sample_journal(files, &small, 1, 6, 2, PS_JOURNAL_SEGMENT_BYTES);
     sample_journal(files, &second, 5, 7, 1, PS_JOURNAL_SEGMENT_BYTES);
     put(7, 40);
@@ -409,6 +409,26 @@ START_TEST(a_decision_is_durable_when_it_returns)
 }
 END_TEST
 
+static TCase *make_reading(const char *name, SFun set_up_format)
+{
+    TCase *tests = tcase_create(name);
+    tcase_add_checked_fixture(tests, set_up_format, tear_down);
+    tcase_add_test(tests,
+                   no_flipped_bit_of_the_last_write_is_taken_for_a_torn_end_once_it_is_noted);
+    tcase_add_test(tests, no_shorter_journal_is_whole_once_it_is_noted);
+    tcase_add_test(tests, a_note_that_is_behind_demands_less);
+    tcase_add_test(tests, segments_that_are_gone_are_missed);
+    tcase_add_test(tests,
+                   a_journal_that_is_gone_altogether_is_missed_but_for_what_a_checkpoint_covers);
+    tcase_add_test(tests, what_a_former_owner_noted_after_a_takeover_is_not_missed);
+    tcase_add_test(tests, a_former_owner_is_not_believed_against_a_later_checkpoint);
+    tcase_add_test(tests, what_is_noted_elsewhere_counts_as_well);
+    tcase_add_test(tests, what_was_given_up_is_counted_and_holds_for_that_end_only);
+    tcase_add_test(tests, a_reader_goes_to_the_end_that_was_decided);
+    tcase_add_test(tests, a_decision_is_durable_when_it_returns);
+    return tests;
+}
+
 int main(void)
 {
     TCase *tests = tcase_create("notes");
@@ -423,23 +443,9 @@ int main(void)
     tcase_add_test(tests, a_sweep_leaves_the_notes_of_the_epoch_that_began);
     tcase_add_test(tests, json_comes_back);
     tcase_add_test(tests, json_that_is_no_note_is_refused);
-    TCase *reading = tcase_create("reading");
-    tcase_add_checked_fixture(reading, set_up, tear_down);
-    tcase_add_test(reading,
-                   no_flipped_bit_of_the_last_write_is_taken_for_a_torn_end_once_it_is_noted);
-    tcase_add_test(reading, no_shorter_journal_is_whole_once_it_is_noted);
-    tcase_add_test(reading, a_note_that_is_behind_demands_less);
-    tcase_add_test(reading, segments_that_are_gone_are_missed);
-    tcase_add_test(reading,
-                   a_journal_that_is_gone_altogether_is_missed_but_for_what_a_checkpoint_covers);
-    tcase_add_test(reading, what_a_former_owner_noted_after_a_takeover_is_not_missed);
-    tcase_add_test(reading, a_former_owner_is_not_believed_against_a_later_checkpoint);
-    tcase_add_test(reading, what_is_noted_elsewhere_counts_as_well);
-    tcase_add_test(reading, what_was_given_up_is_counted_and_holds_for_that_end_only);
-    tcase_add_test(reading, a_reader_goes_to_the_end_that_was_decided);
-    tcase_add_test(reading, a_decision_is_durable_when_it_returns);
     Suite *suite = suite_create("journal_note");
     suite_add_tcase(suite, tests);
-    suite_add_tcase(suite, reading);
+    suite_add_tcase(suite, make_reading("format 1", set_up_format_1));
+    suite_add_tcase(suite, make_reading("format 2", set_up_format_2));
     return run_suite(suite);
 }

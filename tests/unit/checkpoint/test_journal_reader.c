@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct sample_shape small = {.epoch = 7, .content_bytes_max = 60};
-
 static struct sample_result read_all(uint64_t position)
 {
     return sample_read_on(files, &small, position, ps_allocator_heap());
@@ -43,13 +41,14 @@ END_TEST
 START_TEST(contents_of_every_size_come_back)
 {
     static const size_t sizes[] = {3000000, 500, 2000, 400000, 5000000, 300, 300, 200000};
-    struct ps_journal_writer *writer = sample_writer(files, 7, 0, 4000000);
-    struct sample_shape shape = {.epoch = 7};
+    struct sample_shape shape = {.epoch = 7, .format = disk_format};
+    struct journal_maker maker;
+    sample_maker(&maker, files, &shape, 6, 0, 4000000);
     for (size_t i = 0; i < PS_ARRAY_COUNT(sizes); i++) {
         shape.content_bytes_max = sizes[i];
-        ck_assert_int_eq(sample_append(writer, &shape, i + 1, i + 1, 1), PS_OK);
+        sample_make(&maker, &shape, i + 1, i + 1, 1);
     }
-    ps_journal_writer_close(writer);
+    ck_assert_int_eq(journal_maker_end(&maker, NULL), PS_OK);
     struct ps_journal_reader *reader = NULL;
     ck_assert_int_eq(
         ps_journal_reader_open(files, SAMPLE_FOLDER, 0, 7, ps_allocator_heap(), &reader, NULL),
@@ -69,7 +68,7 @@ END_TEST
 
 START_TEST(reading_begins_behind_any_position)
 {
-    sample_journal(files, &small, 1, 50, 3, 800);
+    sample_journal(files, &small, 1, 50, 3, short_segment());
     for (uint64_t position = 0; position <= 50; position++) {
         struct sample_result result = read_all(position);
 
@@ -81,7 +80,7 @@ END_TEST
 
 START_TEST(a_position_behind_the_end_gives_an_empty_journal)
 {
-    sample_journal(files, &small, 1, 5, 1, 800);
+    sample_journal(files, &small, 1, 5, 1, short_segment());
 
     ck_assert_uint_eq(read_all(6).last, 6);
     ck_assert_int_eq(read_all(6).status, PS_ERR_NOT_FOUND);
@@ -101,7 +100,7 @@ END_TEST
 
 START_TEST(a_journal_that_begins_later_is_missing_records)
 {
-    sample_journal(files, &small, 11, 20, 1, 800);
+    sample_journal(files, &small, 11, 20, 1, short_segment());
 
     ck_assert_int_eq(read_all(9).status, PS_ERR_CORRUPT);
     ck_assert_int_eq(read_all(10).status, PS_ERR_NOT_FOUND);
@@ -110,7 +109,7 @@ END_TEST
 
 START_TEST(a_missing_segment_is_damage)
 {
-    sample_journal(files, &small, 1, 50, 1, 800);
+    sample_journal(files, &small, 1, 50, 1, short_segment());
     char removed[128];
     (void)strcpy(removed, memory_files_path(disk, 2));
     ck_assert_int_eq(files->remove(files->self, removed, NULL), PS_OK);
@@ -125,7 +124,7 @@ END_TEST
 
 START_TEST(a_moved_row_keeps_its_content)
 {
-    sample_journal(files, &small, 1, 1, 1, 800);
+    sample_journal(files, &small, 1, 1, 1, short_segment());
     struct ps_journal_reader *reader = NULL;
     struct ps_journal_row row = {0};
     struct ps_journal_row moved = {0};
@@ -150,7 +149,7 @@ END_TEST
 /* Refuses the first allocation, then the second, and so on. */
 START_TEST(a_refused_allocation_leaves_nothing_open)
 {
-    sample_journal(files, &small, 1, 3, 1, 800);
+    sample_journal(files, &small, 1, 3, 1, short_segment());
     int64_t refused = 0;
     enum ps_status status = PS_ERR_NO_MEMORY;
     for (; status == PS_ERR_NO_MEMORY; refused++) {
@@ -170,7 +169,7 @@ END_TEST
 /* Fails the first call of the disk, then the second, and so on. */
 START_TEST(a_failing_disk_is_an_error_and_leaves_nothing_open)
 {
-    sample_journal(files, &small, 1, 30, 1, 800);
+    sample_journal(files, &small, 1, 30, 1, short_segment());
     struct memory_files_knobs *knobs = memory_files_knobs(disk);
     enum ps_status status = PS_ERR_IO;
     int64_t failures = 0;
@@ -187,7 +186,7 @@ END_TEST
 
 START_TEST(a_read_that_failed_can_be_repeated)
 {
-    sample_journal(files, &small, 1, 60, 1, 800);
+    sample_journal(files, &small, 1, 60, 1, short_segment());
     struct memory_files_knobs *knobs = memory_files_knobs(disk);
     struct ps_journal_reader *reader = NULL;
     uint64_t cut = 0;
@@ -213,11 +212,10 @@ START_TEST(a_read_that_failed_can_be_repeated)
 }
 END_TEST
 
-int main(void)
+static TCase *make_case(const char *name, SFun set_up_format)
 {
-    Suite *suite = suite_create("journal_reader");
-    TCase *tests = tcase_create("journal_reader");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    TCase *tests = tcase_create(name);
+    tcase_add_checked_fixture(tests, set_up_format, tear_down);
     tcase_add_test(tests, records_come_back_with_and_without_ids);
     tcase_add_test(tests, ten_thousand_records_come_back_from_many_segments);
     tcase_add_test(tests, contents_of_every_size_come_back);
@@ -230,6 +228,13 @@ int main(void)
     tcase_add_test(tests, a_refused_allocation_leaves_nothing_open);
     tcase_add_test(tests, a_failing_disk_is_an_error_and_leaves_nothing_open);
     tcase_add_test(tests, a_read_that_failed_can_be_repeated);
-    suite_add_tcase(suite, tests);
+    return tests;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("journal_reader");
+    suite_add_tcase(suite, make_case("format 1", set_up_format_1));
+    suite_add_tcase(suite, make_case("format 2", set_up_format_2));
     return run_suite(suite);
 }

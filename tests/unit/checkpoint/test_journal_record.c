@@ -9,6 +9,8 @@
 #include <string.h>
 
 static uint8_t bytes[PS_JOURNAL_HEAD_BYTES_MAX];
+static const struct ps_journal_life old = {.format = PS_JOURNAL_FORMAT_1};
+static const struct ps_journal_life life = {PS_JOURNAL_FORMAT, 0xa1b2c3d4};
 
 static struct ps_record push_of(const char *name, const char *client_id)
 {
@@ -24,11 +26,19 @@ static struct ps_record push_of(const char *name, const char *client_id)
                               .content = {NULL, 0, 0x0102030405}};
 }
 
+/* The head in `bytes` has the checksum of its bytes behind `begin`. */
+static void assert_checksum(uint32_t begin, size_t size)
+{
+    uint32_t crc32c = ps_checksum_crc32c(begin, (struct ps_bytes){bytes + 8, size - 8});
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_uint_eq(bytes[4 + i], (crc32c >> (8 * i)) & 0xff);
+}
+
 /* Byte by byte, so that the format cannot drift. */
 START_TEST(a_head_is_exactly_these_bytes)
 {
     static const uint8_t expected[] = {
-        'P',  'S',  'J',  'R',  0,    0,    0,    0,    1,    2,    5,    2,    1,    0,    0,
+        'P',  'S',  'J',  'R',  0,    0,    0,    0,    2,    2,    5,    2,    1,    0,    0,
         0,    0xdd, 0xcc, 0xbb, 0xaa, 0,    0,    0,    0,    5,    4,    3,    2,    1,    0,
         0,    0,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x28, 0x27, 0x26, 0x25, 0x24,
         0x23, 0x22, 0x21, 0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x48, 0x47, 0x46, 0x45,
@@ -36,14 +46,88 @@ START_TEST(a_head_is_exactly_these_bytes)
         0x65, 0x64, 0x63, 0x62, 0x61, 'i',  'd',  'w',  0,    0,    0,    0,    0};
     struct ps_record record = push_of("w", "id");
 
-    size_t size = ps_journal_head_write(&record, 0x3132333435363738, 0xaabbccdd, bytes);
+    size_t size = ps_journal_head_write(&record, &life, 0x3132333435363738, 0xaabbccdd, bytes);
 
     ck_assert_uint_eq(size, sizeof expected);
     ck_assert_mem_eq(bytes, expected, 4);
     ck_assert_mem_eq(bytes + 8, expected + 8, sizeof expected - 8);
-    uint32_t crc32c = ps_checksum_crc32c(0, (struct ps_bytes){bytes + 8, size - 8});
-    for (size_t i = 0; i < 4; i++)
-        ck_assert_uint_eq(bytes[4 + i], (crc32c >> (8 * i)) & 0xff);
+    static const uint8_t salt[] = {0xd4, 0xc3, 0xb2, 0xa1};
+    assert_checksum(ps_checksum_crc32c(0, (struct ps_bytes){salt, 4}), size);
+}
+END_TEST
+
+START_TEST(a_head_of_format_1_differs_in_the_format_and_has_no_salt)
+{
+    uint8_t former[sizeof bytes];
+    struct ps_record record = push_of("w", "id");
+    size_t size = ps_journal_head_write(&record, &life, 99, 7, bytes);
+    memcpy(former, bytes, size);
+
+    ck_assert_uint_eq(ps_journal_head_write(&record, &old, 99, 7, bytes), size);
+
+    ck_assert_uint_eq(bytes[8], 1);
+    ck_assert_mem_eq(bytes + 9, former + 9, size - 9);
+    assert_checksum(0, size);
+}
+END_TEST
+
+START_TEST(the_first_record_of_a_segment_has_no_salt)
+{
+    struct ps_record record = {.type = PS_RECORD_SEGMENT, .position = 1, .epoch = 7};
+
+    size_t size = ps_journal_head_write(&record, &life, 0, 0, bytes);
+
+    assert_checksum(0, size);
+}
+END_TEST
+
+/* Whoever knows the life asks for its salt in every head. */
+START_TEST(a_head_of_another_life_is_bad)
+{
+    static const struct ps_journal_life other = {PS_JOURNAL_FORMAT, 0xa1b2c3d5};
+    static const struct ps_journal_life zero = {PS_JOURNAL_FORMAT, 0};
+    const struct ps_journal_life *lives[] = {&old, &life, &other, &zero, NULL};
+    struct ps_bytes whole = {bytes, sizeof bytes};
+    struct ps_record record = push_of("w", "id");
+    struct ps_journal_head head;
+    for (size_t i = 0; i < 4; i++) {
+        (void)ps_journal_head_write(&record, lives[i], 99, 7, bytes);
+        for (size_t k = 0; k < PS_ARRAY_COUNT(lives); k++) {
+            bool good = i == k || (lives[i] == &old && lives[k] == NULL);
+            ck_assert_int_eq(ps_journal_head_read(whole, lives[k], &head),
+                             good ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_first_record_within_a_segment_of_a_known_life_is_bad)
+{
+    static const uint8_t facts[PS_JOURNAL_SEGMENT_CONTENT_BYTES] = {0};
+    struct ps_bytes content = {facts, sizeof facts};
+    struct ps_record record = {
+        .type = PS_RECORD_SEGMENT, .position = 1, .content = ps_view_of(&content)};
+    struct ps_journal_head head;
+    (void)ps_journal_head_write(&record, &life, 0, 0, bytes);
+    struct ps_bytes whole = {bytes, sizeof bytes};
+
+    ck_assert_int_eq(ps_journal_head_read(whole, NULL, &head), PS_JOURNAL_GOOD);
+    ck_assert_int_eq(ps_journal_head_read(whole, &life, &head), PS_JOURNAL_BAD);
+    ck_assert_int_eq(ps_journal_head_read(whole, &old, &head), PS_JOURNAL_BAD);
+}
+END_TEST
+
+START_TEST(what_begins_like_a_head_need_not_be_good)
+{
+    struct ps_record record = push_of("w", "id");
+    (void)ps_journal_head_write(&record, &life, 0, 0, bytes);
+    bytes[20] ^= 1;
+
+    ck_assert(ps_journal_head_is_of((struct ps_bytes){bytes, 9}, 2));
+    ck_assert(!ps_journal_head_is_of((struct ps_bytes){bytes, 8}, 2));
+    ck_assert(!ps_journal_head_is_of((struct ps_bytes){bytes, 9}, 1));
+    bytes[0] ^= 1;
+    ck_assert(!ps_journal_head_is_of((struct ps_bytes){bytes, 9}, 2));
 }
 END_TEST
 
@@ -51,9 +135,9 @@ START_TEST(a_head_comes_back)
 {
     struct ps_record record = push_of("layer/w", "client");
     struct ps_journal_head head;
-    size_t size = ps_journal_head_write(&record, 99, 0xaabbccdd, bytes);
+    size_t size = ps_journal_head_write(&record, &life, 99, 0xaabbccdd, bytes);
 
-    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head),
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &life, &head),
                      PS_JOURNAL_GOOD);
 
     ck_assert_int_eq(head.record.type, PS_RECORD_PUSH);
@@ -79,11 +163,12 @@ START_TEST(the_encoding_of_a_content_stands_in_byte_14)
     struct ps_journal_head head;
     record.encoding = (enum ps_encoding)_i;
 
-    size_t size = ps_journal_head_write(&record, 0, 0, bytes);
+    size_t size = ps_journal_head_write(&record, &life, 0, 0, bytes);
 
     ck_assert_uint_eq(bytes[14], (unsigned)_i);
     ck_assert_uint_eq(bytes[15], 0);
-    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, size}, &head), PS_JOURNAL_GOOD);
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, size}, &life, &head),
+                     PS_JOURNAL_GOOD);
     ck_assert_int_eq(head.record.encoding, record.encoding);
 }
 END_TEST
@@ -97,9 +182,9 @@ START_TEST(the_longest_names_have_room)
     struct ps_record record = push_of(name, client_id);
     struct ps_journal_head head;
 
-    ck_assert_uint_eq(ps_journal_head_write(&record, 0, 0, bytes), sizeof bytes);
+    ck_assert_uint_eq(ps_journal_head_write(&record, &life, 0, 0, bytes), sizeof bytes);
 
-    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head),
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &life, &head),
                      PS_JOURNAL_GOOD);
     ck_assert(ps_bytes_equal(head.record.name, record.name));
 }
@@ -111,7 +196,7 @@ START_TEST(a_name_that_is_too_long_aborts)
     memset(name, 'n', sizeof name - 1);
     struct ps_record record = push_of(name, "");
 
-    (void)ps_journal_head_write(&record, 0, 0, bytes);
+    (void)ps_journal_head_write(&record, &life, 0, 0, bytes);
 }
 END_TEST
 
@@ -119,14 +204,14 @@ START_TEST(every_truncation_and_every_flipped_bit_is_bad)
 {
     struct ps_record record = push_of("layer/w", "client");
     struct ps_journal_head head;
-    size_t size = ps_journal_head_write(&record, 99, 7, bytes);
+    size_t size = ps_journal_head_write(&record, &life, 99, 7, bytes);
     for (size_t cut = 0; cut < size; cut++)
-        ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, cut}, &head),
+        ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, cut}, &life, &head),
                          PS_JOURNAL_BAD);
     for (size_t bit = 0; bit < size * 8; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 
-        ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head),
+        ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &life, &head),
                          PS_JOURNAL_BAD);
 
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -134,23 +219,24 @@ START_TEST(every_truncation_and_every_flipped_bit_is_bad)
 }
 END_TEST
 
-/* Changes one byte of a good head and puts its checksum right. */
+/* Changes one byte of a good head of format 1 and puts its checksum right. */
 static enum ps_journal_verdict verdict_with(size_t at, uint8_t value)
 {
     struct ps_record record = push_of("layer/w", "client");
     struct ps_journal_head head;
-    size_t size = ps_journal_head_write(&record, 99, 7, bytes);
+    size_t size = ps_journal_head_write(&record, &old, 99, 7, bytes);
     bytes[at] = value;
     uint32_t crc32c = ps_checksum_crc32c(0, (struct ps_bytes){bytes + 8, size - 8});
     for (size_t i = 0; i < 4; i++)
         bytes[4 + i] = (uint8_t)(crc32c >> (8 * i));
-    return ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head);
+    return ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &old, &head);
 }
 
 START_TEST(what_a_later_version_wrote_is_unknown_not_bad)
 {
     ck_assert_int_eq(verdict_with(8, 1), PS_JOURNAL_GOOD);
-    ck_assert_int_eq(verdict_with(8, 2), PS_JOURNAL_UNKNOWN);
+    ck_assert_int_eq(verdict_with(8, 2), PS_JOURNAL_BAD); /* of no segment of format 1 */
+    ck_assert_int_eq(verdict_with(8, 3), PS_JOURNAL_UNKNOWN);
     ck_assert_int_eq(verdict_with(9, 0), PS_JOURNAL_UNKNOWN);
     ck_assert_int_eq(verdict_with(9, 3), PS_JOURNAL_UNKNOWN);
     ck_assert_int_eq(verdict_with(10, PS_DTYPE_COUNT), PS_JOURNAL_UNKNOWN);
@@ -172,30 +258,36 @@ START_TEST(a_push_without_a_name_is_bad)
 {
     struct ps_record record = push_of("", "client");
     struct ps_journal_head head;
-    (void)ps_journal_head_write(&record, 99, 7, bytes);
+    (void)ps_journal_head_write(&record, &life, 99, 7, bytes);
 
-    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head),
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &life, &head),
                      PS_JOURNAL_BAD);
 }
 END_TEST
 
 START_TEST(facts_of_a_segment_come_back)
 {
-    static const uint8_t expected[] = {4, 0, 0, 0, 9, 0, 0, 0, 8, 7, 6, 5,
-                                       4, 3, 2, 1, 6, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t expected[] = {4, 0, 0, 0, 9, 0, 0, 0, 8,    7,    6,    5,    4, 3, 2, 1,
+                                       6, 0, 0, 0, 0, 0, 0, 0, 0xd4, 0xc3, 0xb2, 0xa1, 0, 0, 0, 0};
+    const struct ps_journal_life *wanted = _i == 1 ? &old : &life;
     struct ps_journal_facts facts = {
         .index = 4, .shard_count = 9, .position = 0x0102030405060708, .previous_epoch = 6};
     struct ps_journal_facts read = {0};
+    struct ps_journal_life found = {0};
     uint8_t content[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
 
-    ps_journal_segment_write(&facts, content);
-    ps_journal_segment_read(content, &read);
+    size_t size = ps_journal_segment_write(&facts, wanted, content);
+    struct ps_journal_head head = {.format = wanted->format, .content_bytes = size};
+    ps_journal_segment_read(&head, content, &read, &found);
 
-    ck_assert_mem_eq(content, expected, sizeof expected);
+    ck_assert_uint_eq(size, _i == 1 ? 24 : 32);
+    ck_assert_mem_eq(content, expected, size);
     ck_assert_uint_eq(read.index, 4);
     ck_assert_uint_eq(read.shard_count, 9);
     ck_assert_uint_eq(read.position, facts.position);
     ck_assert_uint_eq(read.previous_epoch, 6);
+    ck_assert_uint_eq(found.format, wanted->format);
+    ck_assert_uint_eq(found.salt, wanted->salt);
 }
 END_TEST
 
@@ -213,6 +305,11 @@ int main(void)
     Suite *suite = suite_create("journal_record");
     TCase *tests = tcase_create("journal_record");
     tcase_add_test(tests, a_head_is_exactly_these_bytes);
+    tcase_add_test(tests, a_head_of_format_1_differs_in_the_format_and_has_no_salt);
+    tcase_add_test(tests, the_first_record_of_a_segment_has_no_salt);
+    tcase_add_test(tests, a_head_of_another_life_is_bad);
+    tcase_add_test(tests, a_first_record_within_a_segment_of_a_known_life_is_bad);
+    tcase_add_test(tests, what_begins_like_a_head_need_not_be_good);
     tcase_add_test(tests, a_head_comes_back);
     tcase_add_loop_test(tests, the_encoding_of_a_content_stands_in_byte_14, 0, PS_ENCODING_COUNT);
     tcase_add_test(tests, the_longest_names_have_room);
@@ -221,7 +318,7 @@ int main(void)
     tcase_add_test(tests, what_a_later_version_wrote_is_unknown_not_bad);
     tcase_add_test(tests, bounds_hold_behind_a_right_checksum);
     tcase_add_test(tests, a_push_without_a_name_is_bad);
-    tcase_add_test(tests, facts_of_a_segment_come_back);
+    tcase_add_loop_test(tests, facts_of_a_segment_come_back, 1, 3);
     tcase_add_test(tests, padding_fills_up_to_eight);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
