@@ -115,7 +115,7 @@ START_TEST(an_endpoint_that_does_not_confirm_is_left_for_the_next_one)
     char endpoints[192];
     (void)snprintf(endpoints, sizeof endpoints, "127.0.0.1:%u,%s,%s", free_port(),
                    fake_gateway_url(first), fake_gateway_url(second));
-    struct ps_kv *kv = open_as(endpoints, NULL, 3000);
+    struct ps_kv *kv = open_as(endpoints, NULL, 2000);
 
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
 
@@ -149,7 +149,7 @@ START_TEST(a_hung_etcd_breaks_the_watch)
 {
     const struct gateway_step steps[] = {{GATEWAY_STREAM, 200, CREATED}, {GATEWAY_SILENT, 0, NULL}};
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 3000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 2000);
     bool changed = false;
     struct ps_error error = {0};
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
@@ -167,7 +167,7 @@ START_TEST(a_hung_etcd_is_noticed_over_several_short_waits)
 {
     const struct gateway_step steps[] = {{GATEWAY_STREAM, 200, CREATED}, {GATEWAY_SILENT, 0, NULL}};
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 3000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 2000);
     bool changed = false;
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
 
@@ -187,7 +187,7 @@ START_TEST(a_quiet_watch_on_a_living_etcd_stays)
     const struct gateway_step steps[] = {{GATEWAY_STREAM, 200, CREATED},
                                          {GATEWAY_REPLY, 200, RANGE_EMPTY}};
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 3000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 2000);
     bool changed = true;
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
 

@@ -54,7 +54,7 @@ START_TEST(b12_a_claim_whose_answer_is_lost_on_the_way_takes_one_index)
 {
     struct fake_gateway *gateway = fake_gateway_start(claims[_i], 3, process.client_port);
     struct ps_kv *direct = open_as(process.url, NULL, 60000);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 60000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 10000);
     struct ps_registry registry = registry_on(kv);
     struct ps_kv_lease lease = grant(direct);
     struct ps_claim claim;
