@@ -229,6 +229,13 @@ static enum ps_status memory_list(void *self, const char *path, ps_file_entry_fn
     return PS_OK;
 }
 
+static bool memory_can_go_direct(void *self, const char *folder)
+{
+    (void)self;
+    (void)folder;
+    return true;
+}
+
 const struct ps_files memory_disk_calls = {
     .open = memory_open,
     .write = memory_write,
@@ -244,4 +251,5 @@ const struct ps_files memory_disk_calls = {
     .sync_folder = memory_sync_folder,
     .make_folder = memory_make_folder,
     .list = memory_list,
+    .can_go_direct = memory_can_go_direct,
 };
