@@ -249,7 +249,8 @@ class FailedSync(unittest.TestCase):
             server.make_ready(values=[0.0])
             self.assertEqual(patiently(lambda: server.calls.push("w", [-1.0], LOGGED)), 1)
             first, = self.segments(server)
-            synced = os.path.getsize(first)
+            with open(first, "rb") as file:
+                synced = file.read()
             self.disk("s")
             with self.assertRaises(grpc.RpcError):
                 server.calls.push("w", [-1.0], LOGGED, timeout=1)
@@ -260,9 +261,13 @@ class FailedSync(unittest.TestCase):
             self.assertEqual(count(server), 2)
             self.assertEqual(patiently(lambda: server.calls.push("w", [-1.0], LOGGED)), 3)
             server.process.kill()
-            # What the power loss would have left of the file whose sync failed.
-            self.assertGreater(os.path.getsize(first), synced)
-            os.truncate(first, synced)
+            # What the power loss would have left of the file whose sync failed: in its place, over
+            # bytes that may have been there before, and not only behind them.
+            with open(first, "r+b") as file:
+                self.assertNotEqual(file.read(), synced)
+                file.seek(0)
+                file.write(synced)
+                file.truncate()
             self.disk("0")
             server.start()
             self.assertEqual(count(server), 3)
