@@ -55,7 +55,7 @@ class Life:
 
 
 class Head:
-    """A good head at `offset` of `data`; None when there is none. Without a life: a first record."""
+    """A good head at `offset` of `data`; None when there is none. No life: a first record."""
 
     @staticmethod
     def at(data, offset, life=None):
