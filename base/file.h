@@ -23,13 +23,18 @@ struct ps_file {
     int64_t handle;
 };
 
+/* A mode of DIRECT goes past the cache of the system where that can be: for large pieces that are
+ * moved once. A file stays so while the address, the offset and the size of each piece are
+ * multiples of PS_FILE_DIRECT_BYTES; from the first other piece on the file is like any. */
 enum ps_file_mode {
-    PS_FILE_READ,       /* must exist */
+    PS_FILE_READ, /* must exist */
+    PS_FILE_READ_DIRECT,
     PS_FILE_CREATE_NEW, /* must not exist (PS_ERR_EXISTS); opened for writing at 0 */
-    /* The same past the cache of the system where that can be: for what is written once, in large
-     * pieces. It stays so while the address and the size of each piece are multiples of
-     * PS_FILE_DIRECT_BYTES; from the first other one on the file is like any. */
     PS_FILE_CREATE_DIRECT,
+    /* Must exist, and keeps its bytes and its size: writing begins at 0, goes over what is there,
+     * and makes the file longer from its end on. */
+    PS_FILE_REUSE,
+    PS_FILE_REUSE_DIRECT,
     PS_FILE_APPEND /* made when missing; every write goes to the end */
 };
 
@@ -70,6 +75,9 @@ struct ps_files {
     /* Calls `entry` for every entry except "." and "..", in no order. */
     enum ps_status (*list)(void *self, const char *path, ps_file_entry_fn entry, void *context,
                            struct ps_error *error);
+    /* Do files in this folder go past the cache of the system when they are opened DIRECT? False
+     * also when nobody can tell: then DIRECT works all the same, only through the cache. */
+    bool (*can_go_direct)(void *self, const char *folder);
     void *self;
 };
 

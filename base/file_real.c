@@ -10,9 +10,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -54,48 +56,53 @@ static enum ps_status real_open(void *self, const char *path, enum ps_file_mode 
      * exec. */
     static const int flags[] = {
         [PS_FILE_READ] = O_RDONLY,
+        [PS_FILE_READ_DIRECT] = O_RDONLY | O_DIRECT,
         [PS_FILE_CREATE_NEW] = O_WRONLY | O_CREAT | O_EXCL,
         [PS_FILE_CREATE_DIRECT] = O_WRONLY | O_CREAT | O_EXCL | O_DIRECT,
+        [PS_FILE_REUSE] = O_WRONLY,
+        [PS_FILE_REUSE_DIRECT] = O_WRONLY | O_DIRECT,
         [PS_FILE_APPEND] = O_WRONLY | O_CREAT | O_APPEND,
     };
     int descriptor = open(path, flags[mode] | O_CLOEXEC, 0640);
-    /* Not every file system can; some say so only after they have made the file. */
-    if (descriptor < 0 && errno == EINVAL && mode == PS_FILE_CREATE_DIRECT)
-        descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+    /* Not every file system can; some say so only after they have made the file, which O_EXCL would
+     * then refuse. */
+    if (descriptor < 0 && errno == EINVAL && (flags[mode] & O_DIRECT) != 0)
+        descriptor = open(path, (flags[mode] & ~(O_DIRECT | O_EXCL)) | O_CLOEXEC, 0640);
     if (descriptor < 0)
         return fail_with_errno(error, "open", path);
     file->handle = descriptor;
     return PS_OK;
 }
 
-/* After a write was refused: can it be repeated? EINVAL from a file opened with O_DIRECT means that
- * the address or size of this piece does not fit the disk's blocks, which is normal for the last
- * piece of a checkpoint. The flag is then cleared for good: going back and forth between the cache
- * and the device for one file is slow on every file system. Without the flag, EINVAL is a real
- * error and must not loop. */
-static bool may_write_again(struct ps_file file)
+/* After a read or write was refused: can the call be repeated? EINVAL from a file opened with
+ * O_DIRECT means that the address, offset or size of this piece does not fit the disk's blocks,
+ * which is normal for the last piece of a checkpoint and for what a nearly full disk left of a
+ * write. The flag is then cleared for good: going back and forth between the cache and the device
+ * for one file is slow on every file system. A file that is written over loses nothing by that: the
+ * system reads the rest of a block before it changes a part. EINVAL after the flag was cleared is a
+ * real error and must not loop. `*cleared` belongs to one call and not to the file, since of two
+ * threads that read one file the second finds the flag cleared and shall try again all the same. */
+static bool may_try_again(struct ps_file file, bool *cleared)
 {
     if (errno == EINTR)
         return true;
     int descriptor = (int)file.handle;
-    int flags = errno == EINVAL ? fcntl(descriptor, F_GETFL) : -1;
-    if (flags < 0 || (flags & O_DIRECT) == 0) {
-        errno = flags < 0 ? errno : EINVAL;
-        return false;
-    }
-    return fcntl(descriptor, F_SETFL, flags & ~O_DIRECT) == 0;
+    int flags = errno == EINVAL && !*cleared ? fcntl(descriptor, F_GETFL) : -1;
+    *cleared = true;
+    return flags >= 0 && fcntl(descriptor, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
 static enum ps_status real_write(void *self, struct ps_file file, struct ps_bytes bytes,
                                  struct ps_error *error)
 {
     (void)self;
+    bool cleared = false;
     while (bytes.size > 0) {
         size_t part = bytes.size < WRITE_BYTES_MAX ? bytes.size : WRITE_BYTES_MAX;
         ssize_t wrote = write((int)file.handle, bytes.data, part);
         /* A write may be short (a signal, a nearly full disk), which is not an error; the rest is
          * written by the next turn, and a disk that is really full then says so through errno. */
-        if (wrote < 0 && may_write_again(file))
+        if (wrote < 0 && may_try_again(file, &cleared))
             continue;
         if (wrote < 0)
             return fail_on_file(error, "write", file);
@@ -130,6 +137,7 @@ static size_t take_vectors(struct ps_view_cursor *cursor, struct iovec vectors[P
 static enum ps_status real_write_view(void *self, struct ps_file file, struct ps_view view,
                                       struct ps_error *error)
 {
+    bool cleared = false;
     struct ps_view_cursor cursor = {.view = view};
     struct iovec vectors[PIECES_AT_ONCE];
     for (size_t count = take_vectors(&cursor, vectors); count > 0;
@@ -137,7 +145,7 @@ static enum ps_status real_write_view(void *self, struct ps_file file, struct ps
         ssize_t wrote = writev((int)file.handle, vectors, (int)count);
         /* Nothing was written: the whole round then goes through real_write below, piece by
          * piece. */
-        if (wrote < 0 && errno == EINTR)
+        if (wrote < 0 && may_try_again(file, &cleared))
             wrote = 0;
         if (wrote < 0)
             return fail_on_file(error, "write", file);
@@ -159,10 +167,11 @@ static enum ps_status real_write_over(void *self, struct ps_file file, uint64_t 
                                       struct ps_bytes bytes, struct ps_error *error)
 {
     (void)self;
+    bool cleared = false;
     while (bytes.size > 0) {
         size_t part = bytes.size < WRITE_BYTES_MAX ? bytes.size : WRITE_BYTES_MAX;
         ssize_t wrote = pwrite((int)file.handle, bytes.data, part, (off_t)offset);
-        if (wrote < 0 && may_write_again(file))
+        if (wrote < 0 && may_try_again(file, &cleared))
             continue;
         if (wrote < 0)
             return fail_on_file(error, "write", file);
@@ -177,11 +186,12 @@ static enum ps_status real_read(void *self, struct ps_file file, uint64_t offset
                                 size_t size, size_t *got, struct ps_error *error)
 {
     (void)self;
+    bool cleared = false;
     size_t done = 0;
     while (done < size) {
         ssize_t part = pread((int)file.handle, (char *)destination + done, size - done,
                              (off_t)(offset + done));
-        if (part < 0 && errno == EINTR)
+        if (part < 0 && may_try_again(file, &cleared))
             continue;
         if (part < 0)
             return fail_on_file(error, "read", file);
@@ -335,6 +345,40 @@ static enum ps_status real_list(void *self, const char *path, ps_file_entry_fn e
     return status;
 }
 
+/* The kernel is asked first (Linux 6.1), and where it says nothing a write of one block tells.
+ * tmpfs is known by its type: the kernel says nothing of it, takes O_DIRECT and ignores it. Blocks
+ * larger than ours count as no: the first write would be refused and go through the cache. */
+static bool file_goes_direct(int descriptor)
+{
+    struct statfs system;
+    if (fstatfs(descriptor, &system) != 0 || system.f_type == TMPFS_MAGIC)
+        return false;
+#ifdef STATX_DIOALIGN
+    struct statx facts;
+    if (statx(descriptor, "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) == 0 &&
+        (facts.stx_mask & STATX_DIOALIGN) != 0)
+        return facts.stx_dio_mem_align >= 1 && facts.stx_dio_mem_align <= PS_FILE_DIRECT_BYTES &&
+               facts.stx_dio_offset_align >= 1 &&
+               facts.stx_dio_offset_align <= PS_FILE_DIRECT_BYTES;
+#endif
+    static const _Alignas(PS_FILE_DIRECT_BYTES) uint8_t block[PS_FILE_DIRECT_BYTES];
+    return write(descriptor, block, sizeof block) == (ssize_t)sizeof block;
+}
+
+/* The question needs a file, since the kernel answers it for files and not for folders. A file
+ * without a name leaves nothing behind, whatever happens; a file system that has none gets a no,
+ * which costs speed and nothing else. */
+static bool real_can_go_direct(void *self, const char *folder)
+{
+    (void)self;
+    int descriptor = open(folder, O_TMPFILE | O_WRONLY | O_DIRECT | O_CLOEXEC, 0600);
+    if (descriptor < 0)
+        return false;
+    bool direct = file_goes_direct(descriptor);
+    (void)close(descriptor);
+    return direct;
+}
+
 static const struct ps_files real_files = {
     .open = real_open,
     .write = real_write,
@@ -350,6 +394,7 @@ static const struct ps_files real_files = {
     .sync_folder = real_sync_folder,
     .make_folder = real_make_folder,
     .list = real_list,
+    .can_go_direct = real_can_go_direct,
 };
 
 const struct ps_files *ps_files_real(void)

@@ -22,6 +22,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "base/write_behind.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,7 +103,7 @@ struct ps_checkpoint_place {
  *                     folder the whole file (ps_catalog_sweep collects either)
  *
  * The same name twice, or a view whose size is not count times the element's, aborts. The writer
- * needs about 1 MiB, 60 bytes per parameter, and the header twice. Arrays are read once, in the
+ * needs about 9 MiB, 60 bytes per parameter, and the header twice. Arrays are read once, in the
  * order of the file, and written past the system's cache where that can be.
  */
 PS_MUST_USE enum ps_status ps_checkpoint_write(
@@ -119,12 +120,13 @@ struct ps_checkpoint_watcher {
     void *self;
 };
 
-/* The same, telling `watcher`: borrowed; NULL: nobody. */
+/* The same, telling `watcher` and writing with `behind`; both are borrowed and may be NULL: nobody
+ * is told, and the caller writes while nothing is copied. */
 PS_MUST_USE enum ps_status ps_checkpoint_write_watched(
     const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
     const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
-    const struct ps_checkpoint_watcher *watcher, const struct ps_allocator *memory,
-    struct ps_checkpoint_place *place, struct ps_error *error);
+    const struct ps_checkpoint_watcher *watcher, struct ps_write_behind *behind,
+    const struct ps_allocator *memory, struct ps_checkpoint_place *place, struct ps_error *error);
 
 /* A checkpoint file opened for reading: its header has been read and verified. */
 struct ps_checkpoint_reader;

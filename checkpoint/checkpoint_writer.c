@@ -1,13 +1,14 @@
 /* Writes one checkpoint file.
  *
- * One pass over the arrays, past the system's cache: they are copied piece by piece into a buffer,
- * summed there while they are in the processor's cache, and written. The header, which stands
- * first, carries their checksums: its place is left empty and filled in the end, so a file that
- * never got so far is not a checkpoint. */
+ * One pass over the arrays, past the system's cache: they are copied piece by piece into a buffer
+ * and summed there while they are in the processor's cache, while the buffer before is written
+ * (block_output.h). The header, which stands first, carries their checksums: its place is left empty
+ * and filled in the end, so a file that never got so far is not a checkpoint. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "checkpoint/block_output.h"
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/header_writer.h"
@@ -16,10 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything goes out in writes of this size, which a disk takes at full speed without the system's
- * cache. */
-#define OUTPUT_BYTES ((size_t)1 << 20)
-_Static_assert(OUTPUT_BYTES % PS_FILE_DIRECT_BYTES == 0, "writes go past the cache");
+/* The watcher is told in steps of this, and may rest behind each. */
+#define PIECE_BYTES ((size_t)1 << 20)
 
 /* Copied and summed at a time: the second checksum finds the bytes where the copy left them, in the
  * processor's first or second cache. */
@@ -27,11 +26,8 @@ _Static_assert(OUTPUT_BYTES % PS_FILE_DIRECT_BYTES == 0, "writes go past the cac
 
 /* The file being written. */
 struct output {
-    const struct ps_files *files; /* borrowed */
-    struct ps_file file;
-    uint8_t *gathered; /* OUTPUT_BYTES, owned by the caller */
-    size_t gathered_size;
-    uint32_t crc32; /* of everything behind the header */
+    struct ps_block_output *blocks; /* borrowed */
+    uint32_t crc32;                 /* of everything behind the header */
     uint64_t bytes;
 };
 
@@ -43,7 +39,8 @@ struct job {
     struct ps_header_slot *slots; /* owned, sorted */
     size_t slot_count;
     struct ps_buffer head; /* owned */
-    void *gathered;        /* owned; has room for OUTPUT_BYTES at a multiple of the disk's blocks */
+    struct ps_block_output blocks;
+    struct ps_write_behind *behind;                   /* borrowed; may be NULL */
     const struct ps_checkpoint_watcher *watcher;      /* borrowed; may be NULL */
     const struct ps_checkpoint_parameter *parameters; /* borrowed */
     char temporary[sizeof((struct ps_checkpoint_place *)NULL)->path];
@@ -62,8 +59,8 @@ static enum ps_status sort_slots(struct job *job, const struct ps_checkpoint_par
 static enum ps_status make_head(struct job *job, struct ps_error *error);
 static enum ps_status save(struct job *job, const char *folder, struct ps_checkpoint_place *place,
                            struct ps_error *error);
-static enum ps_status write_file(struct job *job, struct ps_file file,
-                                 struct ps_checkpoint_place *place, struct ps_error *error);
+static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
+                                 struct ps_error *error);
 static enum ps_status write_empty_head(const struct job *job, struct output *output,
                                        struct ps_error *error);
 static enum ps_status write_head(struct job *job, const struct output *output,
@@ -78,9 +75,8 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
                                         struct ps_error *error);
 static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
                                    struct ps_error *error);
-static enum ps_status output_added(struct output *output, size_t size, uint32_t *crc32c,
-                                   struct ps_error *error);
-static enum ps_status output_flush(struct output *output, struct ps_error *error);
+static enum ps_status output_made(struct output *output, struct ps_bytes made, uint32_t *crc32c,
+                                  struct ps_error *error);
 
 enum ps_status ps_checkpoint_write(const struct ps_files *files, const char *folder,
                                    const struct ps_checkpoint_facts *facts,
@@ -89,15 +85,15 @@ enum ps_status ps_checkpoint_write(const struct ps_files *files, const char *fol
                                    struct ps_checkpoint_place *place, struct ps_error *error)
 {
     return ps_checkpoint_write_watched(files, folder, facts, parameters, parameter_count, NULL,
-                                       memory, place, error);
+                                       NULL, memory, place, error);
 }
 
 /* All memory is taken before the file is made, and given back at one place, whatever has failed. */
 enum ps_status ps_checkpoint_write_watched(
     const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
     const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
-    const struct ps_checkpoint_watcher *watcher, const struct ps_allocator *memory,
-    struct ps_checkpoint_place *place, struct ps_error *error)
+    const struct ps_checkpoint_watcher *watcher, struct ps_write_behind *behind,
+    const struct ps_allocator *memory, struct ps_checkpoint_place *place, struct ps_error *error)
 {
     PS_ASSERT(files != NULL && folder != NULL && facts != NULL && memory != NULL && place != NULL);
     PS_ASSERT(parameters != NULL || parameter_count == 0);
@@ -111,6 +107,7 @@ enum ps_status ps_checkpoint_write_watched(
                       .memory = memory,
                       .facts = facts,
                       .watcher = watcher,
+                      .behind = behind,
                       .parameters = parameters};
     PS_TRY(make_paths(&job, folder, &result, error));
 
@@ -119,7 +116,7 @@ enum ps_status ps_checkpoint_write_watched(
         status = save(&job, folder, &result, error);
     if (status == PS_OK)
         *place = result;
-    ps_release(memory, job.gathered);
+    ps_block_output_fini(&job.blocks);
     ps_release(memory, job.slots);
     ps_buffer_fini(&job.head);
     return status;
@@ -193,10 +190,7 @@ static enum ps_status make_paths(struct job *job, const char *folder,
 static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parameter *parameters,
                               size_t count, struct ps_error *error)
 {
-    /* Room to begin at a multiple of the disk's blocks, as O_DIRECT demands of addresses. */
-    job->gathered = ps_plain(job->memory, OUTPUT_BYTES + PS_FILE_DIRECT_BYTES);
-    if (job->gathered == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for writing");
+    PS_TRY(ps_block_output_init(&job->blocks, job->files, job->behind, 0, job->memory, error));
     PS_TRY(sort_slots(job, parameters, count, error));
     return make_head(job, error);
 }
@@ -249,10 +243,11 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
     struct ps_file file;
     PS_TRY(files->make_folder(files->self, folder, error));
     PS_TRY(files->open(files->self, job->temporary, PS_FILE_CREATE_DIRECT, &file, error));
-    enum ps_status status = write_file(job, file, place, error);
+    ps_block_output_open(&job->blocks, file);
+    enum ps_status status = write_file(job, place, error);
     if (status == PS_OK)
         status = files->sync(files->self, file, error);
-    files->close(files->self, file);
+    ps_block_output_close(&job->blocks);
     if (status == PS_OK)
         status = files->rename(files->self, job->temporary, place->path, error);
     if (status != PS_OK) {
@@ -267,19 +262,16 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
 
 /* In the order of the file: the head's place, arrays, sessions. The head itself is written over its
  * place at last, when all checksums are known. */
-static enum ps_status write_file(struct job *job, struct ps_file file,
-                                 struct ps_checkpoint_place *place, struct ps_error *error)
+static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
+                                 struct ps_error *error)
 {
-    uintptr_t gathered = (uintptr_t)job->gathered + PS_FILE_DIRECT_BYTES - 1;
-    struct output output = {.files = job->files,
-                            .file = file,
-                            .gathered = (uint8_t *)(gathered - gathered % PS_FILE_DIRECT_BYTES)};
+    struct output output = {.blocks = &job->blocks};
     uint32_t unused = 0;
     PS_TRY(write_empty_head(job, &output, error));
     for (size_t i = 0; i < job->slot_count; i++)
         PS_TRY(write_slot(job, &output, &job->slots[i], error));
     PS_TRY(output_bytes(&output, job->facts->sessions, &unused, error));
-    PS_TRY(output_flush(&output, error));
+    PS_TRY(ps_block_output_end(&job->blocks, error));
     return write_head(job, &output, place, error);
 }
 
@@ -312,7 +304,7 @@ static enum ps_status write_head(struct job *job, const struct output *output,
     place->crc32 =
         ps_checksum_crc32_join(ps_checksum_crc32(0, head), output->crc32, output->bytes - size);
     place->bytes = output->bytes;
-    return job->files->write_over(job->files->self, output->file, 0, head, error);
+    return job->files->write_over(job->files->self, job->blocks.file, 0, head, error);
 }
 
 /* Array 0 are the values, the states follow, without anything in between. */
@@ -339,7 +331,7 @@ static enum ps_status write_array(const struct job *job, struct output *output,
     /* The last piece may be gone as soon as the watcher knows of it: the loop ends by the count,
      * and nothing is asked of the cursor then. */
     for (uint64_t done = 0; done < cursor.view.size;) {
-        struct ps_bytes run = ps_view_next(&cursor, OUTPUT_BYTES);
+        struct ps_bytes run = ps_view_next(&cursor, PIECE_BYTES);
         PS_TRY(output_bytes(output, run, &slot->crc32c[array], error));
         done += run.size;
         if (watcher != NULL)
@@ -359,11 +351,12 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
     size_t index = (size_t)(parameter - job->parameters);
     uint64_t size = parameter->count * ps_dtype_size(parameter->dtype);
     for (uint64_t done = 0; done < size;) {
-        size_t room = OUTPUT_BYTES - output->gathered_size;
+        size_t room = 0;
+        uint8_t *to = ps_block_output_room(output->blocks, &room);
+        room = room < PIECE_BYTES ? room : PIECE_BYTES;
         size_t part = size - done < room ? (size_t)(size - done) : room;
-        uint8_t *to = output->gathered + output->gathered_size;
         PS_TRY(source->read(source->self, array, done, to, part, error));
-        PS_TRY(output_added(output, part, &slot->crc32c[array], error));
+        PS_TRY(output_made(output, (struct ps_bytes){to, part}, &slot->crc32c[array], error));
         done += part;
         if (job->watcher != NULL)
             job->watcher->written(job->watcher->self, index, array, done);
@@ -376,36 +369,25 @@ static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes,
                                    struct ps_error *error)
 {
     while (bytes.size > 0) {
-        size_t room = OUTPUT_BYTES - output->gathered_size;
+        size_t room = 0;
+        uint8_t *to = ps_block_output_room(output->blocks, &room);
         size_t part = bytes.size < STEP_BYTES ? bytes.size : STEP_BYTES;
         part = part < room ? part : room;
-        memcpy(output->gathered + output->gathered_size, bytes.data, part);
-        PS_TRY(output_added(output, part, crc32c, error));
+        memcpy(to, bytes.data, part);
+        PS_TRY(output_made(output, (struct ps_bytes){to, part}, crc32c, error));
         bytes.data += part;
         bytes.size -= part;
     }
     return PS_OK;
 }
 
-/* `size` bytes more stand in the buffer. Two sums run at once: CRC-32C of the array, by which a
- * reader finds what is damaged, and CRC-32 of the file, which the old system's pointer demands. */
-static enum ps_status output_added(struct output *output, size_t size, uint32_t *crc32c,
-                                   struct ps_error *error)
+/* These bytes stand in the buffer. Two sums run at once: CRC-32C of the array, by which a reader
+ * finds what is damaged, and CRC-32 of the file, which the old system's pointer demands. */
+static enum ps_status output_made(struct output *output, struct ps_bytes made, uint32_t *crc32c,
+                                  struct ps_error *error)
 {
-    struct ps_bytes added = {output->gathered + output->gathered_size, size};
-    *crc32c = ps_checksum_crc32c(*crc32c, added);
-    output->crc32 = ps_checksum_crc32(output->crc32, added);
-    output->bytes += size;
-    output->gathered_size += size;
-    return output->gathered_size == OUTPUT_BYTES ? output_flush(output, error) : PS_OK;
-}
-
-/* Full buffers but for the last, so all writes but that keep to the disk's blocks. */
-static enum ps_status output_flush(struct output *output, struct ps_error *error)
-{
-    if (output->gathered_size == 0)
-        return PS_OK;
-    struct ps_bytes gathered = {output->gathered, output->gathered_size};
-    output->gathered_size = 0;
-    return output->files->write(output->files->self, output->file, gathered, error);
+    *crc32c = ps_checksum_crc32c(*crc32c, made);
+    output->crc32 = ps_checksum_crc32(output->crc32, made);
+    output->bytes += made.size;
+    return ps_block_output_made(output->blocks, made.size, error);
 }

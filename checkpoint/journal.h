@@ -78,13 +78,21 @@ struct ps_journal_facts {
 /* Default size at which a segment is closed and another begun. */
 #define PS_JOURNAL_SEGMENT_BYTES ((uint64_t)64 << 20)
 
+/* How a writer writes. All zero: the defaults, through the system's cache, by the caller alone. */
+struct ps_journal_setup {
+    uint64_t segment_bytes; /* 0: PS_JOURNAL_SEGMENT_BYTES */
+    size_t buffer_bytes;    /* 0: block_output.h; a multiple of 4,096 */
+    bool direct;            /* past the system's cache, where the file system can */
+    bool behind;            /* with a thread that writes while the caller fills the next buffer */
+};
+
 struct ps_journal_writer;
 
 /* Begins the journal of an epoch: its first segment is durable when this returns PS_OK, with the
  * records behind facts->position up to facts->repeat_to in it. Syncing the file that these were
  * read from would not do: a process that was killed leaves bytes that can be read but are not on
  * the disk yet, and after a sync that failed they may never get there, while the next sync, by
- * whomever, says that all is well. `folder` is made when missing, and copied.
+ * whomever, says that all is well. `folder` is made when missing, and copied; so is `setup`.
  *
  * PS_ERR_EXISTS       a segment of that epoch and position is there already
  * PS_ERR_CORRUPT      a record to be repeated is not there
@@ -93,22 +101,37 @@ struct ps_journal_writer;
  */
 PS_MUST_USE enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *folder,
                                                   const struct ps_journal_facts *facts,
-                                                  uint64_t segment_bytes,
+                                                  const struct ps_journal_setup *setup,
                                                   const struct ps_allocator *memory,
                                                   struct ps_journal_writer **writer,
                                                   struct ps_error *error);
 
-/* Closes without syncing: what was not synced may be lost. NULL is allowed. */
+/* Closes without syncing: what was not flushed is lost. NULL is allowed. */
 void ps_journal_writer_close(struct ps_journal_writer *writer);
 
-/* Writes records, straight from where their content lies, and makes them durable: one sync for all.
+/* Copies records to the end of the journal; they are durable when they were flushed and waited for.
  * Their positions go on from the last one without a gap, their epoch is the writer's: anything
  * else aborts. The call after the one that filled a segment begins the next.
  *
- * PS_OK               all of them are durable
- * otherwise           nobody knows which are. The writer is dead: every later call gives the same
- *                     error, and the file is never synced again, until it is revived
+ * PS_OK               all of them were copied
+ * otherwise           nobody knows which of the records behind ps_journal_writer_position() are on
+ *                     the disk. The writer is dead: every later call gives the same error, and the
+ *                     file is never synced again, until it is revived. The same for the two below
  */
+PS_MUST_USE enum ps_status ps_journal_append(struct ps_journal_writer *writer,
+                                             const struct ps_record *records, size_t record_count,
+                                             struct ps_error *error);
+
+/* Waits until what was flushed before is durable, then begins to make durable what was appended
+ * since: one sync for all. The next append may follow while that is under way. */
+PS_MUST_USE enum ps_status ps_journal_flush(struct ps_journal_writer *writer,
+                                            struct ps_error *error);
+
+/* PS_OK: all that was flushed is durable. */
+PS_MUST_USE enum ps_status ps_journal_wait(struct ps_journal_writer *writer,
+                                           struct ps_error *error);
+
+/* The three in a row: PS_OK: the records are durable. */
 PS_MUST_USE enum ps_status ps_journal_write(struct ps_journal_writer *writer,
                                             const struct ps_record *records, size_t record_count,
                                             struct ps_error *error);
@@ -123,17 +146,27 @@ PS_MUST_USE enum ps_status ps_journal_write(struct ps_journal_writer *writer,
 PS_MUST_USE enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer,
                                                     struct ps_error *error);
 
-/* The last position that is durable. */
+/* The last position that is known to be durable. */
 uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer);
 
+/* What becomes of swept segments of the sweeper's own epoch. */
+enum ps_journal_swept {
+    PS_JOURNAL_REMOVE, /* they go, and so does what was kept of earlier ones */
+    PS_JOURNAL_KEEP    /* they are kept for the writer of that epoch to write over: a file whose
+                        * blocks are there takes half of the time (journal_spares.h). What the
+                        * writer has not used since the sweep before is removed */
+};
+
 /* Removes segments that no recovery needs: those whose every position is <= `covered` (the position
- * of the oldest checkpoint kept) and that are not the newest segment of `epoch`. `*removed` counts.
+ * of the oldest checkpoint kept) and that are not the newest segment of `epoch`. `*removed` counts
+ * them, kept or not.
  *
  * PS_ERR_STALE_EPOCH  a higher epoch has begun, the caller has no say: none was removed
  * PS_ERR_IO           one could not be removed; the others were tried
  */
 PS_MUST_USE enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder,
                                             uint64_t epoch, uint64_t covered,
+                                            enum ps_journal_swept swept,
                                             const struct ps_allocator *memory, size_t *removed,
                                             struct ps_error *error);
 

@@ -31,7 +31,7 @@ static bool read_name(const char *name, const char *suffix, struct ps_journal_se
 static bool make_room(struct gathering *gathering);
 static int compare_age(const void *a, const void *b);
 
-/* Two lists of one folder differ by suffix alone: segments that count, and what was being made. */
+/* Lists of one folder differ by suffix alone: segments that count, what was being made, spares. */
 enum ps_status ps_journal_segments_init(struct ps_journal_segments *segments,
                                         const struct ps_files *files, const char *folder,
                                         uint64_t epoch_max, const struct ps_allocator *memory,
@@ -44,16 +44,16 @@ enum ps_status ps_journal_segments_init(struct ps_journal_segments *segments,
     return gather(&gathering, files, folder, error);
 }
 
-/* Leftovers are segments under their temporary name, which no reader looks at. */
+/* What no reader looks at: segments under their temporary name, and spares. */
 enum ps_status ps_journal_leftovers_init(struct ps_journal_segments *leftovers,
                                          const struct ps_files *files, const char *folder,
-                                         uint64_t epoch_max, const struct ps_allocator *memory,
-                                         struct ps_error *error)
+                                         const char *suffix, uint64_t epoch_max,
+                                         const struct ps_allocator *memory, struct ps_error *error)
 {
-    PS_ASSERT(leftovers != NULL && files != NULL && folder != NULL && memory != NULL);
+    PS_ASSERT(leftovers != NULL && suffix != NULL && files != NULL && folder != NULL &&
+              memory != NULL);
     *leftovers = (struct ps_journal_segments){.memory = memory};
-    struct gathering gathering = {leftovers, PS_JOURNAL_SUFFIX PS_JOURNAL_TEMPORARY, epoch_max, 0,
-                                  false};
+    struct gathering gathering = {leftovers, suffix, epoch_max, 0, false};
     return gather(&gathering, files, folder, error);
 }
 
@@ -150,11 +150,17 @@ bool ps_journal_segments_last(const struct ps_journal_segments *segments, size_t
 }
 
 /* Sixteen digits each, so that `ls` shows segments in the order of reading. */
-void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURNAL_NAME_BYTES])
+static void write_name(struct ps_journal_segment segment, const char *suffix,
+                       char name[PS_JOURNAL_NAME_BYTES])
 {
     int length = snprintf(name, PS_JOURNAL_NAME_BYTES, "%016" PRIx64 "-%016" PRIx64 "%s",
-                          segment.epoch, segment.first, PS_JOURNAL_SUFFIX);
+                          segment.epoch, segment.first, suffix);
     PS_ASSERT(length > 0 && length < PS_JOURNAL_NAME_BYTES);
+}
+
+void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURNAL_NAME_BYTES])
+{
+    write_name(segment, PS_JOURNAL_SUFFIX, name);
 }
 
 /* For tools, which show what lies in a folder. */
@@ -162,6 +168,13 @@ bool ps_journal_name_read(const char *name, struct ps_journal_segment *segment)
 {
     PS_ASSERT(name != NULL && segment != NULL);
     return read_name(name, PS_JOURNAL_SUFFIX, segment);
+}
+
+bool ps_journal_leftover_name_read(const char *name, const char *suffix,
+                                   struct ps_journal_segment *segment)
+{
+    PS_ASSERT(name != NULL && suffix != NULL && segment != NULL);
+    return read_name(name, suffix, segment);
 }
 
 /* Strict, and the length first: whatever else lies in the folder is not ours to read or to
@@ -181,12 +194,19 @@ static bool read_name(const char *name, const char *suffix, struct ps_journal_se
     return true;
 }
 
-/* A path that does not fit is refused; cut, it would name another file. */
 enum ps_status ps_journal_path_write(const char *folder, struct ps_journal_segment segment,
                                      char path[PS_JOURNAL_PATH_BYTES], struct ps_error *error)
 {
+    return ps_journal_leftover_path_write(folder, segment, PS_JOURNAL_SUFFIX, path, error);
+}
+
+/* A path that does not fit is refused; cut, it would name another file. */
+enum ps_status ps_journal_leftover_path_write(const char *folder, struct ps_journal_segment segment,
+                                              const char *suffix, char path[PS_JOURNAL_PATH_BYTES],
+                                              struct ps_error *error)
+{
     char name[PS_JOURNAL_NAME_BYTES];
-    ps_journal_name_write(segment, name);
+    write_name(segment, suffix, name);
     int length = snprintf(path, PS_JOURNAL_PATH_BYTES, "%s/%s", folder, name);
     if (length < 0 || length >= PS_JOURNAL_PATH_BYTES)
         return ps_fail(error, PS_ERR_IO, "journal: the folder's path is too long");

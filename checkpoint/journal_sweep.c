@@ -9,9 +9,9 @@
 #include "base/assert.h"
 #include "checkpoint/journal_chain.h"
 #include "checkpoint/journal_segments.h"
+#include "checkpoint/journal_spares.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static enum ps_status sweep_void(const struct ps_files *files, const char *folder,
                                  const struct ps_journal_segments *segments,
@@ -19,15 +19,21 @@ static enum ps_status sweep_void(const struct ps_files *files, const char *folde
                                  struct ps_error *error);
 static void sweep_leftovers(const struct ps_files *files, const char *folder, uint64_t epoch,
                             const struct ps_allocator *memory);
+static void remove_all(const struct ps_files *files, const char *folder, const char *suffix,
+                       uint64_t epoch_max, const struct ps_allocator *memory);
 static bool has(const struct ps_journal_segments *segments, struct ps_journal_segment segment);
 static uint64_t successor_of(const struct ps_journal_segments *segments, size_t i);
 static enum ps_status remove_segment(const struct ps_files *files, const char *folder,
                                      struct ps_journal_segment segment, size_t *removed,
                                      struct ps_error *error);
+static enum ps_status keep_segment(const struct ps_files *files, const char *folder,
+                                   struct ps_journal_segment segment, size_t *removed,
+                                   struct ps_error *error);
 
 enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder, uint64_t epoch,
-                                uint64_t covered, const struct ps_allocator *memory,
-                                size_t *removed, struct ps_error *error)
+                                uint64_t covered, enum ps_journal_swept swept,
+                                const struct ps_allocator *memory, size_t *removed,
+                                struct ps_error *error)
 {
     PS_ASSERT(files != NULL && folder != NULL && memory != NULL && removed != NULL);
     struct ps_journal_segments segments;
@@ -43,17 +49,21 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
     /* From the oldest on, so that a failure leaves no gap that a reader could meet. */
     if (result == PS_OK)
         result = sweep_void(files, folder, &segments, memory, &count, error);
+    /* Before new spares come: what is there by now was not wanted since the last sweep. */
+    if (result == PS_OK)
+        sweep_leftovers(files, folder, epoch, memory);
     for (size_t i = 0; i < segments.count && result != PS_ERR_STALE_EPOCH; i++) {
         uint64_t successor = successor_of(&segments, i);
         /* The newest segment has no successor and stays, however much is covered: the writer has it
          * open, and its name says where the epoch began. */
         if (successor == 0 || successor - 1 > covered)
             continue;
-        enum ps_status status = remove_segment(files, folder, segments.entries[i], &count, error);
+        bool kept = swept == PS_JOURNAL_KEEP && segments.entries[i].epoch == epoch;
+        enum ps_status status =
+            kept ? keep_segment(files, folder, segments.entries[i], &count, error)
+                 : remove_segment(files, folder, segments.entries[i], &count, error);
         result = status != PS_OK ? status : result;
     }
-    if (result == PS_OK)
-        sweep_leftovers(files, folder, epoch, memory);
     *removed = count;
     ps_journal_segments_fini(&segments);
     return result;
@@ -79,24 +89,29 @@ static enum ps_status sweep_void(const struct ps_files *files, const char *folde
     return result;
 }
 
-/* Removes what a crash left of segments that were being made. Of former epochs only: this one's
- * writer may be at work. No reader looks at such files, so one that cannot be removed is left to
- * the next sweep. */
+/* Removes what no reader looks at: what a crash left of segments that were being made, of former
+ * epochs only, since this one's writer may be at work; and spares that the sweep before has put
+ * aside and nobody took since. One that cannot be removed is left to the next sweep. */
 static void sweep_leftovers(const struct ps_files *files, const char *folder, uint64_t epoch,
                             const struct ps_allocator *memory)
 {
+    remove_all(files, folder, PS_JOURNAL_SPARE_SUFFIX, epoch, memory);
+    if (epoch > 0)
+        remove_all(files, folder, PS_JOURNAL_SUFFIX PS_JOURNAL_TEMPORARY, epoch - 1, memory);
+}
+
+static void remove_all(const struct ps_files *files, const char *folder, const char *suffix,
+                       uint64_t epoch_max, const struct ps_allocator *memory)
+{
     struct ps_journal_segments leftovers;
     char path[PS_JOURNAL_PATH_BYTES];
-    char temporary[PS_JOURNAL_PATH_BYTES + sizeof PS_JOURNAL_TEMPORARY];
-    if (epoch == 0 ||
-        ps_journal_leftovers_init(&leftovers, files, folder, epoch - 1, memory, NULL) != PS_OK)
+    if (ps_journal_leftovers_init(&leftovers, files, folder, suffix, epoch_max, memory, NULL) !=
+        PS_OK)
         return;
-    for (size_t i = 0; i < leftovers.count; i++) {
-        if (ps_journal_path_write(folder, leftovers.entries[i], path, NULL) != PS_OK)
-            continue;
-        (void)snprintf(temporary, sizeof temporary, "%s%s", path, PS_JOURNAL_TEMPORARY);
-        (void)files->remove(files->self, temporary, NULL);
-    }
+    for (size_t i = 0; i < leftovers.count; i++)
+        if (ps_journal_leftover_path_write(folder, leftovers.entries[i], suffix, path, NULL) ==
+            PS_OK)
+            (void)files->remove(files->self, path, NULL);
     ps_journal_segments_fini(&leftovers);
 }
 
@@ -133,6 +148,20 @@ static enum ps_status remove_segment(const struct ps_files *files, const char *f
     PS_TRY(ps_journal_path_write(folder, segment, path, error));
     enum ps_status status = files->remove(files->self, path, error);
     /* Somebody was quicker: it is gone, which is what was wanted. */
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
+    if (status != PS_OK)
+        return PS_ERR_IO;
+    (*removed)++;
+    return PS_OK;
+}
+
+/* No sync of the folder here either: the writer that takes the spare makes one. */
+static enum ps_status keep_segment(const struct ps_files *files, const char *folder,
+                                   struct ps_journal_segment segment, size_t *removed,
+                                   struct ps_error *error)
+{
+    enum ps_status status = ps_journal_spare_keep(files, folder, segment, error);
     if (status == PS_ERR_NOT_FOUND)
         return PS_OK;
     if (status != PS_OK)

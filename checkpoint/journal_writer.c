@@ -1,84 +1,81 @@
 /* Appends records to the segments of one epoch.
  *
- * Heads are built in a buffer of the writer's, contents stay where they lie: a batch goes to the
- * file as one view over heads, pieces of content and zeros. One call writes any number of records
- * and syncs once, which is how many pushes share the price of one sync.
+ * Heads and contents are copied into the buffers of block_output.c, which writes whole blocks.
+ * One flush makes any number of records durable with one sync, which is how many pushes share the
+ * price of one; the records of the next flush may be copied meanwhile.
  *
  * After any failure the writer is dead: the kernel may have dropped what it could not write, and a
  * later sync of the same file would report success. It is revived by making a new file, behind the
- * last position that is durable. The invariant: `position` is what was synced, `written` is what
- * was given to the file, and they are equal between two calls while the writer lives. */
+ * last position that is durable. The invariant: `position` <= `flushed` <= `written`; they are what
+ * is durable, what the last flush covers, and what was appended. */
 #include "checkpoint/journal.h"
 
 #include "base/assert.h"
+#include "base/random.h"
+#include "checkpoint/block_output.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_segments.h"
+#include "checkpoint/journal_spares.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* A batch ends when either is used up; a record may go on in the next one. 1,024 pieces are four
- * calls of writev (base/file_real.c), and 64 heads fit in the processor's first cache. */
-#define BATCH_HEADS 64
-#define BATCH_PIECES 1024
 
 struct ps_journal_writer {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     const struct ps_files *files;      /* borrowed; outlives this */
     char *folder;                      /* owned */
     struct ps_journal_facts facts;
-    uint64_t segment_bytes; /* a segment of this size is full */
+    struct ps_journal_setup setup;
 
-    struct ps_file file;
-    bool is_open;
-    uint64_t position;     /* the last one that is durable */
-    uint64_t written;      /* the last one that was given to the file */
-    uint64_t size;         /* of the segment */
-    struct ps_error death; /* PS_OK while the writer lives */
-
-    uint8_t *heads; /* owned: BATCH_HEADS */
-    size_t head_count;
-    struct ps_bytes *pieces; /* owned: BATCH_PIECES */
-    size_t piece_count;
-    size_t batch_bytes;
+    struct ps_write_behind *behind; /* owned; NULL: the caller writes */
+    struct ps_block_output output;
+    struct ps_journal_life life;       /* of the present segment */
+    struct ps_journal_segment segment; /* the present one's name */
+    bool unnamed;                      /* its file still has the temporary name */
+    bool begun;                        /* and its first flush has begun */
+    uint64_t position;                 /* the last one that is durable */
+    uint64_t flushed;                  /* the last one of the last flush */
+    uint64_t written;                  /* the last one that was appended */
+    struct ps_error death;             /* PS_OK while the writer lives */
 };
 
-static const struct ps_journal_life life = {.format = PS_JOURNAL_FORMAT_1};
-
+static enum ps_status make_output(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error);
-static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status check_free(const struct ps_journal_writer *writer, struct ps_error *error);
 static void remove_segment(const struct ps_journal_writer *writer);
-static enum ps_status write_records(struct ps_journal_writer *writer,
-                                    const struct ps_record *records, size_t record_count,
-                                    struct ps_error *error);
-static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error);
-static enum ps_status replace_segment(struct ps_journal_writer *writer, struct ps_error *error);
-static enum ps_status fill_segment(struct ps_journal_writer *writer, const char *temporary,
-                                   struct ps_error *error);
+static enum ps_status append(struct ps_journal_writer *writer, const struct ps_record *records,
+                             size_t record_count, struct ps_error *error);
+static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status settle(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status die(struct ps_journal_writer *writer, const struct ps_error *reason,
+                          struct ps_error *error);
 static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status repeat_record(struct ps_journal_writer *writer,
                                     struct ps_journal_reader *reader, struct ps_error *error);
-static enum ps_status begin_first_record(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status open_segment(struct ps_journal_writer *writer, const char *temporary,
+                                   struct ps_file *file, struct ps_error *error);
+static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status write_paths(const struct ps_journal_writer *writer,
+                                  char path[PS_JOURNAL_PATH_BYTES],
+                                  char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES],
+                                  struct ps_error *error);
+static enum ps_status put_first_record(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status put_record(struct ps_journal_writer *writer, const struct ps_record *record,
                                  struct ps_error *error);
-static enum ps_status put_piece(struct ps_journal_writer *writer, struct ps_bytes piece,
-                                struct ps_error *error);
-static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *error);
-static enum ps_status sync(struct ps_journal_writer *writer, struct ps_error *error);
-static void close_segment(struct ps_journal_writer *writer);
 
 /* Everything is allocated here: writing allocates nothing, so a server that runs out of memory can
  * still make its last pushes durable. */
 enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *folder,
-                                      const struct ps_journal_facts *facts, uint64_t segment_bytes,
+                                      const struct ps_journal_facts *facts,
+                                      const struct ps_journal_setup *setup,
                                       const struct ps_allocator *memory,
                                       struct ps_journal_writer **writer, struct ps_error *error)
 {
-    PS_ASSERT(files != NULL && folder != NULL && facts != NULL);
+    PS_ASSERT(files != NULL && folder != NULL && facts != NULL && setup != NULL);
     PS_ASSERT(memory != NULL && writer != NULL);
-    PS_ASSERT(segment_bytes > 0);
     if (facts->position == UINT64_MAX)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE, "journal: there is no position left");
     struct ps_journal_writer *opened = ps_zeroed(memory, sizeof *opened);
@@ -87,15 +84,16 @@ enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *
     opened->memory = memory;
     opened->files = files;
     opened->facts = *facts;
-    opened->segment_bytes = segment_bytes;
-    opened->position = facts->position;
-    opened->written = facts->position;
+    opened->setup = *setup;
+    if (setup->segment_bytes == 0)
+        opened->setup.segment_bytes = PS_JOURNAL_SEGMENT_BYTES;
+    opened->position = opened->flushed = opened->written = facts->position;
     opened->folder = ps_copy_text(memory, folder, strlen(folder));
-    opened->heads = ps_plain(memory, BATCH_HEADS * PS_JOURNAL_HEAD_BYTES_MAX);
-    opened->pieces = ps_zeroed_array(memory, BATCH_PIECES, sizeof *opened->pieces);
     enum ps_status status = PS_OK;
-    if (opened->folder == NULL || opened->heads == NULL || opened->pieces == NULL)
+    if (opened->folder == NULL)
         status = ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for a writer");
+    if (status == PS_OK)
+        status = make_output(opened, error);
     if (status == PS_OK)
         status = begin(opened, error);
     if (status != PS_OK) {
@@ -106,14 +104,22 @@ enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *
     return PS_OK;
 }
 
+static enum ps_status make_output(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    if (writer->setup.behind)
+        PS_TRY(ps_write_behind_create(writer->files, "journal-write", writer->memory,
+                                      &writer->behind, error));
+    return ps_block_output_init(&writer->output, writer->files, writer->behind,
+                                writer->setup.buffer_bytes, writer->memory, error);
+}
+
 /* Without a sync: whatever was acknowledged has been synced, and what was not may be lost. */
 void ps_journal_writer_close(struct ps_journal_writer *writer)
 {
     if (writer == NULL)
         return;
-    close_segment(writer);
-    ps_release(writer->memory, writer->pieces);
-    ps_release(writer->memory, writer->heads);
+    ps_block_output_fini(&writer->output);
+    ps_write_behind_destroy(writer->behind);
     ps_release(writer->memory, writer->folder);
     ps_release(writer->memory, writer);
 }
@@ -125,27 +131,27 @@ uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer)
 }
 
 /* Makes the first segment of the epoch durable before anything is served: its name is what tells
- * every reader that the former epoch ends here. */
+ * every reader that the former epoch ends here. The name comes when the content is on the disk,
+ * with all that is repeated: it hides the former epoch's records. */
 static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error)
 {
     const struct ps_files *files = writer->files;
     PS_TRY(files->make_folder(files->self, writer->folder, error));
-    if (writer->facts.repeat_to > writer->position)
-        return begin_repeating(writer, error);
+    PS_TRY(check_free(writer, error));
     enum ps_status status = begin_segment(writer, error);
+    if (status == PS_OK && writer->facts.repeat_to > writer->written)
+        status = repeat_records(writer, error);
     if (status == PS_OK)
-        status = sync(writer, error);
-    /* The segment was made and is not durable: without it the next attempt finds its name free. */
-    if (status != PS_OK && writer->is_open)
+        status = flush(writer, error);
+    if (status == PS_OK)
+        status = settle(writer, error);
+    if (status != PS_OK)
         remove_segment(writer);
     return status;
 }
 
-/* Begins an epoch whose first records are repeated from former ones. The segment must not be there
- * under its name before what it repeats is on the disk: it would hide the former epoch's records,
- * and a crash at that moment would lose them. So it is made under another name and renamed, and the
- * name is checked first because rename replaces what is there. */
-static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct ps_error *error)
+/* The name is looked at first because rename replaces what is there. */
+static enum ps_status check_free(const struct ps_journal_writer *writer, struct ps_error *error)
 {
     const struct ps_files *files = writer->files;
     struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
@@ -153,105 +159,96 @@ static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct p
     struct ps_file file;
     PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
     enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, error);
-    if (status == PS_OK) {
-        files->close(files->self, file);
-        return ps_fail(error, PS_ERR_EXISTS, "journal: %s is there already", path);
-    }
-    if (status != PS_ERR_NOT_FOUND)
-        return status;
-    /* The same way as after a failed write: made aside, synced, renamed. */
-    status = replace_segment(writer, error);
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
     if (status != PS_OK)
-        remove_segment(writer);
-    return status;
+        return status;
+    files->close(files->self, file);
+    return ps_fail(error, PS_ERR_EXISTS, "journal: %s is there already", path);
 }
 
 /* The epoch did not begin. Should the file come back after a crash, it is an empty epoch, which
  * does no harm. */
 static void remove_segment(const struct ps_journal_writer *writer)
 {
-    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
     char path[PS_JOURNAL_PATH_BYTES];
-    if (ps_journal_path_write(writer->folder, segment, path, NULL) == PS_OK)
-        (void)writer->files->remove(writer->files->self, path, NULL);
+    char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES];
+    if (write_paths(writer, path, temporary, NULL) != PS_OK)
+        return;
+    (void)writer->files->remove(writer->files->self, temporary, NULL);
+    (void)writer->files->remove(writer->files->self, path, NULL);
 }
 
-/* All or nothing for the caller: records of a failed call may or may not be on the disk, and are
- * written again after a revival, at the same positions. */
-enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct ps_record *records,
-                                size_t record_count, struct ps_error *error)
+enum ps_status ps_journal_append(struct ps_journal_writer *writer, const struct ps_record *records,
+                                 size_t record_count, struct ps_error *error)
 {
     PS_ASSERT(writer != NULL);
     PS_ASSERT(records != NULL || record_count == 0);
-    /* The reason of the first failure is repeated: later ones would only be its consequences. */
-    if (writer->death.status != PS_OK)
-        return ps_fail(error, writer->death.status, "%s", writer->death.text);
-    if (record_count == 0)
-        return PS_OK;
-    struct ps_error reason = {0};
-    enum ps_status status = write_records(writer, records, record_count, &reason);
-    if (status != PS_OK) {
-        writer->death = reason;
-        writer->death.status = status;
-        close_segment(writer);
-        return ps_fail(error, status, "%s", reason.text);
-    }
-    writer->position = writer->written;
-    return PS_OK;
+    struct ps_error reason = writer->death;
+    enum ps_status status = reason.status;
+    if (status == PS_OK)
+        status = append(writer, records, record_count, &reason);
+    return status == PS_OK ? PS_OK : die(writer, &reason, error);
+}
+
+enum ps_status ps_journal_flush(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    PS_ASSERT(writer != NULL);
+    struct ps_error reason = writer->death;
+    enum ps_status status = reason.status;
+    if (status == PS_OK)
+        status = flush(writer, &reason);
+    return status == PS_OK ? PS_OK : die(writer, &reason, error);
+}
+
+enum ps_status ps_journal_wait(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    PS_ASSERT(writer != NULL);
+    struct ps_error reason = writer->death;
+    enum ps_status status = reason.status;
+    if (status == PS_OK)
+        status = settle(writer, &reason);
+    return status == PS_OK ? PS_OK : die(writer, &reason, error);
+}
+
+enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct ps_record *records,
+                                size_t record_count, struct ps_error *error)
+{
+    PS_TRY(ps_journal_append(writer, records, record_count, error));
+    PS_TRY(ps_journal_flush(writer, error));
+    return ps_journal_wait(writer, error);
+}
+
+/* The reason of the first failure is repeated: later ones would only be its consequences. */
+static enum ps_status die(struct ps_journal_writer *writer, const struct ps_error *reason,
+                          struct ps_error *error)
+{
+    PS_ASSERT(reason->status != PS_OK);
+    writer->death = *reason;
+    ps_block_output_close(&writer->output);
+    return ps_fail(error, reason->status, "%s", reason->text);
 }
 
 /* The file that failed may be the one of this very name, when nothing in it became durable. It is
  * replaced by rename and not removed: at no time is the epoch without a segment, or a reader would
- * go on into a former epoch. */
+ * go on into a former epoch. What the dead writer had gathered is dropped: those records are given
+ * to it again. */
 enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_ASSERT(writer != NULL);
-    PS_ASSERT(writer->death.status != PS_OK && !writer->is_open);
-    PS_TRY(replace_segment(writer, error));
-    writer->death = (struct ps_error){0};
-    return PS_OK;
-}
-
-/* Makes the segment behind writer->position under another name, and renames it once synced. What
- * the dead writer had gathered is dropped: those records are given to it again. */
-static enum ps_status replace_segment(struct ps_journal_writer *writer, struct ps_error *error)
-{
-    const struct ps_files *files = writer->files;
-    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
-    char path[PS_JOURNAL_PATH_BYTES];
-    char temporary[PS_JOURNAL_PATH_BYTES + sizeof PS_JOURNAL_TEMPORARY];
-    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
-    (void)snprintf(temporary, sizeof temporary, "%s%s", path, PS_JOURNAL_TEMPORARY);
-    writer->written = writer->position;
-    writer->head_count = 0;
-    writer->piece_count = 0;
-    writer->batch_bytes = 0;
-    enum ps_status status = fill_segment(writer, temporary, error);
+    PS_ASSERT(writer->death.status != PS_OK && !writer->output.is_open);
+    writer->flushed = writer->written = writer->position;
+    enum ps_status status = begin_segment(writer, error);
     if (status == PS_OK)
-        status = files->rename(files->self, temporary, path, error);
+        status = flush(writer, error);
     if (status == PS_OK)
-        status = files->sync_folder(files->self, writer->folder, error);
+        status = settle(writer, error);
     if (status != PS_OK) {
-        close_segment(writer);
-        (void)files->remove(files->self, temporary, NULL);
+        ps_block_output_close(&writer->output);
         return status;
     }
-    writer->position = writer->written;
+    writer->death = (struct ps_error){0};
     return PS_OK;
-}
-
-static enum ps_status fill_segment(struct ps_journal_writer *writer, const char *temporary,
-                                   struct ps_error *error)
-{
-    const struct ps_files *files = writer->files;
-    (void)files->remove(files->self, temporary, NULL); /* of a try that a crash cut short */
-    PS_TRY(files->open(files->self, temporary, PS_FILE_CREATE_NEW, &writer->file, error));
-    writer->is_open = true;
-    writer->size = 0;
-    PS_TRY(begin_first_record(writer, error));
-    if (writer->facts.repeat_to > writer->written)
-        PS_TRY(repeat_records(writer, error));
-    return sync(writer, error);
 }
 
 /* Reads what was there from former epochs, through the ordinary reader, so that only verified
@@ -285,26 +282,24 @@ static enum ps_status repeat_record(struct ps_journal_writer *writer,
     row.record.epoch = writer->facts.epoch;
     if (status == PS_OK)
         status = put_record(writer, &row.record, error);
-    /* The content lies in the row. */
-    if (status == PS_OK)
-        status = flush(writer, error);
     ps_journal_row_release(&row);
     if (status == PS_OK)
         writer->written = position;
     return status;
 }
 
-/* A segment is closed before a write and never within one, so a batch is always in one file and one
+/* A segment is closed before a flush and never within one, so a flush is always in one file and one
  * sync suffices. The asserts are the journal's order: no gap, no repetition, no other epoch's
  * record. */
-static enum ps_status write_records(struct ps_journal_writer *writer,
-                                    const struct ps_record *records, size_t record_count,
-                                    struct ps_error *error)
+static enum ps_status append(struct ps_journal_writer *writer, const struct ps_record *records,
+                             size_t record_count, struct ps_error *error)
 {
-    /* Full segments are closed lazily, by the first write behind them: an idle journal has no empty
-     * segment. */
-    if (writer->size >= writer->segment_bytes) {
-        close_segment(writer);
+    /* Full segments are closed lazily, by the first append behind them: an idle journal has no
+     * empty segment. */
+    if (record_count > 0 && writer->written == writer->flushed &&
+        writer->output.size >= writer->setup.segment_bytes) {
+        PS_TRY(settle(writer, error));
+        ps_block_output_close(&writer->output);
         PS_TRY(begin_segment(writer, error));
     }
     for (size_t i = 0; i < record_count; i++) {
@@ -314,46 +309,113 @@ static enum ps_status write_records(struct ps_journal_writer *writer,
         PS_TRY(put_record(writer, &records[i], error));
         writer->written = records[i].position;
     }
-    PS_TRY(flush(writer, error));
-    return sync(writer, error);
+    return PS_OK;
 }
 
-/* Makes the next segment with its first record. Its name is durable then, its content is not: that
- * follows with the sync of the records behind it, and an empty segment is a torn end. */
+/* What the flush before covers is settled first: its segment gets its name before more is
+ * written to it. */
+static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    PS_TRY(settle(writer, error));
+    if (writer->written == writer->flushed && !writer->unnamed)
+        return PS_OK;
+    PS_TRY(ps_block_output_flush(&writer->output, error));
+    writer->flushed = writer->written;
+    writer->begun = true;
+    /* A small flush is on the disk already. */
+    bool busy = writer->behind != NULL && ps_write_behind_busy(writer->behind);
+    return busy ? PS_OK : settle(writer, error);
+}
+
+static enum ps_status settle(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    PS_TRY(ps_block_output_wait(&writer->output, error));
+    /* A segment without its first flush is not there yet. */
+    if (writer->unnamed && writer->begun)
+        PS_TRY(name_segment(writer, error));
+    writer->position = writer->flushed;
+    return PS_OK;
+}
+
+/* Makes the next segment under a temporary name, with its first record; the first flush gives it
+ * its own. */
 static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error)
 {
-    const struct ps_files *files = writer->files;
-    PS_ASSERT(!writer->is_open);
-    PS_ASSERT(writer->written == writer->position);
     char path[PS_JOURNAL_PATH_BYTES];
-    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
-    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
-    PS_TRY(files->open(files->self, path, PS_FILE_CREATE_NEW, &writer->file, error));
-    writer->is_open = true;
-    writer->size = 0;
-    PS_TRY(begin_first_record(writer, error));
-    return files->sync_folder(files->self, writer->folder, error);
+    char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES];
+    struct ps_file file;
+    PS_ASSERT(!writer->output.is_open && writer->written == writer->position);
+    writer->segment = (struct ps_journal_segment){writer->facts.epoch, writer->position + 1};
+    PS_TRY(write_paths(writer, path, temporary, error));
+    PS_TRY(open_segment(writer, temporary, &file, error));
+    ps_block_output_open(&writer->output, file);
+    writer->unnamed = true;
+    writer->begun = false;
+    /* 0 would be the checksum of format 1. */
+    writer->life = (struct ps_journal_life){.format = PS_JOURNAL_FORMAT};
+    while (writer->life.salt == 0)
+        ps_random_system(&writer->life.salt, sizeof writer->life.salt);
+    return put_first_record(writer, error);
 }
 
-/* Flushed at once: the content lies on this function's stack. */
-static enum ps_status begin_first_record(struct ps_journal_writer *writer, struct ps_error *error)
+/* Over a segment that is not needed any more, where there is one: its blocks are on the disk, and a
+ * write to them changes nothing else there. */
+static enum ps_status open_segment(struct ps_journal_writer *writer, const char *temporary,
+                                   struct ps_file *file, struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    bool direct = writer->setup.direct;
+    bool taken = false;
+    (void)files->remove(files->self, temporary, NULL); /* of a try that a crash cut short */
+    PS_TRY(ps_journal_spare_take(files, writer->folder, writer->facts.epoch, temporary, &taken,
+                                 error));
+    enum ps_file_mode mode = direct ? PS_FILE_CREATE_DIRECT : PS_FILE_CREATE_NEW;
+    if (taken)
+        mode = direct ? PS_FILE_REUSE_DIRECT : PS_FILE_REUSE;
+    return files->open(files->self, temporary, mode, file, error);
+}
+
+static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    char path[PS_JOURNAL_PATH_BYTES];
+    char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES];
+    PS_TRY(write_paths(writer, path, temporary, error));
+    PS_TRY(files->rename(files->self, temporary, path, error));
+    PS_TRY(files->sync_folder(files->self, writer->folder, error));
+    writer->unnamed = false;
+    return PS_OK;
+}
+
+static enum ps_status write_paths(const struct ps_journal_writer *writer,
+                                  char path[PS_JOURNAL_PATH_BYTES],
+                                  char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES],
+                                  struct ps_error *error)
+{
+    PS_TRY(ps_journal_path_write(writer->folder, writer->segment, path, error));
+    (void)snprintf(temporary, PS_JOURNAL_TEMPORARY_PATH_BYTES, "%s%s", path, PS_JOURNAL_TEMPORARY);
+    return PS_OK;
+}
+
+static enum ps_status put_first_record(struct ps_journal_writer *writer, struct ps_error *error)
 {
     uint8_t bytes[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
-    struct ps_bytes content = {bytes, ps_journal_segment_write(&writer->facts, &life, bytes)};
+    size_t size = ps_journal_segment_write(&writer->facts, &writer->life, bytes);
+    struct ps_bytes content = {bytes, size};
     struct ps_record record = {.type = PS_RECORD_SEGMENT,
-                               .position = writer->position + 1,
+                               .position = writer->segment.first,
                                .epoch = writer->facts.epoch,
                                .content = ps_view_of(&content)};
-    PS_TRY(put_record(writer, &record, error));
-    return flush(writer, error);
+    return put_record(writer, &record, error);
 }
 
-/* Adds one record to the batch: head, content where it lies, zeros. The content is summed here, on
- * the way past, since the head goes before it and carries the sum. */
+/* Head, content, zeros. The content is summed before it is copied, since the head goes before it
+ * and carries the sum. */
 static enum ps_status put_record(struct ps_journal_writer *writer, const struct ps_record *record,
                                  struct ps_error *error)
 {
     static const uint8_t zeros[PS_JOURNAL_ALIGNMENT] = {0};
+    uint8_t head[PS_JOURNAL_HEAD_BYTES_MAX];
     const struct ps_view *content = &record->content;
     size_t content_bytes = 0;
     uint32_t crc32c = 0;
@@ -362,59 +424,11 @@ static enum ps_status put_record(struct ps_journal_writer *writer, const struct 
         content_bytes += content->pieces[i].size;
     }
     PS_ASSERT(content_bytes == content->size);
-    /* Before the head is taken: after a flush all heads may be written over. */
-    if (writer->head_count == BATCH_HEADS)
-        PS_TRY(flush(writer, error));
-    uint8_t *head = writer->heads + writer->head_count++ * PS_JOURNAL_HEAD_BYTES_MAX;
-    size_t head_bytes = ps_journal_head_write(record, &life, writer->position, crc32c, head);
-    PS_TRY(put_piece(writer, (struct ps_bytes){head, head_bytes}, error));
+    size_t head_bytes =
+        ps_journal_head_write(record, &writer->life, writer->position, crc32c, head);
+    PS_TRY(ps_block_output_put(&writer->output, (struct ps_bytes){head, head_bytes}, error));
     for (size_t i = 0; i < content->piece_count; i++)
-        PS_TRY(put_piece(writer, content->pieces[i], error));
+        PS_TRY(ps_block_output_put(&writer->output, content->pieces[i], error));
     struct ps_bytes padding = {zeros, ps_journal_padding(content_bytes)};
-    return put_piece(writer, padding, error);
-}
-
-/* An empty piece (no padding, no content) would waste a vector of writev. */
-static enum ps_status put_piece(struct ps_journal_writer *writer, struct ps_bytes piece,
-                                struct ps_error *error)
-{
-    if (piece.size == 0)
-        return PS_OK;
-    writer->pieces[writer->piece_count++] = piece;
-    writer->batch_bytes += piece.size;
-    return writer->piece_count == BATCH_PIECES ? flush(writer, error) : PS_OK;
-}
-
-/* The counters are reset also when the write fails: the writer is dead then, and its next file
- * begins with an empty batch. */
-static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *error)
-{
-    struct ps_view batch = {writer->pieces, writer->piece_count, writer->batch_bytes};
-    writer->size += writer->batch_bytes;
-    writer->head_count = 0;
-    writer->piece_count = 0;
-    writer->batch_bytes = 0;
-    if (batch.size == 0)
-        return PS_OK;
-    return writer->files->write_view(writer->files->self, writer->file, batch, error);
-}
-
-/* The promise itself, and so the place where the build for mutation tests takes it away. */
-static enum ps_status sync(struct ps_journal_writer *writer, struct ps_error *error)
-{
-#ifdef PS_MUTATE_SKIP_JOURNAL_SYNC
-    (void)writer;
-    (void)error;
-    return PS_OK;
-#else
-    return writer->files->sync(writer->files->self, writer->file, error);
-#endif
-}
-
-/* A file that failed is closed as well, without another sync. */
-static void close_segment(struct ps_journal_writer *writer)
-{
-    if (writer->is_open)
-        writer->files->close(writer->files->self, writer->file);
-    writer->is_open = false;
+    return ps_block_output_put(&writer->output, padding, error);
 }

@@ -27,7 +27,7 @@ if(PS_FUZZ)
 endif()
 
 # A server built like this breaks its promises, so that one can see the tests notice.
-set_property(CACHE PS_MUTATE PROPERTY STRINGS "" journal_sync epoch_compare session_lookup
+set_property(CACHE PS_MUTATE PROPERTY STRINGS "" journal_sync block_padding epoch_compare session_lookup
     session_floor replay_keeps_clients)
 if(PS_MUTATE)
     get_property(mutations CACHE PS_MUTATE PROPERTY STRINGS)

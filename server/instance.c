@@ -306,6 +306,13 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
                                    ps_rpc_server_port(instance->rpc), instance->address, error);
 }
 
+static enum ps_journal_way way_of(const char *word)
+{
+    if (strcmp(word, "direct") == 0)
+        return PS_JOURNAL_DIRECT;
+    return strcmp(word, "buffered") == 0 ? PS_JOURNAL_BUFFERED : PS_JOURNAL_AUTO;
+}
+
 /* Two threads, so that no push waits for a note, which may have to wait for the store. */
 static enum ps_status build_journal(struct ps_instance *instance, struct ps_error *error)
 {
@@ -319,6 +326,7 @@ static enum ps_status build_journal(struct ps_instance *instance, struct ps_erro
         .metrics = instance->metrics,
         .service = instance->service,
         .segment_bytes = instance->options->journal_segment_bytes,
+        .way = way_of(instance->options->journal_sync),
     };
     PS_TRY(ps_journal_thread_create(&wish, &instance->journal, error));
     /* A note in the store says how far the journal is durable, so that the next owner notices files

@@ -19,8 +19,11 @@ struct ps_journal_thread {
     struct ps_errand_thread errand;
     struct ps_mutex writing; /* guards what follows; held over writes, so never with another lock */
     struct ps_journal_writer *writer; /* NULL: none */
-    bool failed;                      /* the writer is dead */
-    uint64_t retry_ms;                /* the next pause */
+    uint64_t taken;                   /* position of the last record taken */
+    uint64_t told;                    /* the last one that the service was told of */
+    uint64_t begun_ns; /* when the oldest batch of which nothing was told was taken */
+    bool failed;       /* the writer is dead */
+    uint64_t retry_ms; /* the next pause */
     struct ps_record records[RECORDS_AT_ONCE];
     struct ps_counter *written_records, *failures;
     struct ps_counter *syncs;
@@ -28,7 +31,14 @@ struct ps_journal_thread {
 };
 
 static uint64_t turn(void *self);
-static bool write_batch(struct ps_journal_thread *thread);
+static enum ps_status open_writer(struct ps_journal_thread *thread, const char *folder,
+                                  const struct ps_journal_facts *facts, struct ps_error *error);
+static bool go_on(struct ps_journal_thread *thread);
+static size_t take(struct ps_journal_thread *thread);
+static enum ps_status write_taken(struct ps_journal_thread *thread, size_t count,
+                                  struct ps_error *error);
+static void tell(struct ps_journal_thread *thread, enum ps_status status,
+                 const struct ps_error *why);
 static void note_failure(struct ps_journal_thread *thread, const struct ps_error *why);
 static void heal(struct ps_journal_thread *thread);
 
@@ -81,9 +91,9 @@ enum ps_status ps_journal_thread_open(struct ps_journal_thread *thread, const ch
     ps_journal_writer_close(thread->writer);
     thread->writer = NULL;
     thread->failed = false;
-    enum ps_status status =
-        ps_journal_writer_open(thread->options.files, folder, facts, thread->options.segment_bytes,
-                               thread->options.memory, &thread->writer, error);
+    enum ps_status status = open_writer(thread, folder, facts, error);
+    if (status == PS_OK)
+        thread->taken = thread->told = ps_journal_writer_position(thread->writer);
     ps_mutex_unlock(&thread->writing);
     /* The thread may be in a pause after a failure of the journal before, which is none of this
      * one's. */
@@ -91,12 +101,35 @@ enum ps_status ps_journal_thread_open(struct ps_journal_thread *thread, const ch
     return status;
 }
 
+/* Whether the file system can is known only where the folder is. */
+static enum ps_status open_writer(struct ps_journal_thread *thread, const char *folder,
+                                  const struct ps_journal_facts *facts, struct ps_error *error)
+{
+    const struct ps_files *files = thread->options.files;
+    PS_TRY(files->make_folder(files->self, folder, error));
+    bool can = files->can_go_direct(files->self, folder);
+    if (!can && thread->options.way == PS_JOURNAL_DIRECT)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "the file system of %s cannot be written past the system's cache: leave "
+                       "--journal-sync at auto, or put --data-dir on a disk",
+                       folder);
+    const struct ps_journal_setup setup = {.segment_bytes = thread->options.segment_bytes,
+                                           .direct =
+                                               can && thread->options.way != PS_JOURNAL_BUFFERED,
+                                           .behind = true};
+    PS_LOG(thread->options.log, PS_LOG_INFO, "journal", "journal begins",
+           PS_FIELD_TEXT("way", setup.direct ? "direct" : "buffered"),
+           PS_FIELD_UINT("position", facts->position));
+    return ps_journal_writer_open(files, folder, facts, &setup, thread->options.memory,
+                                  &thread->writer, error);
+}
+
 void ps_journal_thread_wake(struct ps_journal_thread *thread)
 {
     ps_errand_thread_wake(&thread->errand);
 }
 
-/* Writes until nothing is queued. While the writer is dead only time helps: pushes are refused, and
+/* Writes until nothing is queued and nothing under way. While the writer is dead only time helps: pushes are refused, and
  * the next try comes after a pause that no wake shortens. */
 static uint64_t turn(void *self)
 {
@@ -105,7 +138,7 @@ static uint64_t turn(void *self)
     ps_mutex_lock(&thread->writing);
     if (thread->failed)
         heal(thread);
-    while (!thread->failed && write_batch(thread))
+    while (!thread->failed && go_on(thread))
         continue;
     if (thread->failed)
         due_ms = ps_deadline_after(thread->options.clock, thread->retry_ms);
@@ -113,33 +146,68 @@ static uint64_t turn(void *self)
     return due_ms;
 }
 
-/* True when there may be more. Records are taken and not copied: their content lies where it was
- * received, and the service keeps it until it is told what became of them. */
-static bool write_batch(struct ps_journal_thread *thread)
+/* One step: the next batch is copied while the one before is being written, then its own write
+ * begins; without a next batch the write under way is waited for. False when neither is there. */
+static bool go_on(struct ps_journal_thread *thread)
 {
-    PS_ASSERT(!thread->failed);
+    PS_ASSERT(!thread->failed && thread->told <= thread->taken);
     if (thread->writer == NULL)
         return false;
-    struct ps_service *service = thread->options.service;
-    /* What has come since the last write goes together, in one write and one sync. */
-    size_t count = ps_service_journal_take(service, thread->records, RECORDS_AT_ONCE);
-    if (count == 0)
-        return false;
     struct ps_error why = {0};
-    uint64_t start_ns = ps_unix_ns(thread->options.clock);
-    enum ps_status status = ps_journal_write(thread->writer, thread->records, count, &why);
-    uint64_t end_ns = ps_unix_ns(thread->options.clock);
-    if (end_ns > start_ns)
-        ps_histogram_observe(thread->sync_seconds, (double)(end_ns - start_ns) / 1e9);
-    /* Told before anything is counted: replies wait for this. */
-    ps_service_journal_written(service, status, &why);
-    if (status != PS_OK) {
-        note_failure(thread, &why);
+    uint64_t now_ns = ps_unix_ns(thread->options.clock);
+    bool under_way = thread->told < thread->taken;
+    size_t count = take(thread);
+    if (count == 0 && !under_way)
         return false;
+    if (!under_way)
+        thread->begun_ns = now_ns;
+    enum ps_status status =
+        count > 0 ? write_taken(thread, count, &why) : ps_journal_wait(thread->writer, &why);
+    tell(thread, status, &why);
+    if (count > 0 && under_way)
+        thread->begun_ns = now_ns;
+    if (status != PS_OK)
+        note_failure(thread, &why);
+    return status == PS_OK;
+}
+
+/* Records are taken and not copied: their content lies where it was received, and the service keeps
+ * it until it is told what became of them. What has come since the last write goes together. */
+static size_t take(struct ps_journal_thread *thread)
+{
+    size_t count =
+        ps_service_journal_take(thread->options.service, thread->records, RECORDS_AT_ONCE);
+    if (count > 0)
+        thread->taken = thread->records[count - 1].position;
+    return count;
+}
+
+static enum ps_status write_taken(struct ps_journal_thread *thread, size_t count,
+                                  struct ps_error *error)
+{
+    PS_TRY(ps_journal_append(thread->writer, thread->records, count, error));
+    return ps_journal_flush(thread->writer, error);
+}
+
+/* Told before anything is counted: replies wait for this. A failure is that of the records that are
+ * not durable by now; the write before theirs may have ended well. */
+static void tell(struct ps_journal_thread *thread, enum ps_status status,
+                 const struct ps_error *why)
+{
+    struct ps_service *service = thread->options.service;
+    uint64_t position = ps_journal_writer_position(thread->writer);
+    if (position > thread->told) {
+        ps_service_journal_written(service, position, PS_OK, NULL);
+        uint64_t now_ns = ps_unix_ns(thread->options.clock);
+        if (now_ns > thread->begun_ns)
+            ps_histogram_observe(thread->sync_seconds, (double)(now_ns - thread->begun_ns) / 1e9);
+        ps_counter_add(thread->written_records, position - thread->told);
+        ps_counter_add(thread->syncs, 1);
     }
-    ps_counter_add(thread->written_records, count);
-    ps_counter_add(thread->syncs, 1);
-    return true;
+    if (status != PS_OK)
+        ps_service_journal_written(service, position, status, why);
+    thread->taken = status == PS_OK ? thread->taken : position;
+    thread->told = position;
 }
 
 /* After a failed sync nobody knows what the disk has: the kernel may have dropped the pages and say
@@ -177,9 +245,12 @@ static void heal(struct ps_journal_thread *thread)
         return;
     }
     thread->failed = false;
+    uint64_t healed_from = thread->told;
     /* The first batch of the new file is what failed in the old one: only when that is on the disk
      * is the journal healed. */
-    if (!write_batch(thread))
+    while (!thread->failed && thread->told == healed_from && go_on(thread))
+        continue;
+    if (thread->told == healed_from)
         return;
     thread->retry_ms = 0;
     PS_LOG(thread->options.log, PS_LOG_INFO, "journal", "journal goes on in another file",

@@ -88,6 +88,11 @@ static const struct ps_option table[] = {
            "Keep journal files that no recovery needs any more, as a record of all pushes."),
     OPTION(journal_segment_bytes, "journal-segment-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "Size at which another journal file is begun."),
+    OPTION(
+        journal_sync, "journal-sync", PS_OPTION_CHOICE, "WAY", "auto", "auto|direct|buffered",
+        "How the journal goes to the disk: past the system's cache, which is faster and takes no "
+        "memory for pages that nobody reads, or through it. auto: direct where the file system "
+        "can; the log says which. direct: where it cannot, the server does not serve."),
     /* A bound on memory and not on time: a disk that stands still must not take the memory that the
      * shard needs, and a refused push can be sent again. */
     OPTION(

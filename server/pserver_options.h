@@ -40,6 +40,7 @@ struct ps_pserver_options {
     bool journal_keep;
     uint64_t journal_segment_bytes;
     uint64_t journal_queue_bytes;
+    const char *journal_sync; /* "auto", "direct", "buffered" */
     uint64_t staging_bytes;
     uint64_t clients_max;
     uint64_t client_idle_ms;

@@ -17,6 +17,7 @@
 struct pace {
     struct ps_tasks *tasks;
     uint64_t since_ns; /* at work without a rest */
+    uint64_t position; /* of the shard at the last piece */
 };
 
 static void rest(void *self);
@@ -35,7 +36,7 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
     char folder[PS_SHARD_FOLDER_BYTES];
     ps_tasks_shard_folder(tasks, task->claim.index, folder);
     struct pace pace = {.tasks = tasks, .since_ns = ps_clock_precise_ns()};
-    const struct ps_saver saver = {
+    struct ps_saver saver = {
         .service = options->service,
         .files = ps_files_real(),
         .folder = folder,
@@ -55,23 +56,35 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
     /* NOT_FOUND: no checkpoint is as good as the state, so one is written. */
     if (status != PS_ERR_NOT_FOUND)
         return status;
+    PS_TRY(
+        ps_write_behind_create(saver.files, "save-write", options->memory, &saver.behind, error));
     status = write_file(tasks, &saver, &saving, error);
+    ps_write_behind_destroy(saver.behind);
     if (status == PS_OK && task->publish)
         status = ps_saver_publish(
             &saver, &saving, ps_deadline_after(options->clock, PS_TASK_STORE_TIMEOUT_MS), error);
     return status;
 }
 
-/* Work and rest take turns, equally long: a checkpoint takes twice its time and half of what it
- * costs the pushes. Nobody rests while the server waits for this checkpoint to end, or while the
- * journal grows beyond its bound. */
+/* Work and rest take turns, equally long, while there are pushes: a checkpoint takes twice its time
+ * and half of what it costs them. Nobody rests while the server waits for this checkpoint to end, or
+ * while the journal grows beyond its bound. */
 static void rest(void *self)
 {
     struct pace *pace = self;
     struct ps_tasks *tasks = pace->tasks;
     uint64_t worked_ms = (ps_clock_precise_ns() - pace->since_ns) / 1000000;
+    uint64_t position = 0;
+    uint64_t durable = 0;
+    ps_service_positions(tasks->options.service, &position, &durable);
+    bool somebody_pushes = position != pace->position;
+    pace->position = position;
+    /* What was done while nobody pushed is not made up for when somebody does. */
+    if (!somebody_pushes)
+        pace->since_ns = ps_clock_precise_ns();
     /* Shorter pieces add up until a rest is worth its wake-up. */
-    if (worked_ms < REST_MS_MIN || ps_service_journal_presses(tasks->options.service))
+    if (!somebody_pushes || worked_ms < REST_MS_MIN ||
+        ps_service_journal_presses(tasks->options.service))
         return;
     uint64_t until_ms =
         ps_deadline_after(tasks->options.clock, worked_ms < REST_MS_MAX ? worked_ms : REST_MS_MAX);

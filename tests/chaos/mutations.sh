@@ -3,7 +3,7 @@
 # storm, the loss of power or 200 simulated worlds notice. A test that no mutation
 # can fail proves nothing.
 #
-#   tests/chaos/mutations.sh                  all five, and the same tests without a mutation
+#   tests/chaos/mutations.sh                  all six, and the same tests without a mutation
 #   tests/chaos/mutations.sh session_lookup   only this one
 #
 # Each is built in build/mutation/NAME. Exit 0: every mutation was noticed and the build without one
@@ -89,7 +89,7 @@ check() {
         journal_sync) noticed "$1" power_loss ;;
         epoch_compare) noticed "$1" zombies ;;
         session_lookup) noticed "$1" storm ;;
-        session_floor | replay_keeps_clients) noticed "$1" worlds ;;
+        block_padding | session_floor | replay_keeps_clients) noticed "$1" worlds ;;
         *) echo "mutations: there is no mutation $1"; return 1 ;;
     esac
 }
@@ -108,7 +108,7 @@ control() {
 }
 
 wanted=("$@")
-[ $# -gt 0 ] || wanted=(none journal_sync epoch_compare session_lookup session_floor
+[ $# -gt 0 ] || wanted=(none journal_sync block_padding epoch_compare session_lookup session_floor
     replay_keeps_clients)
 failed=0
 for name in "${wanted[@]}"; do

@@ -10,10 +10,11 @@
 #define PAUSED_MS 5        /* a paused process looks again after that */
 #define RETRY_MS_MIN 20    /* before another try to write; it doubles */
 #define RETRY_MS_MAX 1000  /* up to this */
-#define SEGMENT_BYTES 4096 /* small, so that worlds see many; larger for large gradients */
+#define SEGMENT_BYTES 8192 /* small, so that worlds see many; larger for large gradients */
 #define SEGMENT_BYTES_LARGE (16 * SEGMENT_BYTES)
-#define WRITE_MS 20    /* most that a write is waited for, each way */
-#define FOLDER "/data" /* as for checkpoints */
+#define BUFFER_BYTES 4096 /* so that records go on in the next write */
+#define WRITE_MS 20       /* most that a write is waited for, each way */
+#define FOLDER "/data"    /* as for checkpoints */
 
 static void take(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
 static void written(struct sim_world *world, void *subject, uint64_t generation, uint64_t status);
@@ -58,10 +59,12 @@ static enum ps_status open_writer(struct sim_server *server, const struct ps_rec
                                            .position = recovered->durable,
                                            .previous_epoch = recovered->epoch,
                                            .repeat_to = recovered->position};
+    const struct ps_journal_setup setup = {
+        .segment_bytes = server->world->options.large ? SEGMENT_BYTES_LARGE : SEGMENT_BYTES,
+        .buffer_bytes = BUFFER_BYTES,
+        .direct = true};
     return ps_journal_writer_open(sim_journal_files(server, server->claim.index), FOLDER, &facts,
-                                  server->world->options.large ? SEGMENT_BYTES_LARGE
-                                                               : SEGMENT_BYTES,
-                                  &server->world->memory, &server->journal.writer, NULL);
+                                  &setup, &server->world->memory, &server->journal.writer, NULL);
 }
 
 enum ps_status sim_journal_open(struct sim_server *server, const struct ps_recovered *recovered)
@@ -159,7 +162,7 @@ static void written(struct sim_world *world, void *subject, uint64_t generation,
     server->journal.writing = false;
     if (status != PS_OK)
         (void)ps_fail(&why, status, "the disk refused");
-    ps_service_journal_written(server->service, status, &why);
+    ps_service_journal_written(server->service, UINT64_MAX, status, &why);
     if (status == PS_OK) {
         note_success(server);
         sim_journal_wake(server);

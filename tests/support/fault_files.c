@@ -148,6 +148,12 @@ static enum ps_status fault_list(void *self, const char *path, ps_file_entry_fn 
     return fault->under->list(fault->under->self, path, entry, context, error);
 }
 
+static bool fault_can_go_direct(void *self, const char *folder)
+{
+    struct fault_files *fault = self;
+    return fault->under->can_go_direct(fault->under->self, folder);
+}
+
 struct ps_files fault_files_files(struct fault_files *fault)
 {
     return (struct ps_files){
@@ -165,6 +171,7 @@ struct ps_files fault_files_files(struct fault_files *fault)
         .sync_folder = fault_sync_folder,
         .make_folder = fault_make_folder,
         .list = fault_list,
+        .can_go_direct = fault_can_go_direct,
         .self = fault,
     };
 }

@@ -24,6 +24,7 @@ struct memory_handle {
     char *path; /* NULL: closed, or lost in a crash */
     struct memory_inode *inode;
     enum ps_file_mode mode;
+    size_t place; /* of the next write, when the mode is not PS_FILE_APPEND */
 };
 
 struct memory_files {

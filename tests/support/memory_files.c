@@ -7,11 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a disk writes whole or not at all. */
+#define SECTOR_BYTES ((size_t)512)
+
 static void change_apply(const struct memory_change *change, struct memory_names *names);
 static void change_fini(struct memory_change *change);
 static void handles_drop(struct memory_files *disk);
 static void content_settle(struct memory_files *disk, struct memory_inode *inode,
                            enum memory_crash mode);
+static void sector_lose(struct memory_inode *inode, size_t start);
+static bool sector_in_doubt(const struct memory_inode *inode, size_t start);
+static void sector_spoil(struct memory_inode *inode, size_t start);
 
 struct memory_files *memory_files_create(uint64_t seed)
 {
@@ -73,23 +79,65 @@ void memory_files_crash(struct memory_files *disk, enum memory_crash mode)
         memory_names_set(&disk->now, disk->durable.links[i].path, disk->durable.links[i].inode);
 }
 
-/* Decides what a file holds after a crash: its synced bytes, and of the others a prefix, which the
- * disk may also have left as zeros. */
+/* Decides what a file holds after a crash: any length between the synced and the present one, and
+ * of each sector that is in doubt the old or the new bytes, in any mixture, since a disk writes
+ * sectors in the order that it likes. Zeros are the old bytes behind the synced ones. The odds are
+ * drawn for each file, so that all, none and any share of its sectors are common. */
 static void content_settle(struct memory_files *disk, struct memory_inode *inode,
                            enum memory_crash mode)
 {
-    size_t doubtful = inode->size - inode->synced;
-    size_t kept = 0;
-    if (mode == MEMORY_CRASH_KEEPS_ALL)
-        kept = doubtful;
-    if (mode == MEMORY_CRASH_SEEDED && doubtful > 0) {
-        kept = (size_t)ps_random_below(&disk->random, doubtful + 1);
-        if (ps_random_below(&disk->random, 4) == 0)
-            memset(inode->content + inode->synced, 0, kept);
+    if (mode == MEMORY_CRASH_LOSES_ALL)
+        inode->size = inode->synced;
+    if (mode == MEMORY_CRASH_SEEDED)
+        inode->size =
+            inode->synced + (size_t)ps_random_below(&disk->random, inode->size - inode->synced + 1);
+    uint64_t odds = mode == MEMORY_CRASH_KEEPS_ALL   ? 4
+                    : mode == MEMORY_CRASH_LOSES_ALL ? 0
+                                                     : ps_random_below(&disk->random, 5);
+    size_t first = inode->before != NULL ? 0 : inode->synced / SECTOR_BYTES * SECTOR_BYTES;
+    for (size_t sector = first; sector < inode->size; sector += SECTOR_BYTES) {
+        bool spoils = mode == MEMORY_CRASH_SEEDED && inode->is_direct &&
+                      sector_in_doubt(inode, sector) && ps_random_below(&disk->random, 16) == 0;
+        if (spoils)
+            sector_spoil(inode, sector);
+        else if (ps_random_below(&disk->random, 4) >= odds)
+            sector_lose(inode, sector);
     }
-    inode->size = inode->synced + kept;
-    inode->synced = inode->size;
+    memory_inode_settle(inode);
     inode->poisoned = false;
+}
+
+static size_t sector_end(const struct memory_inode *inode, size_t start)
+{
+    return start + SECTOR_BYTES < inode->size ? start + SECTOR_BYTES : inode->size;
+}
+
+/* Was anything written to it since the last sync, be it what was there before? */
+static bool sector_in_doubt(const struct memory_inode *inode, size_t start)
+{
+    size_t end = sector_end(inode, start);
+    return end > inode->synced ||
+           (inode->before != NULL &&
+            memcmp(inode->content + start, inode->before + start, end - start) != 0);
+}
+
+/* The power went while the disk was writing it: it is neither the old nor the new one. */
+static void sector_spoil(struct memory_inode *inode, size_t start)
+{
+    for (size_t i = start; i < sector_end(inode, start); i++)
+        inode->content[i] = (uint8_t)(0xa5 + i * 7);
+}
+
+/* Gives the sector at `start` the bytes of the last sync, and zeros where the file had none. */
+static void sector_lose(struct memory_inode *inode, size_t start)
+{
+    size_t end = sector_end(inode, start);
+    size_t synced_end = end < inode->synced ? end : inode->synced;
+    if (inode->before != NULL && start < synced_end)
+        memcpy(inode->content + start, inode->before + start, synced_end - start);
+    size_t new_start = start > inode->synced ? start : inode->synced;
+    if (new_start < end)
+        memset(inode->content + new_start, 0, end - new_start);
 }
 
 void memory_files_put(struct memory_files *disk, const char *path, struct ps_bytes content)
@@ -98,8 +146,8 @@ void memory_files_put(struct memory_files *disk, const char *path, struct ps_byt
     memory_parent_of(path, parent, sizeof parent);
     memory_disk_add_folder(disk, parent);
     struct memory_inode *inode = memory_inode_create();
-    memory_inode_append(inode, content.data, content.size);
-    inode->synced = inode->size;
+    memory_inode_write(inode, 0, content.data, content.size);
+    memory_inode_settle(inode);
     memory_names_set(&disk->now, path, inode);
     memory_names_set(&disk->durable, path, inode);
     memory_inode_release(inode);
@@ -118,8 +166,11 @@ void memory_files_flip(struct memory_files *disk, const char *path, uint64_t bit
 {
     const struct memory_link *link = memory_names_find(&disk->now, path);
     PS_ASSERT(link != NULL);
-    PS_ASSERT(bit / 8 < link->inode->size);
-    link->inode->content[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+    struct memory_inode *inode = link->inode;
+    PS_ASSERT(bit / 8 < inode->size);
+    inode->content[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+    if (inode->before != NULL && bit / 8 < inode->synced)
+        inode->before[bit / 8] ^= (uint8_t)(1u << (bit % 8));
 }
 
 size_t memory_files_file_count(const struct memory_files *disk)

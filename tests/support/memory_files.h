@@ -3,8 +3,11 @@
  *
  * What was written but not synced, and what was created, renamed or removed in a folder that was
  * not synced afterwards, is in doubt: a crash keeps some of it and loses the rest, in any
- * combination that POSIX allows. A rename is atomic: it happened or it did not. Folders themselves
- * are durable as soon as they are made.
+ * combination that POSIX allows. Each sector of 512 bytes that was written is there or not,
+ * whatever became of those before it; a sector that is lost holds the bytes of before, or zeros
+ * where the file had none. Of a file that was opened past the cache a sector may be spoiled as well:
+ * the disk was writing it when the power went. A rename is atomic: it happened or it did not. Folders themselves are
+ * durable as soon as they are made.
  *
  * Threads:  one.
  * Blocking: never.

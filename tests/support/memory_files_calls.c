@@ -32,6 +32,16 @@ static enum ps_status find_handle(struct memory_files *disk, struct ps_file file
     return (*handle)->path != NULL ? PS_OK : ps_fail(error, PS_ERR_IO, "file: lost in a restart");
 }
 
+static bool is_for_reading(enum ps_file_mode mode)
+{
+    return mode == PS_FILE_READ || mode == PS_FILE_READ_DIRECT;
+}
+
+static bool must_exist(enum ps_file_mode mode)
+{
+    return is_for_reading(mode) || mode == PS_FILE_REUSE || mode == PS_FILE_REUSE_DIRECT;
+}
+
 static enum ps_status memory_open(void *self, const char *path, enum ps_file_mode mode,
                                   struct ps_file *file, struct ps_error *error)
 {
@@ -42,7 +52,7 @@ static enum ps_status memory_open(void *self, const char *path, enum ps_file_mod
     struct memory_link *link = memory_names_find(&disk->now, path);
     if (link != NULL && (mode == PS_FILE_CREATE_NEW || mode == PS_FILE_CREATE_DIRECT))
         return ps_fail(error, PS_ERR_EXISTS, "open %s: File exists", path);
-    if (link == NULL && (mode == PS_FILE_READ || !memory_disk_has_folder(disk, parent)))
+    if (link == NULL && (must_exist(mode) || !memory_disk_has_folder(disk, parent)))
         return ps_fail(error, PS_ERR_NOT_FOUND, "open %s: No such file or directory", path);
 
     struct memory_inode *inode = link != NULL ? link->inode : memory_inode_create();
@@ -53,10 +63,25 @@ static enum ps_status memory_open(void *self, const char *path, enum ps_file_mod
     }
     disk->handles = memory_grown(disk->handles, disk->handle_count, &disk->handle_capacity,
                                  sizeof *disk->handles);
-    disk->handles[disk->handle_count] = (struct memory_handle){memory_copied(path), inode, mode};
+    disk->handles[disk->handle_count] =
+        (struct memory_handle){.path = memory_copied(path), .inode = inode, .mode = mode};
     inode->references++;
+    inode->is_direct =
+        inode->is_direct || mode == PS_FILE_CREATE_DIRECT || mode == PS_FILE_REUSE_DIRECT;
     file->handle = (int64_t)disk->handle_count++;
     return PS_OK;
+}
+
+/* Bytes that can be written at `place`: those that are there are written over, and what is free on
+ * the disk comes behind them. */
+static size_t room_at(const struct memory_files *disk, const struct memory_inode *inode,
+                      size_t place)
+{
+    if (disk->knobs.bytes_max == 0)
+        return SIZE_MAX;
+    uint64_t held = memory_files_bytes(disk);
+    uint64_t room = disk->knobs.bytes_max > held ? disk->knobs.bytes_max - held : 0;
+    return inode->size - place + (size_t)room;
 }
 
 static enum ps_status memory_write(void *self, struct ps_file file, struct ps_bytes bytes,
@@ -65,18 +90,19 @@ static enum ps_status memory_write(void *self, struct ps_file file, struct ps_by
     struct memory_files *disk = self;
     struct memory_handle *handle = NULL;
     PS_TRY(find_handle(disk, file, &handle, error));
-    PS_ASSERT(handle->mode != PS_FILE_READ);
+    PS_ASSERT(!is_for_reading(handle->mode));
     enum ps_status status = begin(disk, MEMORY_WRITE, handle->path, error);
+    size_t place = handle->mode == PS_FILE_APPEND ? handle->inode->size : handle->place;
     size_t part = bytes.size;
     if (status != PS_OK)
         part = (size_t)ps_random_below(&disk->random, bytes.size + 1);
-    uint64_t held = memory_files_bytes(disk);
-    uint64_t room = disk->knobs.bytes_max > held ? disk->knobs.bytes_max - held : 0;
-    if (status == PS_OK && disk->knobs.bytes_max != 0 && part > room) {
-        part = (size_t)room;
+    size_t room = room_at(disk, handle->inode, place);
+    if (status == PS_OK && part > room) {
+        part = room;
         status = ps_fail(error, PS_ERR_IO, "write %s: No space left on device", handle->path);
     }
-    memory_inode_append(handle->inode, bytes.data, part);
+    memory_inode_write(handle->inode, place, bytes.data, part);
+    handle->place = place + part;
     disk->knobs.bytes_written += part;
     return status;
 }
@@ -89,16 +115,15 @@ static enum ps_status memory_write_view(void *self, struct ps_file file, struct 
     return PS_OK;
 }
 
-/* Only over what was never synced, so that a crash leaves a beginning of the new content. */
 static enum ps_status memory_write_over(void *self, struct ps_file file, uint64_t offset,
                                         struct ps_bytes bytes, struct ps_error *error)
 {
     struct memory_files *disk = self;
     struct memory_handle *handle = NULL;
     PS_TRY(find_handle(disk, file, &handle, error));
-    PS_ASSERT(offset >= handle->inode->synced && offset + bytes.size <= handle->inode->size);
+    PS_ASSERT(offset + bytes.size <= handle->inode->size);
     PS_TRY(begin(disk, MEMORY_WRITE, handle->path, error));
-    memcpy(handle->inode->content + offset, bytes.data, bytes.size);
+    memory_inode_write(handle->inode, (size_t)offset, bytes.data, bytes.size);
     disk->knobs.bytes_written += bytes.size;
     return PS_OK;
 }
@@ -150,7 +175,7 @@ static enum ps_status memory_sync(void *self, struct ps_file file, struct ps_err
     if (status != PS_OK)
         handle->inode->poisoned = true;
     if (!handle->inode->poisoned)
-        handle->inode->synced = handle->inode->size;
+        memory_inode_settle(handle->inode);
     return status;
 }
 
@@ -229,6 +254,13 @@ static enum ps_status memory_list(void *self, const char *path, ps_file_entry_fn
     return PS_OK;
 }
 
+static bool memory_can_go_direct(void *self, const char *folder)
+{
+    (void)self;
+    (void)folder;
+    return true;
+}
+
 const struct ps_files memory_disk_calls = {
     .open = memory_open,
     .write = memory_write,
@@ -244,4 +276,5 @@ const struct ps_files memory_disk_calls = {
     .sync_folder = memory_sync_folder,
     .make_folder = memory_make_folder,
     .list = memory_list,
+    .can_go_direct = memory_can_go_direct,
 };

@@ -22,20 +22,42 @@ void memory_inode_release(struct memory_inode *inode)
     if (--inode->references > 0)
         return;
     free(inode->content);
+    free(inode->before);
     free(inode);
 }
 
-void memory_inode_append(struct memory_inode *inode, const uint8_t *data, size_t size)
+/* The copy of before is made at the first write over synced bytes and kept until the next sync. */
+static void keep_before(struct memory_inode *inode)
 {
+    if (inode->before != NULL)
+        return;
+    inode->before = malloc(inode->synced);
+    PS_ASSERT(inode->before != NULL);
+    memcpy(inode->before, inode->content, inode->synced);
+}
+
+void memory_inode_write(struct memory_inode *inode, size_t offset, const uint8_t *data, size_t size)
+{
+    PS_ASSERT(offset <= inode->size);
     if (size == 0)
         return;
-    if (size > inode->capacity - inode->size) {
-        inode->capacity = (inode->size + size) * 2;
+    if (offset < inode->synced)
+        keep_before(inode);
+    if (size > inode->capacity - offset) {
+        inode->capacity = (offset + size) * 2;
         inode->content = realloc(inode->content, inode->capacity);
         PS_ASSERT(inode->content != NULL);
     }
-    memcpy(inode->content + inode->size, data, size);
-    inode->size += size;
+    memcpy(inode->content + offset, data, size);
+    if (offset + size > inode->size)
+        inode->size = offset + size;
+}
+
+void memory_inode_settle(struct memory_inode *inode)
+{
+    free(inode->before);
+    inode->before = NULL;
+    inode->synced = inode->size;
 }
 
 struct memory_link *memory_names_find(const struct memory_names *names, const char *path)

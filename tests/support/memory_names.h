@@ -13,20 +13,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The content of a file. Bytes are only ever added at the end, so what is durable is a prefix. */
+/* The content of a file, and what of it is certain. The first `synced` bytes were on the disk at
+ * the last sync; since then some of them may have been written over, and bytes may have been
+ * added. */
 struct memory_inode {
-    uint8_t *content;
+    uint8_t *content; /* as reads see it */
     size_t size;
     size_t capacity;
-    size_t synced; /* bytes that are durable */
+    size_t synced;
+    uint8_t *before; /* the first `synced` bytes as of the last sync; NULL: as in `content` */
     bool poisoned; /* a sync failed: what it should have saved is lost, whatever later syncs say */
+    bool is_direct; /* written past the cache: nothing but whole sectors on the way to the disk */
     size_t references;
 };
 
 /* Returns an empty inode with one reference, ended by memory_inode_release. */
 struct memory_inode *memory_inode_create(void);
 void memory_inode_release(struct memory_inode *inode);
-void memory_inode_append(struct memory_inode *inode, const uint8_t *data, size_t size);
+/* Writes over what is at `offset` and goes on behind the end; there are no holes. */
+void memory_inode_write(struct memory_inode *inode, size_t offset, const uint8_t *data,
+                        size_t size);
+/* All that the file holds now is certain, and nothing in doubt. */
+void memory_inode_settle(struct memory_inode *inode);
 
 struct memory_link {
     char *path;

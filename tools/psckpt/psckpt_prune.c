@@ -147,8 +147,8 @@ static enum ps_status prune_journal(struct pruning *pruning, const struct folder
         return PS_OK;
     size_t removed = 0;
     PS_TRY(ps_journal_sweep(tool->box.files, content->folder->path,
-                            segments->entries[segments->count - 1].epoch, covered, tool->box.memory,
-                            &removed, error));
+                            segments->entries[segments->count - 1].epoch, covered,
+                            PS_JOURNAL_REMOVE, tool->box.memory, &removed, error));
     pruning->segments += removed;
     return PS_OK;
 }

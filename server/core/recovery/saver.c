@@ -150,7 +150,7 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
     const struct ps_checkpoint_watcher watcher = {.written = piece_written, .self = &progress};
     enum ps_status status = ps_checkpoint_write_watched(
         saver->files, saver->folder, &snapshot->facts, snapshot->parameters,
-        snapshot->parameter_count, &watcher, saver->memory, &saving->place, error);
+        snapshot->parameter_count, &watcher, saver->behind, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
@@ -246,8 +246,8 @@ static void sweep_journal(const struct ps_saver *saver, uint64_t epoch)
     for (size_t i = 0; status == PS_OK && i < catalog.count; i++)
         covered = catalog.entries[i].position < covered ? catalog.entries[i].position : covered;
     if (status == PS_OK && catalog.count > 0)
-        status = ps_journal_sweep(saver->files, saver->folder, epoch, covered, saver->memory,
-                                  &removed, &reason);
+        status = ps_journal_sweep(saver->files, saver->folder, epoch, covered, PS_JOURNAL_KEEP,
+                                  saver->memory, &removed, &reason);
     if (catalog.memory != NULL)
         ps_catalog_fini(&catalog);
     if (status != PS_OK)

@@ -41,6 +41,7 @@ struct ps_saver {
      * processors and the memory meanwhile. NULL: the file is written in one go. */
     void (*rest)(void *self);
     void *rest_self;
+    struct ps_write_behind *behind; /* that writes the file meanwhile; NULL: none */
 };
 
 /* A checkpoint that is not published yet. */

@@ -99,11 +99,11 @@ size_t ps_service_journal_take(struct ps_service *service, struct ps_record *rec
 }
 
 /* Counted and told without any lock: what waits for these records is asked again at once. */
-void ps_service_journal_written(struct ps_service *service, enum ps_status status,
-                                const struct ps_error *why)
+void ps_service_journal_written(struct ps_service *service, uint64_t position,
+                                enum ps_status status, const struct ps_error *why)
 {
     PS_ASSERT(service->queue.journals);
-    ps_journal_queue_written(&service->queue, status, why);
+    ps_journal_queue_written(&service->queue, position, status, why);
     /* The gauge moves before anybody is told: an operator who sees an answered push finds its
      * position in the metrics. */
     ps_service_count_durable(service);

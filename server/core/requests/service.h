@@ -381,15 +381,17 @@ bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_plac
 /* ---- The journal: between pushes and the one thread (or simulator) that writes it ---- */
 
 /* Takes the next queued records, in order; they stay queued, and their content in place, until
- * ps_service_journal_written. One taker at a time. 0: nothing is queued, or the journal failed. */
+ * ps_service_journal_written. More may be taken before that. One taker at a time. 0: nothing is
+ * queued. */
 size_t ps_service_journal_take(struct ps_service *service, struct ps_record *records,
                                size_t record_count_max);
 
-/* What became of the records taken last. PS_OK: durable, replies may go. Otherwise the journal has
- * failed: nothing more is acknowledged and pushes are refused, until the records, which wait again
- * and are taken first, were written after all. */
-void ps_service_journal_written(struct ps_service *service, enum ps_status status,
-                                const struct ps_error *why);
+/* What became of records that were taken. PS_OK: those up to `position` are durable, replies may
+ * go; there is at least one. Otherwise the journal has failed: nothing more is acknowledged and
+ * pushes are refused, until the records, which all wait again and are taken first, were written
+ * after all; `position` says nothing then. */
+void ps_service_journal_written(struct ps_service *service, uint64_t position,
+                                enum ps_status status, const struct ps_error *why);
 
 /* Has it failed, and is what failed still to be written? */
 bool ps_service_journal_failed(struct ps_service *service);

@@ -36,7 +36,8 @@ static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps
 static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue);
 static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry);
 static uint64_t durable_of(const struct ps_journal_queue *queue);
-static struct ps_journal_entry *count_written(struct ps_journal_queue *queue);
+static struct ps_journal_entry *count_written(struct ps_journal_queue *queue, uint64_t position);
+static struct ps_journal_entry **end_of(struct ps_journal_entry **list);
 static void put_back(struct ps_journal_queue *queue);
 
 /* Generations begin at 1, so that 0 can say "the present one" (ps_journal_queue_saved). */
@@ -369,7 +370,6 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
 {
     size_t count = 0;
     ps_mutex_lock(&queue->lock);
-    PS_ASSERT(queue->taken == NULL);
     PS_ASSERT(record_count_max > 0);
     struct ps_journal_entry **end = &queue->waiting;
     uint64_t bytes = 0;
@@ -381,10 +381,11 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
         end = &(*end)->next;
     }
     if (count > 0) {
+        PS_ASSERT(queue->taken == NULL || !queue->taken_is_stale);
         struct ps_journal_entry *rest = *end;
-        queue->taken = queue->waiting;
-        queue->taken_is_stale = false;
         *end = NULL;
+        *end_of(&queue->taken) = queue->waiting;
+        queue->taken_is_stale = false;
         queue->waiting = rest;
         if (rest == NULL)
             queue->waiting_end = &queue->waiting;
@@ -393,19 +394,27 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
     return count;
 }
 
+/* By walking: two batches are taken at most, and the list has no pointer back. */
+static struct ps_journal_entry **end_of(struct ps_journal_entry **list)
+{
+    while (*list != NULL)
+        list = &(*list)->next;
+    return list;
+}
+
 /* A failure leaves the records in front of all others, to be written again in the same order to
  * another file: their pushes are applied, and a later push of the same parameter was computed from
  * them. Until then nothing new is let in and nothing is acknowledged. Of a former generation
  * success and failure are the same: nobody waits for it any more. */
-void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status status,
-                              const struct ps_error *why)
+void ps_journal_queue_written(struct ps_journal_queue *queue, uint64_t position,
+                              enum ps_status status, const struct ps_error *why)
 {
     struct ps_journal_entry *done = NULL;
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->taken != NULL);
     if (status == PS_OK || queue->taken_is_stale) {
         PS_ASSERT(status == PS_OK || queue->generation > 1);
-        done = count_written(queue);
+        done = count_written(queue, status == PS_OK ? position : UINT64_MAX);
     } else {
         put_back(queue);
         queue->failed = true;
@@ -418,19 +427,22 @@ void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status sta
 
 /* Takes what was written out of the queue, and counts what it takes of the disk. Whole blocks of
  * the disk are counted for each write, since that is what small batches take. */
-static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
+static struct ps_journal_entry *count_written(struct ps_journal_queue *queue, uint64_t position)
 {
     struct ps_journal_entry *done = queue->taken;
+    struct ps_journal_entry **end = &queue->taken;
     uint64_t last = 0;
     uint64_t bytes = 0;
-    for (const struct ps_journal_entry *entry = done; entry != NULL; entry = entry->next) {
-        const struct ps_record *record = &entry->record;
-        count_out(queue, entry);
+    for (; *end != NULL && (*end)->record.position <= position; end = &(*end)->next) {
+        const struct ps_record *record = &(*end)->record;
+        count_out(queue, *end);
         last = record->position;
         bytes += RECORD_BYTES + record->name.size + record->client_id.size + record->content.size;
     }
+    PS_ASSERT(last > 0);
     PS_ASSERT(queue->taken_is_stale || (last > queue->journaled && last <= queue->position));
-    queue->taken = NULL;
+    queue->taken = *end;
+    *end = NULL;
     if (queue->taken_is_stale)
         return done;
     queue->file_bytes += (bytes + DISK_BLOCK_BYTES - 1) / DISK_BLOCK_BYTES * DISK_BLOCK_BYTES;
@@ -441,14 +453,11 @@ static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
     return done;
 }
 
-/* They are written again, before all others, by whoever takes next. By walking the batch, which is
- * short, since the list has no pointer back. */
+/* They are written again, before all others, by whoever takes next. */
 static void put_back(struct ps_journal_queue *queue)
 {
     PS_ASSERT(!queue->taken_is_stale);
-    struct ps_journal_entry **end = &queue->taken;
-    while (*end != NULL)
-        end = &(*end)->next;
+    struct ps_journal_entry **end = end_of(&queue->taken);
     *end = queue->waiting;
     if (queue->waiting == NULL)
         queue->waiting_end = end;

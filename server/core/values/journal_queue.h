@@ -33,9 +33,10 @@
 /* Content of this size and more is held, not copied, when the request says how. */
 #define PS_JOURNAL_HOLD_BYTES 4096
 
-/* Records of more than this are not written in one go, though a single one may be larger: who waits
- * for the disk is told in small steps. */
-#define PS_JOURNAL_BATCH_BYTES ((uint64_t)4 << 20)
+/* Records of more than this are not taken in one go, though a single one may be larger: a caller
+ * that waits for the disk is told in small steps, and while one batch is written the next is
+ * copied. Four records of 1 MiB, with what they have beside their content. */
+#define PS_JOURNAL_BATCH_BYTES (((uint64_t)4 << 20) + ((uint64_t)64 << 10))
 
 /* One record with what it needs to live on; private. */
 struct ps_journal_entry;
@@ -54,7 +55,7 @@ struct ps_journal_queue {
     char failure[160];                /* why */
     struct ps_journal_entry *waiting; /* in the order of positions */
     struct ps_journal_entry **waiting_end;
-    struct ps_journal_entry *taken; /* in the writer's hands */
+    struct ps_journal_entry *taken; /* in the writer's hands: two batches at most */
     bool taken_is_stale;            /* they are of a former generation */
     size_t count;                   /* of both lists */
     uint64_t bytes;                 /* of both lists */
@@ -133,8 +134,8 @@ void ps_journal_queue_reset(struct ps_journal_queue *queue);
 
 size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *records,
                              size_t record_count_max);
-void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status status,
-                              const struct ps_error *why);
+void ps_journal_queue_written(struct ps_journal_queue *queue, uint64_t position,
+                              enum ps_status status, const struct ps_error *why);
 
 /* How far the journal on disk goes, for a note beside it: 0 while recovery has nothing to begin
  * with, and without a journal. */

@@ -76,8 +76,9 @@ static enum ps_status open_output(struct output *output, const char *folder,
     if (wish->format != 0)
         return journal_maker_begin(&output->maker, ps_files_real(), folder, &facts,
                                    (uint32_t)wish->format, wish->segment_bytes, error);
-    return ps_journal_writer_open(ps_files_real(), folder, &facts, wish->segment_bytes,
-                                  ps_allocator_heap(), &output->writer, error);
+    const struct ps_journal_setup setup = {.segment_bytes = wish->segment_bytes};
+    return ps_journal_writer_open(ps_files_real(), folder, &facts, &setup, ps_allocator_heap(),
+                                  &output->writer, error);
 }
 
 static enum ps_status write_batch(struct output *output, const struct batch *batch, size_t count,

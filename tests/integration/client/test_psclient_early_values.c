@@ -63,7 +63,7 @@ static void write_journal(struct ps_service *service)
 {
     struct ps_record record;
     while (ps_service_journal_take(service, &record, 1) > 0)
-        ps_service_journal_written(service, PS_OK, NULL);
+        ps_service_journal_written(service, UINT64_MAX, PS_OK, NULL);
 }
 
 enum ps_status __wrap_ps_service_push_range(struct ps_service *service,

@@ -142,8 +142,9 @@ static void write_journal(const struct shard *shard, uint32_t index, const char 
                                            .previous_epoch = 7};
     struct ps_journal_writer *writer = NULL;
     struct ps_error error = {0};
-    require(ps_journal_writer_open(ps_files_real(), folder, &facts, 1024, ps_allocator_heap(),
-                                   &writer, &error),
+    require(ps_journal_writer_open(ps_files_real(), folder, &facts,
+                                   &(struct ps_journal_setup){.segment_bytes = 1024},
+                                   ps_allocator_heap(), &writer, &error),
             &error);
     for (uint64_t position = first; position <= last; position++)
         write_push(shard, writer, epoch, position, epoch == 7 && position > 20 ? 100 : 1);

@@ -31,7 +31,7 @@ static void write_journal(struct rig *rig)
 {
     struct ps_record records[16];
     while (ps_service_journal_take(rig->service, records, 16) > 0)
-        ps_service_journal_written(rig->service, PS_OK, NULL);
+        ps_service_journal_written(rig->service, UINT64_MAX, PS_OK, NULL);
 }
 
 static void obey(struct rig *rig, const char *line)

@@ -167,7 +167,7 @@ static void replay_into(float *values)
     ck_assert_uint_eq(ps_service_journal_take(rig.service, &record, 1), 1);
     ck_assert_uint_eq(record.content.size, CONTENT_BYTES);
     ps_view_copy(record.content, 0, content, CONTENT_BYTES);
-    ps_service_journal_written(rig.service, PS_OK, NULL);
+    ps_service_journal_written(rig.service, UINT64_MAX, PS_OK, NULL);
     for (size_t i = 0; i < COUNT; i++)
         values[i] -= content[i];
 }

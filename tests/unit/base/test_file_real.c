@@ -5,10 +5,12 @@
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 static struct temp_folder folder;
 static char path[600];
@@ -96,6 +98,13 @@ START_TEST(new_file_must_not_exist)
 }
 END_TEST
 
+static void count_entry(void *context, const char *name)
+{
+    int *counts = context;
+    counts[0]++;
+    counts[1] += strcmp(name, "file") == 0;
+}
+
 /* Whole blocks, then a rest, then over the beginning: whether the file system can do without its
  * cache or not, the bytes are the same. */
 START_TEST(a_file_written_past_the_cache_is_like_any)
@@ -130,6 +139,110 @@ START_TEST(a_file_written_past_the_cache_is_like_any)
     ck_assert_mem_eq(content, memory, size);
     free(content);
     free(memory);
+}
+END_TEST
+
+static void expect_content(const char *expected)
+{
+    char content[16] = {0};
+    size_t got = 0;
+    struct ps_file file = open_as(PS_FILE_READ);
+    ck_assert_int_eq(files->read(files->self, file, 0, content, 15, &got, &error), PS_OK);
+    files->close(files->self, file);
+    ck_assert_str_eq(content, expected);
+}
+
+START_TEST(a_file_used_again_is_written_over_from_its_beginning)
+{
+    const enum ps_file_mode mode = _i == 0 ? PS_FILE_REUSE : PS_FILE_REUSE_DIRECT;
+    write_once(PS_FILE_CREATE_NEW, "abcdef");
+
+    write_once(mode, "xy");
+    expect_content("xycdef");
+    struct ps_file file = open_as(mode);
+    ck_assert_int_eq(files->write(files->self, file, ps_bytes_of_text("1234"), &error), PS_OK);
+    ck_assert_int_eq(files->write(files->self, file, ps_bytes_of_text("5678"), &error), PS_OK);
+    files->close(files->self, file);
+
+    expect_content("12345678");
+}
+END_TEST
+
+START_TEST(a_file_used_again_must_exist)
+{
+    const enum ps_file_mode mode = _i == 0 ? PS_FILE_REUSE : PS_FILE_REUSE_DIRECT;
+    struct ps_file file;
+
+    ck_assert_int_eq(files->open(files->self, path, mode, &file, &error), PS_ERR_NOT_FOUND);
+    ck_assert_int_eq(files->open(files->self, path, PS_FILE_READ, &file, &error), PS_ERR_NOT_FOUND);
+}
+END_TEST
+
+/* A disk that is nearly full may cut a write behind any sector, so that the rest begins at an odd
+ * address and offset: `cut` is where. The bytes of before go on behind what was written. */
+static void write_over_in_two_parts(const uint8_t *content, size_t size, size_t cut)
+{
+    struct ps_file file = open_as(PS_FILE_REUSE_DIRECT);
+    ck_assert_int_eq(files->write(files->self, file, (struct ps_bytes){content, cut}, &error),
+                     PS_OK);
+    ck_assert_int_eq(
+        files->write(files->self, file, (struct ps_bytes){content + cut, size - cut}, &error),
+        PS_OK);
+    ck_assert_int_eq(files->sync(files->self, file, &error), PS_OK);
+    files->close(files->self, file);
+}
+
+/* Read in whole blocks, then a rest at an odd place, then whole blocks again. */
+START_TEST(a_file_is_the_same_past_the_cache_and_through_the_cache)
+{
+    enum { BLOCK = PS_FILE_DIRECT_BYTES };
+    static const size_t cuts[] = {BLOCK, 512, 1536, 100, 2 * BLOCK};
+    uint8_t *content = aligned_alloc(BLOCK, (size_t)4 * BLOCK);
+    uint8_t *read = aligned_alloc(BLOCK, (size_t)4 * BLOCK);
+    size_t got = 0;
+    for (size_t i = 0; i < (size_t)4 * BLOCK; i++)
+        content[i] = (uint8_t)(i * 7 >> 2);
+    struct ps_file file = open_as(PS_FILE_CREATE_NEW);
+    ck_assert_int_eq(
+        files->write(files->self, file, (struct ps_bytes){content, 3 * BLOCK + 9}, &error), PS_OK);
+    files->close(files->self, file);
+    for (size_t i = 0; i < (size_t)2 * BLOCK; i++)
+        content[i] = (uint8_t)(content[i] + 1 + _i);
+
+    write_over_in_two_parts(content, 2 * BLOCK, cuts[_i]);
+
+    file = open_as(PS_FILE_READ_DIRECT);
+    ck_assert_int_eq(files->read(files->self, file, BLOCK, read + BLOCK, 3 * BLOCK, &got, &error),
+                     PS_OK);
+    ck_assert_uint_eq(got, 2 * BLOCK + 9);
+    ck_assert_int_eq(files->read(files->self, file, 0, read, 77, &got, &error), PS_OK);
+    ck_assert_int_eq(files->read(files->self, file, 77, read + 77, BLOCK, &got, &error), PS_OK);
+    ck_assert_uint_eq(got, BLOCK);
+    files->close(files->self, file);
+    ck_assert_mem_eq(read, content, 3 * BLOCK + 9);
+    free(read);
+    free(content);
+}
+END_TEST
+
+START_TEST(whether_a_folder_can_go_direct_leaves_nothing_behind)
+{
+    int counts[2] = {0, 0};
+
+    (void)files->can_go_direct(files->self, folder.path);
+
+    ck_assert_int_eq(files->list(files->self, folder.path, count_entry, counts, &error), PS_OK);
+    ck_assert_int_eq(counts[0], 0);
+}
+END_TEST
+
+START_TEST(memory_and_missing_folders_cannot_go_direct)
+{
+    struct statfs system;
+
+    ck_assert(!files->can_go_direct(files->self, path));
+    if (statfs("/dev/shm", &system) == 0 && system.f_type == TMPFS_MAGIC)
+        ck_assert(!files->can_go_direct(files->self, "/dev/shm"));
 }
 END_TEST
 
@@ -249,13 +362,6 @@ START_TEST(very_long_folder_is_refused)
 }
 END_TEST
 
-static void count_entry(void *context, const char *name)
-{
-    int *counts = context;
-    counts[0]++;
-    counts[1] += strcmp(name, "file") == 0;
-}
-
 START_TEST(list_names_every_entry_once)
 {
     int counts[2] = {0, 0};
@@ -290,6 +396,11 @@ int main(void)
     tcase_add_test(tests, missing_file_is_not_found_and_named);
     tcase_add_test(tests, new_file_must_not_exist);
     tcase_add_test(tests, a_file_written_past_the_cache_is_like_any);
+    tcase_add_loop_test(tests, a_file_used_again_is_written_over_from_its_beginning, 0, 2);
+    tcase_add_loop_test(tests, a_file_used_again_must_exist, 0, 2);
+    tcase_add_loop_test(tests, a_file_is_the_same_past_the_cache_and_through_the_cache, 0, 5);
+    tcase_add_test(tests, whether_a_folder_can_go_direct_leaves_nothing_behind);
+    tcase_add_test(tests, memory_and_missing_folders_cannot_go_direct);
     tcase_add_test(tests, what_was_forgotten_reads_the_same);
     tcase_add_test(tests, a_file_past_the_cache_must_not_exist);
     tcase_add_test(tests, writing_over_a_file_for_reading_fails);

@@ -72,7 +72,9 @@ struct ps_journal_writer *sample_writer_from(const struct ps_files *files, uint6
                                      .previous_epoch = previous};
     struct ps_journal_writer *writer = NULL;
     struct ps_error error = {0};
-    enum ps_status status = ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, segment_bytes,
+    /* Small buffers, so that records go on in the next write. */
+    const struct ps_journal_setup setup = {.segment_bytes = segment_bytes, .buffer_bytes = 8192};
+    enum ps_status status = ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, &setup,
                                                    ps_allocator_heap(), &writer, &error);
     ck_assert_msg(status == PS_OK, "%s", error.text);
     return writer;

@@ -12,8 +12,8 @@ static const struct sample_shape any = {.epoch = 0, .content_bytes_max = 60};
 
 static enum ps_status sweep(uint64_t epoch, uint64_t covered, size_t *removed)
 {
-    return ps_journal_sweep(files, SAMPLE_FOLDER, epoch, covered, ps_allocator_heap(), removed,
-                            NULL);
+    return ps_journal_sweep(files, SAMPLE_FOLDER, epoch, covered, PS_JOURNAL_REMOVE,
+                            ps_allocator_heap(), removed, NULL);
 }
 
 static void assert_reads(uint64_t position, uint64_t last)
@@ -215,8 +215,9 @@ START_TEST(a_refused_allocation_removes_nothing)
     struct fault_heap heap = {.refuse_at = 0};
     struct ps_allocator memory = fault_heap_allocator(&heap);
 
-    ck_assert_int_eq(ps_journal_sweep(files, SAMPLE_FOLDER, 5, 90, &memory, &removed, NULL),
-                     PS_ERR_NO_MEMORY);
+    ck_assert_int_eq(
+        ps_journal_sweep(files, SAMPLE_FOLDER, 5, 90, PS_JOURNAL_REMOVE, &memory, &removed, NULL),
+        PS_ERR_NO_MEMORY);
 
     ck_assert_uint_eq(memory_files_file_count(disk), before);
     ck_assert_int_eq(heap.live, 0);

@@ -98,7 +98,7 @@ enum ps_status disk_write_journal(struct core_world *world, struct ps_journal_wr
         if (count == 0)
             return PS_OK;
         enum ps_status status = ps_journal_write(writer, records, count, &why);
-        ps_service_journal_written(world->service, status, &why);
+        ps_service_journal_written(world->service, UINT64_MAX, status, &why);
         if (status != PS_OK)
             return status;
     }

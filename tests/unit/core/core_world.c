@@ -226,7 +226,7 @@ size_t world_write_journal(struct core_world *world)
         if (count == 0)
             return written;
         written += count;
-        ps_service_journal_written(world->service, PS_OK, NULL);
+        ps_service_journal_written(world->service, UINT64_MAX, PS_OK, NULL);
     }
 }
 
@@ -235,7 +235,7 @@ void world_fail_journal(struct core_world *world)
     struct ps_record records[4];
     const struct ps_error why = {.status = PS_ERR_IO, .text = "the disk is gone"};
     ck_assert_uint_gt(ps_service_journal_take(world->service, records, 4), 0);
-    ps_service_journal_written(world->service, PS_ERR_IO, &why);
+    ps_service_journal_written(world->service, UINT64_MAX, PS_ERR_IO, &why);
 }
 
 enum ps_status world_pull(struct core_world *world, const char *name, void *content,

@@ -97,7 +97,7 @@ START_TEST(it_waits_for_its_own_record_at_most)
         continue;
     ck_assert_uint_gt(sequence, 1001);
 
-    ps_service_journal_written(world.service, PS_OK, NULL);
+    ps_service_journal_written(world.service, UINT64_MAX, PS_OK, NULL);
 
     world.wait = wait;
     ck_assert_int_eq(world_acknowledge(&world), PS_OK);
@@ -259,7 +259,7 @@ START_TEST(records_of_a_former_life_stay_whole_until_the_writer_gives_them_back)
 
     ck_assert(ps_bytes_equal(records[0].name, text("w")));
     ck_assert_uint_eq(records[0].content.size, 16);
-    ps_service_journal_written(world.service, PS_ERR_IO, NULL);
+    ps_service_journal_written(world.service, UINT64_MAX, PS_ERR_IO, NULL);
 
     /* That failure was not of this generation's journal. */
     uint64_t position;
@@ -333,7 +333,7 @@ START_TEST(a_record_says_everything_about_its_push)
     ck_assert_uint_eq(record.content.size, sizeof content);
     ps_view_copy(record.content, 0, content, sizeof content);
     ck_assert_float_eq(content[3], 1);
-    ps_service_journal_written(world.service, PS_OK, NULL);
+    ps_service_journal_written(world.service, UINT64_MAX, PS_OK, NULL);
 }
 END_TEST
 

@@ -110,14 +110,14 @@ START_TEST(records_that_failed_wait_before_those_behind_them)
         ck_assert_int_eq(world_push_as(&world, "w", 1, i, NULL), PS_OK);
     for (size_t count = 1; count <= 3; count++) {
         ck_assert_uint_eq(ps_service_journal_take(world.service, records, count), count);
-        ps_service_journal_written(world.service, PS_ERR_IO, &why);
+        ps_service_journal_written(world.service, UINT64_MAX, PS_ERR_IO, &why);
         ps_service_check(world.service);
     }
 
     ck_assert_uint_eq(ps_service_journal_take(world.service, records, 4), 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_uint_eq(records[i].position, i + 1);
-    ps_service_journal_written(world.service, PS_OK, NULL);
+    ps_service_journal_written(world.service, UINT64_MAX, PS_OK, NULL);
     ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST

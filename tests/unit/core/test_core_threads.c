@@ -380,7 +380,7 @@ static void write_journal(void *unused)
             ck_assert_float_eq(content[99], 1);
         }
         if (count > 0)
-            ps_service_journal_written(service, PS_OK, NULL);
+            ps_service_journal_written(service, UINT64_MAX, PS_OK, NULL);
     }
 }
 

@@ -78,7 +78,7 @@ START_TEST(large_content_is_held_where_it_is)
     ck_assert_ptr_eq(record.content.pieces[0].data, letters);
     ck_assert_uint_eq(record.content.piece_count, 3);
     ck_assert_int_eq(kept, 1);
-    ps_journal_queue_written(&queue, PS_OK, NULL);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
     ck_assert_int_eq(kept, 0);
 }
 END_TEST
@@ -96,7 +96,7 @@ START_TEST(content_that_is_small_or_cannot_be_held_is_copied)
 
     ck_assert_ptr_ne(record.content.pieces[0].data, letters);
     expect_letters(&record, size);
-    ps_journal_queue_written(&queue, PS_OK, NULL);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
 }
 END_TEST
 
@@ -113,11 +113,11 @@ START_TEST(few_bytes_are_taken_at_once_but_always_a_record)
 
     ck_assert_uint_ge(first, most - 2);
     ck_assert_uint_le(first, most);
-    ps_journal_queue_written(&queue, PS_OK, NULL);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
     ck_assert_uint_eq(ps_journal_queue_take(&queue, records, 512), first);
     ck_assert_uint_eq(records[0].position, first + 1);
     ps_journal_queue_check(&queue);
-    ps_journal_queue_written(&queue, PS_OK, NULL);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
 }
 END_TEST
 
@@ -132,13 +132,13 @@ START_TEST(records_are_taken_in_order_and_in_parts)
     ck_assert_uint_eq(records[0].position, 1);
     ck_assert_uint_eq(records[2].position, 3);
     ck_assert_int_eq(put(10, 6), PS_OK);
-    ps_journal_queue_written(&queue, PS_OK, NULL);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
     ck_assert_uint_eq(queue.written, 3);
     ck_assert_uint_eq(ps_journal_queue_take(&queue, records, 3), 3);
     ck_assert_uint_eq(records[2].position, 6);
     ck_assert_uint_eq(records[2].version, 6);
     ck_assert_uint_eq(records[2].epoch, 5);
-    ps_journal_queue_written(&queue, PS_OK, NULL);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
     ck_assert_uint_eq(ps_journal_queue_take(&queue, records, 3), 0);
 }
 END_TEST
@@ -171,7 +171,7 @@ START_TEST(what_the_writer_has_taken_still_counts)
     ck_assert_uint_eq(ps_journal_queue_take(&queue, &record, 1), 1);
     ck_assert_int_eq(put(1, 2), PS_ERR_BUSY);
 
-    ps_journal_queue_written(&queue, PS_OK, NULL);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
 
     ck_assert_int_eq(put(1, 2), PS_OK);
 }
@@ -232,7 +232,7 @@ static void write_all(void)
 {
     struct ps_record records[16];
     while (ps_journal_queue_take(&queue, records, 16) > 0)
-        ps_journal_queue_written(&queue, PS_OK, NULL);
+        ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
 }
 
 START_TEST(b6_what_is_behind_a_snapshot_counts_until_a_later_one_is_saved)
@@ -266,7 +266,7 @@ START_TEST(b6_what_could_not_be_written_does_not_count)
     ck_assert_int_eq(put(9000, 1), PS_OK);
     ck_assert_uint_eq(ps_journal_queue_take(&queue, &record, 1), 1);
 
-    ps_journal_queue_written(&queue, PS_ERR_IO, NULL);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_ERR_IO, NULL);
 
     ps_journal_queue_look(&queue, &state);
     ck_assert_uint_eq(state.behind_bytes, 0);

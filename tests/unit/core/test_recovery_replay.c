@@ -254,7 +254,8 @@ static void take_over_and_save_late(uint64_t epoch, struct ps_checkpoint_place *
 {
     const struct ps_journal_facts facts = {
         .shard_count = 1, .epoch = epoch, .position = 6, .previous_epoch = 1};
-    ck_assert_int_eq(ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts, 1024,
+    ck_assert_int_eq(ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts,
+                                            &(struct ps_journal_setup){.segment_bytes = 1024},
                                             ps_allocator_heap(), &writer_after, NULL),
                      PS_OK);
     ps_journal_writer_close(writer_after);
@@ -287,7 +288,8 @@ START_TEST(a_checkpoint_at_which_the_next_owner_began_is_not_stale)
     const struct ps_journal_facts facts = {
         .shard_count = 1, .epoch = 3, .position = 6, .previous_epoch = 1};
     disk_save(&old, disk, NULL);
-    ck_assert_int_eq(ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts, 1024,
+    ck_assert_int_eq(ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts,
+                                            &(struct ps_journal_setup){.segment_bytes = 1024},
                                             ps_allocator_heap(), &writer_after, NULL),
                      PS_OK);
     ps_journal_writer_close(writer_after);

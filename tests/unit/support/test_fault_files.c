@@ -78,6 +78,23 @@ START_TEST(torn_write_leaves_half_behind_after_a_crash)
 }
 END_TEST
 
+START_TEST(torn_write_goes_halfway_over_what_was_there)
+{
+    struct fault_files fault = {
+        .under = ps_files_real(), .calls = FAULT_WRITE, .fail_at = -1, .tears = true};
+    struct ps_files files = fault_files_files(&fault);
+    struct ps_file file;
+    ck_assert_int_eq(replace(&fault, "abcdef"), PS_OK);
+    fault.fail_at = fault.seen;
+
+    ck_assert_int_eq(files.open(files.self, target, PS_FILE_REUSE_DIRECT, &file, NULL), PS_OK);
+    ck_assert_int_eq(files.write(files.self, file, ps_bytes_of_text("1234"), NULL), PS_ERR_IO);
+    files.close(files.self, file);
+
+    assert_content("12cdef");
+}
+END_TEST
+
 START_TEST(crash_fails_every_later_call)
 {
     struct fault_files fault = {
@@ -124,6 +141,7 @@ int main(void)
     tcase_add_test(tests, without_a_number_nothing_fails);
     tcase_add_test(tests, only_chosen_kinds_are_counted_and_failed);
     tcase_add_test(tests, torn_write_leaves_half_behind_after_a_crash);
+    tcase_add_test(tests, torn_write_goes_halfway_over_what_was_there);
     tcase_add_test(tests, crash_fails_every_later_call);
     tcase_add_loop_test(tests, replace_survives_a_failure_of_any_call, 0, 14);
     suite_add_tcase(suite, tests);

@@ -1,0 +1,178 @@
+/* Copies into one buffer while the other is written. The invariant: at most one write is at work,
+ * from the buffer that is not being filled, and `size` is a multiple of the block at every flush. */
+#include "checkpoint/block_output.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+/* A write below this is made by the caller: the other thread would have to be woken for it. */
+#define BEHIND_BYTES_LEAST ((size_t)256 << 10)
+
+static enum ps_status hand_over(struct ps_block_output *output, bool sync, struct ps_error *error);
+#ifdef PS_MUTATE_SKIP_BLOCK_PADDING
+static enum ps_status flush_rewriting(struct ps_block_output *output, struct ps_error *error);
+#endif
+static enum ps_status write_now(struct ps_block_output *output, struct ps_bytes bytes, bool sync,
+                                struct ps_error *error);
+
+enum ps_status ps_block_output_init(struct ps_block_output *output, const struct ps_files *files,
+                                    struct ps_write_behind *behind, size_t buffer_bytes,
+                                    const struct ps_allocator *memory, struct ps_error *error)
+{
+    size_t bytes = buffer_bytes > 0 ? buffer_bytes : PS_BLOCK_OUTPUT_BYTES;
+    PS_ASSERT(bytes % PS_FILE_DIRECT_BYTES == 0);
+    uint8_t *block = ps_plain(memory, 2 * bytes + PS_FILE_DIRECT_BYTES);
+    if (block == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the buffers of a file");
+    /* The allocator aligns for numbers, not for disks. */
+    size_t beyond = (uintptr_t)block % PS_FILE_DIRECT_BYTES;
+    uint8_t *first = block + (beyond > 0 ? PS_FILE_DIRECT_BYTES - beyond : 0);
+    *output = (struct ps_block_output){.memory = memory,
+                                       .files = files,
+                                       .behind = behind,
+                                       .block = block,
+                                       .buffers = {first, first + bytes},
+                                       .buffer_bytes = bytes};
+    return PS_OK;
+}
+
+void ps_block_output_fini(struct ps_block_output *output)
+{
+    if (output->memory == NULL)
+        return;
+    ps_block_output_close(output);
+    ps_release(output->memory, output->block);
+    *output = (struct ps_block_output){0};
+}
+
+void ps_block_output_open(struct ps_block_output *output, struct ps_file file)
+{
+    PS_ASSERT(!output->is_open);
+    output->file = file;
+    output->is_open = true;
+    output->unsynced = false;
+    output->used = 0;
+    output->size = 0;
+}
+
+/* Whatever the write at work comes to: nobody was told that it is durable, and nobody will be. */
+void ps_block_output_close(struct ps_block_output *output)
+{
+    if (!output->is_open)
+        return;
+    (void)!ps_block_output_wait(output, NULL);
+    output->files->close(output->files->self, output->file);
+    output->is_open = false;
+    output->used = 0;
+}
+
+uint8_t *ps_block_output_room(struct ps_block_output *output, size_t *size)
+{
+    PS_ASSERT(output->is_open && output->used < output->buffer_bytes);
+    *size = output->buffer_bytes - output->used;
+    return output->buffers[output->filling] + output->used;
+}
+
+/* What does not fit goes on in the next write: the sync of the last one covers them all. */
+enum ps_status ps_block_output_made(struct ps_block_output *output, size_t size,
+                                    struct ps_error *error)
+{
+    PS_ASSERT(size <= output->buffer_bytes - output->used);
+    output->used += size;
+    return output->used == output->buffer_bytes ? hand_over(output, false, error) : PS_OK;
+}
+
+enum ps_status ps_block_output_put(struct ps_block_output *output, struct ps_bytes bytes,
+                                   struct ps_error *error)
+{
+    while (bytes.size > 0) {
+        size_t room = 0;
+        uint8_t *to = ps_block_output_room(output, &room);
+        size_t part = bytes.size < room ? bytes.size : room;
+        memcpy(to, bytes.data, part);
+        PS_TRY(ps_block_output_made(output, part, error));
+        bytes.data += part;
+        bytes.size -= part;
+    }
+    return PS_OK;
+}
+
+enum ps_status ps_block_output_flush(struct ps_block_output *output, struct ps_error *error)
+{
+    PS_ASSERT(output->is_open);
+#ifdef PS_MUTATE_SKIP_BLOCK_PADDING
+    return flush_rewriting(output, error);
+#endif
+    /* A reader finds the next write by these zeros. */
+    size_t beyond = output->used % PS_FILE_DIRECT_BYTES;
+    size_t zeros = beyond > 0 ? PS_FILE_DIRECT_BYTES - beyond : 0;
+    memset(output->buffers[output->filling] + output->used, 0, zeros);
+    output->used += zeros;
+#ifdef PS_MUTATE_SKIP_JOURNAL_SYNC
+    /* The journal's promise itself, which the build for mutation tests takes away. */
+    return hand_over(output, false, error);
+#else
+    return hand_over(output, true, error);
+#endif
+}
+
+enum ps_status ps_block_output_end(struct ps_block_output *output, struct ps_error *error)
+{
+    PS_ASSERT(output->is_open);
+    PS_TRY(hand_over(output, false, error));
+    return ps_block_output_wait(output, error);
+}
+
+#ifdef PS_MUTATE_SKIP_BLOCK_PADDING
+/* Goes on in the block that the flush before has begun, and so writes it again: a crash in between
+ * can take what was acknowledged with it. Only the build for mutation tests does that. */
+static enum ps_status flush_rewriting(struct ps_block_output *output, struct ps_error *error)
+{
+    const struct ps_files *files = output->files;
+    PS_TRY(ps_block_output_wait(output, error));
+    uint8_t *buffer = output->buffers[output->filling];
+    size_t tail = output->used % PS_FILE_DIRECT_BYTES;
+    size_t whole = output->used - tail;
+    size_t written = whole + (tail > 0 ? PS_FILE_DIRECT_BYTES : 0);
+    memset(buffer + output->used, 0, written - output->used);
+    PS_TRY(files->write_over(files->self, output->file, output->size,
+                             (struct ps_bytes){buffer, written}, error));
+    memmove(buffer, buffer + whole, tail);
+    output->size += whole;
+    output->used = tail;
+    return files->sync(files->self, output->file, error);
+}
+#endif
+
+/* The other buffer is free once the write before has ended. */
+static enum ps_status hand_over(struct ps_block_output *output, bool sync, struct ps_error *error)
+{
+    PS_TRY(ps_block_output_wait(output, error));
+    struct ps_bytes bytes = {output->buffers[output->filling], output->used};
+    output->size += bytes.size;
+    output->used = 0;
+    if (bytes.size == 0 && !(sync && output->unsynced))
+        return PS_OK;
+    if (output->behind == NULL || bytes.size < BEHIND_BYTES_LEAST)
+        return write_now(output, bytes, sync, error);
+    ps_write_behind_begin(output->behind, output->file, bytes, sync);
+    output->unsynced = !sync;
+    output->filling = 1 - output->filling;
+    return PS_OK;
+}
+
+static enum ps_status write_now(struct ps_block_output *output, struct ps_bytes bytes, bool sync,
+                                struct ps_error *error)
+{
+    const struct ps_files *files = output->files;
+    if (bytes.size > 0)
+        PS_TRY(files->write(files->self, output->file, bytes, error));
+    output->unsynced = !sync;
+    return sync ? files->sync(files->self, output->file, error) : PS_OK;
+}
+
+enum ps_status ps_block_output_wait(struct ps_block_output *output, struct ps_error *error)
+{
+    return output->behind != NULL ? ps_write_behind_wait(output->behind, error) : PS_OK;
+}

@@ -1,0 +1,61 @@
+/* Spares are files in the journal's folder with a suffix of their own behind epoch and first
+ * position, so that no reader takes them for segments. */
+#include "checkpoint/journal_spares.h"
+
+#include "base/assert.h"
+
+/* The oldest spare of an epoch, while a folder is listed: taking one must not allocate. */
+struct search {
+    uint64_t epoch;
+    bool found;
+    struct ps_journal_segment oldest;
+};
+
+static void look_at(void *context, const char *name);
+
+enum ps_status ps_journal_spare_take(const struct ps_files *files, const char *folder,
+                                     uint64_t epoch, const char *path, bool *taken,
+                                     struct ps_error *error)
+{
+    PS_ASSERT(files != NULL && folder != NULL && path != NULL && taken != NULL);
+    struct search search = {.epoch = epoch};
+    char spare[PS_JOURNAL_PATH_BYTES];
+    *taken = false;
+    PS_TRY(files->list(files->self, folder, look_at, &search, error));
+    if (!search.found)
+        return PS_OK;
+    PS_TRY(ps_journal_leftover_path_write(folder, search.oldest, PS_JOURNAL_SPARE_SUFFIX, spare,
+                                          error));
+    enum ps_status status = files->rename(files->self, spare, path, error);
+    /* A sweep has removed it a moment ago. */
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
+    if (status != PS_OK)
+        return status;
+    *taken = true;
+    /* Before anything is written to it: under the name of the segment that it was, a reader would
+     * take the new content for damage. */
+    return files->sync_folder(files->self, folder, error);
+}
+
+static void look_at(void *context, const char *name)
+{
+    struct search *search = context;
+    struct ps_journal_segment spare;
+    if (!ps_journal_leftover_name_read(name, PS_JOURNAL_SPARE_SUFFIX, &spare) ||
+        spare.epoch != search->epoch)
+        return;
+    if (!search->found || spare.first < search->oldest.first)
+        search->oldest = spare;
+    search->found = true;
+}
+
+enum ps_status ps_journal_spare_keep(const struct ps_files *files, const char *folder,
+                                     struct ps_journal_segment segment, struct ps_error *error)
+{
+    char from[PS_JOURNAL_PATH_BYTES];
+    char to[PS_JOURNAL_PATH_BYTES];
+    PS_TRY(ps_journal_path_write(folder, segment, from, error));
+    PS_TRY(ps_journal_leftover_path_write(folder, segment, PS_JOURNAL_SPARE_SUFFIX, to, error));
+    return files->rename(files->self, from, to, error);
+}
