@@ -16,6 +16,7 @@ import unittest
 import grpc
 from recover_world import LAST, PUSHES, Page, World, digest, flip, offset_of
 from cluster import BIN, wait_until
+from journal_files import records_end
 
 
 
@@ -164,7 +165,7 @@ class Recover(unittest.TestCase):
         world.work()
         self.keep(world)
         last = world.segments(0)[-1]
-        os.truncate(last, os.path.getsize(last) - 1000)
+        os.truncate(last, records_end(last) - 1000)
 
         self.repair(world, "the journal's end cut off", block, lost=1)
 
