@@ -6,7 +6,7 @@
 
 /* The oldest spare of an epoch, while a folder is listed: taking one must not allocate. */
 struct search {
-    uint64_t epoch;
+    struct ps_journal_segment from;
     bool found;
     struct ps_journal_segment oldest;
 };
@@ -14,11 +14,11 @@ struct search {
 static void look_at(void *context, const char *name);
 
 enum ps_status ps_journal_spare_take(const struct ps_files *files, const char *folder,
-                                     uint64_t epoch, const char *path, bool *taken,
+                                     struct ps_journal_segment from, const char *path, bool *taken,
                                      struct ps_error *error)
 {
     PS_ASSERT(files != NULL && folder != NULL && path != NULL && taken != NULL);
-    struct search search = {.epoch = epoch};
+    struct search search = {.from = from};
     char spare[PS_JOURNAL_PATH_BYTES];
     *taken = false;
     PS_TRY(files->list(files->self, folder, look_at, &search, error));
@@ -43,7 +43,7 @@ static void look_at(void *context, const char *name)
     struct search *search = context;
     struct ps_journal_segment spare;
     if (!ps_journal_leftover_name_read(name, PS_JOURNAL_SPARE_SUFFIX, &spare) ||
-        spare.epoch != search->epoch)
+        spare.epoch != search->from.epoch || spare.first < search->from.first)
         return;
     if (!search->found || spare.first < search->oldest.first)
         search->oldest = spare;

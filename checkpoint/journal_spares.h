@@ -18,11 +18,12 @@
 
 #include <stdbool.h>
 
-/* Renames the spare of `epoch` that is the oldest to `path`, durably: from then on a crash finds
- * it under no name that a reader looks at. `*taken` is false when there is none. */
+/* Renames the oldest spare of the epoch of `from`, and of its first position or a later one, to
+ * `path`, durably: from then on a crash finds it under no name that a reader looks at. `*taken` is
+ * false when there is none. */
 PS_MUST_USE enum ps_status ps_journal_spare_take(const struct ps_files *files, const char *folder,
-                                                 uint64_t epoch, const char *path, bool *taken,
-                                                 struct ps_error *error);
+                                                 struct ps_journal_segment from, const char *path,
+                                                 bool *taken, struct ps_error *error);
 
 /* Makes a spare of a segment. PS_ERR_NOT_FOUND: it has gone. */
 PS_MUST_USE enum ps_status ps_journal_spare_keep(const struct ps_files *files, const char *folder,

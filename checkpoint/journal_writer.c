@@ -35,6 +35,7 @@ struct ps_journal_writer {
     struct ps_journal_segment segment; /* the present one's name */
     bool unnamed;                      /* its file still has the temporary name */
     bool begun;                        /* and its first flush has begun */
+    uint64_t spares_from;              /* segments before this one are not written over */
     uint64_t position;                 /* the last one that is durable */
     uint64_t flushed;                  /* the last one of the last flush */
     uint64_t written;                  /* the last one that was appended */
@@ -225,6 +226,9 @@ static enum ps_status die(struct ps_journal_writer *writer, const struct ps_erro
 {
     PS_ASSERT(reason->status != PS_OK);
     writer->death = *reason;
+    /* The system may hold pages of the file that failed for clean although they are not on the
+     * disk: it is never written again, not as another segment either. */
+    writer->spares_from = writer->segment.first + 1;
     ps_block_output_close(&writer->output);
     return ps_fail(error, reason->status, "%s", reason->text);
 }
@@ -367,8 +371,8 @@ static enum ps_status open_segment(struct ps_journal_writer *writer, const char 
     bool direct = writer->setup.direct;
     bool taken = false;
     (void)files->remove(files->self, temporary, NULL); /* of a try that a crash cut short */
-    PS_TRY(ps_journal_spare_take(files, writer->folder, writer->facts.epoch, temporary, &taken,
-                                 error));
+    struct ps_journal_segment from = {writer->facts.epoch, writer->spares_from};
+    PS_TRY(ps_journal_spare_take(files, writer->folder, from, temporary, &taken, error));
     enum ps_file_mode mode = direct ? PS_FILE_CREATE_DIRECT : PS_FILE_CREATE_NEW;
     if (taken)
         mode = direct ? PS_FILE_REUSE_DIRECT : PS_FILE_REUSE;

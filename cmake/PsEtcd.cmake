@@ -3,9 +3,6 @@
 function(ps_etcd_versions name)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
     add_test(NAME ${name}_3_5 COMMAND ${name})
-    get_test_property(${name} TIMEOUT timeout)
-    set_tests_properties(${name}_3_5 PROPERTIES LABELS integration TIMEOUT ${timeout}
-        SKIP_RETURN_CODE 77
-        ENVIRONMENT
-        "CK_DEFAULT_TIMEOUT=60;PSERVER_TEST_ETCD=${CMAKE_SOURCE_DIR}/build/etcd-3.5/usr/bin/etcd")
+    set_tests_properties(${name}_3_5 PROPERTIES LABELS integration SKIP_RETURN_CODE 77 ENVIRONMENT
+        "${ps_check_patience};PSERVER_TEST_ETCD=${CMAKE_SOURCE_DIR}/build/etcd-3.5/usr/bin/etcd")
 endfunction()

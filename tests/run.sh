@@ -51,8 +51,9 @@ tier_tsan() {
 
 # Check forks each test, so an error ends one child and is reported like any other failure.
 valgrind_one() { # NAME
-    if CK_DEFAULT_TIMEOUT=240 timeout 300 valgrind --quiet --error-exitcode=99 --leak-check=full \
-        --errors-for-leak-kinds=definite "build/release/tests/$1"; then
+    if CK_DEFAULT_TIMEOUT=240 CK_TIMEOUT_MULTIPLIER=5 timeout 1800 \
+        valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+        "build/release/tests/$1"; then
         echo "valgrind passed: $1"
     else
         echo "valgrind FAILED: $1"

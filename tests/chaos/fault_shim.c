@@ -5,7 +5,8 @@
  *     '0'  nothing special
  *     's'  fsync and fdatasync fail with EIO
  *     'w'  writes fail with EIO
- *     'f'  writes fail with ENOSPC, the first half of each having been written
+ *     'f'  writes fail with ENOSPC, the first half of each having been written; of a file that is
+ *          written past the cache (O_DIRECT) whole blocks, as a disk does that fills up
  *     'd'  fsync and fdatasync take 50 ms longer
  *     'z'  writes take 300 ms and then fail with EIO
  *     'c'  fsync fails with EIO for checkpoints, but not for the journal
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
+#define BLOCK_BYTES ((size_t)4096)
 #define DELAY_MS 50
 #define STALL_MS 300
 
@@ -106,14 +108,24 @@ EXPORT int fdatasync(int descriptor)
     return sync_with(descriptor, "fdatasync");
 }
 
+/* Half of a write. Past the cache an odd half would be refused with EINVAL, and the process would
+ * go on through the cache. */
+static size_t half_of(int descriptor, size_t size)
+{
+    int flags = fcntl(descriptor, F_GETFL);
+    bool direct = flags >= 0 && (flags & O_DIRECT) != 0;
+    return direct ? size / 2 / BLOCK_BYTES * BLOCK_BYTES : size / 2;
+}
+
 /* 0: write as told; otherwise how many bytes may still be written, or -1 with errno set. */
 static ssize_t room_for(int descriptor, size_t size)
 {
     char fault = fault_of(descriptor);
     if (fault != 'w' && fault != 'f' && fault != 'z')
         return 0;
-    if (fault == 'f' && size > 1)
-        return (ssize_t)(size / 2);
+    size_t half = fault == 'f' ? half_of(descriptor, size) : 0;
+    if (half > 0)
+        return (ssize_t)half;
     if (fault == 'z')
         (void)poll(NULL, 0, STALL_MS);
     errno = fault == 'f' ? ENOSPC : EIO;

@@ -181,7 +181,7 @@ START_TEST(a_watch_sees_what_another_connection_puts)
 
     (void)world_put(writer, "/w/1", "1", 0);
 
-    ck_assert(wait_changed(watcher, 30000));
+    ck_assert(wait_changed(watcher, 120000));
     ps_kv_destroy(writer);
     ps_kv_destroy(watcher);
 }
@@ -195,7 +195,7 @@ START_TEST(a_watch_sees_a_deletion)
 
     world_delete(kv, "/w/1");
 
-    ck_assert(wait_changed(kv, 30000));
+    ck_assert(wait_changed(kv, 120000));
     ps_kv_destroy(kv);
 }
 END_TEST
@@ -209,7 +209,7 @@ START_TEST(a_watch_sees_a_lease_end)
     open_watch(watcher, "/w/", revision + 1);
     pass_until_gone(owner, "/w/1");
 
-    ck_assert(wait_changed(watcher, 30000));
+    ck_assert(wait_changed(watcher, 120000));
     ps_kv_destroy(owner);
     ps_kv_destroy(watcher);
 }
@@ -223,7 +223,7 @@ START_TEST(a_watch_from_an_old_revision_sees_what_came_since)
 
     open_watch(kv, "/w/", first + 1);
 
-    ck_assert(wait_changed(kv, 30000));
+    ck_assert(wait_changed(kv, 120000));
     ck_assert(!wait_changed(kv, 50));
     ps_kv_destroy(kv);
 }
@@ -237,7 +237,7 @@ START_TEST(a_watch_from_the_next_revision_waits)
 
     ck_assert(!wait_changed(kv, 50));
     (void)world_put(kv, "/w/1", "2", 0);
-    ck_assert(wait_changed(kv, 30000));
+    ck_assert(wait_changed(kv, 120000));
     ps_kv_destroy(kv);
 }
 END_TEST
@@ -264,7 +264,7 @@ START_TEST(opening_a_watch_closes_the_one_before)
     (void)world_put(kv, "/w/1", "1", 0);
     ck_assert(!wait_changed(kv, 50));
     (void)world_put(kv, "/v/1", "1", 0);
-    ck_assert(wait_changed(kv, 30000));
+    ck_assert(wait_changed(kv, 120000));
     ps_kv_destroy(kv);
 }
 END_TEST
@@ -275,10 +275,10 @@ START_TEST(an_interrupted_wait_returns_without_a_change)
     open_watch(kv, "/w/", 0);
     ps_kv_interrupt(kv);
 
-    ck_assert(!wait_changed(kv, 30000));
+    ck_assert(!wait_changed(kv, 120000));
 
     (void)world_put(kv, "/w/1", "1", 0);
-    ck_assert(wait_changed(kv, 30000));
+    ck_assert(wait_changed(kv, 120000));
     ps_kv_destroy(kv);
 }
 END_TEST
@@ -302,7 +302,7 @@ START_TEST(other_calls_work_while_a_watch_is_open)
         (void)world_put(kv, "/w/1", "1", 0);
     world_assert_value(kv, "/w/1", "1");
 
-    ck_assert(wait_changed(kv, 30000));
+    ck_assert(wait_changed(kv, 120000));
     ps_kv_destroy(kv);
 }
 END_TEST

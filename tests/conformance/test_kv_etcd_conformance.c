@@ -20,7 +20,7 @@ static struct ps_kv *open_connection(void *self)
         .endpoints = process.url,
         .clock = ps_clock_real(),
         .memory = ps_allocator_heap(),
-        .request_ms = 5000,
+        .request_ms = 60000,
     };
     struct ps_kv *kv = NULL;
     ck_assert_int_eq(ps_kv_etcd_open(&options, &kv, NULL), PS_OK);
@@ -33,7 +33,7 @@ static void pass(void *self, uint64_t ms)
     struct ps_kv *kv = open_connection(self);
     uint64_t deadline = ps_deadline_after(ps_clock_real(), ms);
     bool changed = false;
-    ck_assert_int_eq(ps_kv_watch_open(kv, "/nobody", 0, deadline + 10000, NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_watch_open(kv, "/nobody", 0, deadline + 120000, NULL), PS_OK);
     ck_assert_int_eq(ps_kv_watch_wait(kv, deadline, &changed, NULL), PS_OK);
     ck_assert(!changed);
     ps_kv_destroy(kv);
@@ -43,7 +43,7 @@ static void setup(void)
 {
     uint64_t number;
     ps_random_system(&number, sizeof number);
-    world = (struct kv_world){open_connection, pass, ps_clock_real(), NULL, 3000, 400, 600000, ""};
+    world = (struct kv_world){open_connection, pass, ps_clock_real(), NULL, 5000, 400, 600000, ""};
     (void)snprintf(world.prefix, sizeof world.prefix, "/%016" PRIx64, number);
 }
 

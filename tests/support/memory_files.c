@@ -16,6 +16,7 @@ static void handles_drop(struct memory_files *disk);
 static void content_settle(struct memory_files *disk, struct memory_inode *inode,
                            enum memory_crash mode);
 static void sector_lose(struct memory_inode *inode, size_t start);
+static size_t sector_end(const struct memory_inode *inode, size_t start);
 static bool sector_in_doubt(const struct memory_inode *inode, size_t start);
 static void sector_spoil(struct memory_inode *inode, size_t start);
 
@@ -96,7 +97,7 @@ static void content_settle(struct memory_files *disk, struct memory_inode *inode
                                                      : ps_random_below(&disk->random, 5);
     size_t first = inode->before != NULL ? 0 : inode->synced / SECTOR_BYTES * SECTOR_BYTES;
     for (size_t sector = first; sector < inode->size; sector += SECTOR_BYTES) {
-        bool spoils = mode == MEMORY_CRASH_SEEDED && inode->is_direct &&
+        bool spoils = mode == MEMORY_CRASH_SEEDED && disk->knobs.spoils &&
                       sector_in_doubt(inode, sector) && ps_random_below(&disk->random, 16) == 0;
         if (spoils)
             sector_spoil(inode, sector);

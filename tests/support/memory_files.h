@@ -5,8 +5,7 @@
  * not synced afterwards, is in doubt: a crash keeps some of it and loses the rest, in any
  * combination that POSIX allows. Each sector of 512 bytes that was written is there or not,
  * whatever became of those before it; a sector that is lost holds the bytes of before, or zeros
- * where the file had none. Of a file that was opened past the cache a sector may be spoiled as well:
- * the disk was writing it when the power went. A rename is atomic: it happened or it did not. Folders themselves are
+ * where the file had none. A rename is atomic: it happened or it did not. Folders themselves are
  * durable as soon as they are made.
  *
  * Threads:  one.
@@ -62,6 +61,9 @@ struct memory_files_knobs {
     int64_t fail_from; /* this one and all after it fail: the power is gone; -1: none */
     uint32_t fail_mask; /* only operations of these kinds, 1u << MEMORY_...; are numbered; 0: all */
     uint64_t bytes_max; /* the disk is full beyond; 0: no limit */
+    /* A crash also spoils sectors that were being written: they hold neither the old nor the new
+     * bytes, and what else was in them is gone. For files that are written in whole blocks. */
+    bool spoils;
     memory_files_observer_fn observer; /* may be NULL */
     void *observer_context;            /* borrowed */
 

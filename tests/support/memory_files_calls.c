@@ -66,8 +66,6 @@ static enum ps_status memory_open(void *self, const char *path, enum ps_file_mod
     disk->handles[disk->handle_count] =
         (struct memory_handle){.path = memory_copied(path), .inode = inode, .mode = mode};
     inode->references++;
-    inode->is_direct =
-        inode->is_direct || mode == PS_FILE_CREATE_DIRECT || mode == PS_FILE_REUSE_DIRECT;
     file->handle = (int64_t)disk->handle_count++;
     return PS_OK;
 }

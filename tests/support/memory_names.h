@@ -23,7 +23,6 @@ struct memory_inode {
     size_t synced;
     uint8_t *before; /* the first `synced` bytes as of the last sync; NULL: as in `content` */
     bool poisoned; /* a sync failed: what it should have saved is lost, whatever later syncs say */
-    bool is_direct; /* written past the cache: nothing but whole sectors on the way to the disk */
     size_t references;
 };
 

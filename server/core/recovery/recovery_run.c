@@ -305,10 +305,12 @@ static enum ps_status find_nothing(struct ps_recovery_search *search, struct ps_
                        "none of the checkpoints of this shard is whole (%zu tried): %s",
                        search->damaged_count, search->damaged);
     search->cause = PS_RECOVERY_NO_CHECKPOINT;
-    /* Before the first checkpoint nothing is acknowledged as durable, so a journal that begins with
-     * the first push has nothing to lose. Any other went on from a checkpoint. */
+    /* Before the first checkpoint nothing is acknowledged as durable, so an epoch that begins with
+     * the first push has nothing to lose, however many segments it has. Any other went on from a
+     * checkpoint. */
     for (size_t i = 0; i < search->segments.count; i++)
-        if (search->segments.entries[i].first > 1)
+        if (ps_journal_segments_first(&search->segments, i) &&
+            search->segments.entries[i].first > 1)
             return ps_fail(error, PS_ERR_CORRUPT,
                            "there is a journal from position %" PRIu64
                            " on, but no checkpoint that it goes on from",

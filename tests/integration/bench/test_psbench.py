@@ -37,7 +37,7 @@ def clean_environment():
             if not key.startswith(("PSERVER_", "PSBENCH_"))}
 
 
-def run(*arguments, timeout=60, environment=None):
+def run(*arguments, timeout=120, environment=None):
     return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=timeout,
                           check=False, stdin=subprocess.DEVNULL,
                           env={**clean_environment(), **(environment or {})})
@@ -62,7 +62,7 @@ def processes_with(word):
 
 
 class PsbenchTest(unittest.TestCase):
-    def measure(self, *arguments, timeout=60):
+    def measure(self, *arguments, timeout=120):
         """Runs one benchmark; returns its document after looking at what all have in common."""
         with Folder() as folder:
             done = run(*arguments, "--dir", folder, "--output", "json", timeout=timeout)
@@ -302,7 +302,7 @@ class PsbenchTest(unittest.TestCase):
             for pid in processes_with(os.path.realpath(os.path.join(BIN, "pserver"))):
                 if self.is_child_of(pid, child.pid):
                     os.kill(pid, signal.SIGKILL)
-            out, error = child.communicate(timeout=30)
+            out, error = child.communicate(timeout=120)
             self.assertNotEqual(child.returncode, 0)
             self.assertIn("the server ended", error)
             self.assertEqual(out, "")

@@ -12,27 +12,35 @@ import grpc
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "cluster"))
 
 from calls import Calls  # noqa: E402
-from cluster import BIN, Cluster, wait_until  # noqa: E402,F401
+from cluster import BIN, PATIENCE, Cluster, wait_until  # noqa: E402,F401
 
 
 def program(name):
     return os.path.join(BIN, name)
 
 
-def run(name, *arguments, environment=None, timeout=30, stdout=subprocess.PIPE):
+def run(name, *arguments, environment=None, stdout=subprocess.PIPE):
     """Runs a program to its end. No PSERVER_ variable of the caller reaches it."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PSERVER_")}
     return subprocess.run([program(name), *arguments], stdin=subprocess.DEVNULL, stdout=stdout,
-                          stderr=subprocess.PIPE, text=True, timeout=timeout, check=False,
+                          stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False,
                           env={**clean, **(environment or {})})
 
 
+def run_until(holds, name, *arguments):
+    """Of a program that waits for what never comes: its timeout is short, and longer until the
+    answer `holds`, since a slow machine needs that for the rest."""
+    for seconds in (1, 8, PATIENCE // 2):
+        done = run(name, *arguments, "--timeout", f"{seconds}s")
+        if holds(done):
+            break
+    return done
+
+
 class Server:
-    """A pserver alone on its data directory, which `with` ends.
+    """A pserver alone on its data directory, which `with` ends."""
 
-    `ttl` is how long another one waits after a kill -9; a busy machine must not outlast it."""
-
-    def __init__(self, *flags, interval="1h", ttl="10s", environment=None, http=False, wait=True,
+    def __init__(self, *flags, interval="1h", ttl="60s", environment=None, http=False, wait=True,
                  data=None):
         self.cluster = Cluster(etcd=False, ttl=ttl, interval=interval)
         self.cluster.data = data or self.cluster.data
@@ -57,7 +65,7 @@ class Server:
         self.process = self.cluster.pserver(f"pserver-{self.started}", *self.flags,
                                             environment=self.environment)
         if wait:
-            self.address = self.process.wait_event("listening", 30)["address"]
+            self.address = self.process.wait_event("listening")["address"]
             self.calls = Calls(self.address)
         return self.process
 
@@ -85,13 +93,13 @@ class Server:
     def rss_kib(self):
         return proc_status(self.pid, "VmRSS")
 
-    def psctl(self, *words, timeout="5s"):
+    def psctl(self, *words, timeout="60s"):
         return run("psctl", *words, "--servers", self.address, "--timeout", timeout)
 
 
-def patiently(call, seconds=20):
-    """Calls again while a server whose lease a busy machine let run out is not serving."""
-    deadline = time.monotonic() + seconds
+def patiently(call):
+    """Calls again while a server whose lease ran out is not serving."""
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return call()
@@ -103,7 +111,7 @@ def patiently(call, seconds=20):
 
 def fetch(url):
     try:
-        with urllib.request.urlopen(url, timeout=5) as reply:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -23,7 +23,7 @@ def why_not():
             tracer = subprocess.Popen(["strace", "-qq", "-o", output.name, "-p", str(child.pid)],
                                       stderr=subprocess.PIPE, text=True)
             wait_until(lambda: tracer.poll() is not None or tracer_of(child.pid, child.pid) != 0,
-                       20, "strace attaches or says why not")
+                       "strace attaches or says why not")
             if tracer.poll() is not None:
                 return "strace cannot attach: " + tracer.stderr.read().strip()
             tracer.send_signal(signal.SIGINT)
@@ -63,7 +63,7 @@ class Trace:
         self.strace = subprocess.Popen(["strace", "-qq", "-y", "-s", "0", "-o", self.path, "-p",
                                         str(thread), "-e", "trace=" + ",".join(CALLS), *flags],
                                        stderr=subprocess.DEVNULL)
-        wait_until(lambda: tracer_of(server.pid, thread) == self.strace.pid, 20, "strace attaches")
+        wait_until(lambda: tracer_of(server.pid, thread) == self.strace.pid, "strace attaches")
 
     def __enter__(self):
         return self

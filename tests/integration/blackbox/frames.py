@@ -3,6 +3,8 @@
 import socket
 import struct
 
+from blackbox import PATIENCE
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, \
     CONTINUATION = range(10)
@@ -64,7 +66,7 @@ class Peer:
     """A connection that sends what it is told and reads what comes."""
 
     def __init__(self, port, hello=HELLO):
-        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
         self.send(hello)
 
     def __enter__(self):

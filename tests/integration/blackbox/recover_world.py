@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "cluster"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "support"))
 
 from calls import FLOAT32, MESSAGES, Calls  # noqa: E402
-from cluster import BIN, REPOSITORY, Cluster, wait_until  # noqa: E402
+from cluster import BIN, PATIENCE, REPOSITORY, Cluster, wait_until  # noqa: E402
 
 PAGE = os.path.join(REPOSITORY, "docs", "recover.md")
 ELEMENTS = 32768  # 128 KiB, so that a segment of 1 MiB has eight pushes
@@ -82,7 +82,7 @@ class World:
     def __init__(self, shards):
         self.shards = shards
         self.sequence = {}
-        self.cluster = Cluster(shards=shards, ttl="2s", interval="1h", etcd=shards > 1)
+        self.cluster = Cluster(shards=shards, interval="1h", etcd=shards > 1)
         self.new = os.path.join(self.cluster.folder, "new")
         self.started = 0
 
@@ -112,7 +112,7 @@ class World:
         self.servers = {}
         for index in range(self.shards):
             process = self.start(index)
-            process.wait_event("listening", 30)
+            process.wait_event("listening")
             self.servers[index] = process
         self.calls = {index: Calls(process.event("listening")["address"])
                       for index, process in self.servers.items()}
@@ -121,12 +121,12 @@ class World:
         servers = ",".join(self.servers[index].event("listening")["address"]
                            for index in sorted(self.servers))
         done = subprocess.run([os.path.join(BIN, "psctl"), "status", "--servers", servers,
-                               "--output", "json", "--timeout", "5s"],
-                              capture_output=True, text=True, timeout=60, check=True)
+                               "--output", "json", "--timeout", "60s"],
+                              capture_output=True, text=True, timeout=PATIENCE, check=True)
         return {row["index"]: row for row in json.loads(done.stdout)}
 
     def wait_ready(self):
-        wait_until(lambda: all(row["state"] == "ready" for row in self.status().values()), 30,
+        wait_until(lambda: all(row["state"] == "ready" for row in self.status().values()),
                    "every shard is ready")
 
     def push(self, index, name, value):
@@ -136,7 +136,7 @@ class World:
             content=struct.pack(f"<{ELEMENTS}f", *([value] * ELEMENTS)),
             request=MESSAGES["pserver.v1.RequestId"](client_id=b"pusher", session=1,
                                                      sequence=self.sequence[index]))
-        self.calls[index].call("SendGrad", request, 20)
+        self.calls[index].call("SendGrad", request)
 
     def push_round(self, number):
         for index in range(self.shards):
@@ -147,7 +147,7 @@ class World:
     def save(self):
         for index in range(self.shards):
             self.calls[index].channel.unary_unary("/pserver.v1.Admin/SaveCheckpoint")(
-                b"", timeout=30)
+                b"", timeout=PATIENCE)
 
     def work(self, between=None):
         """Initialises, and pushes three rounds with a checkpoint after each but the last."""
@@ -169,18 +169,17 @@ class World:
         """Until every folder has the note of its last push: a second after it at most."""
         last = LAST
         wait_until(lambda: all(glob.glob(os.path.join(self.shard(index), f"*-{last:016x}.durable"))
-                               for index in range(self.shards)), 20, "the last push is noted")
+                               for index in range(self.shards)), "the last push is noted")
 
     def kill(self):
-        for process in self.cluster.processes:
-            if process.name.startswith("pserver"):
-                process.kill()
+        for process in self.servers.values():
+            self.cluster.kill_server(process)
 
     def stop(self):
         for process in self.servers.values():
             process.signal(signal.SIGTERM)
         for process in self.servers.values():
-            process.wait_exit(30)
+            process.wait_exit()
 
     def shard(self, index):
         return os.path.join(self.data, f"shard-{index}")
@@ -203,7 +202,7 @@ class World:
                 ["bash", "-euc", script.replace(">&3", f">&{descriptor}")],
                 env={"PATH": BIN + ":" + os.environ["PATH"], "DATA": self.data, "NEW": self.new,
                      "WHERE": self.where}, pass_fds=(descriptor,), stdin=subprocess.DEVNULL,
-                capture_output=True, text=True, timeout=120, check=False)
+                capture_output=True, text=True, timeout=PATIENCE, check=False)
             if done.returncode != 0:
                 raise AssertionError(f"{block}: exit {done.returncode}\n{done.stdout}{done.stderr}")
             end.seek(0)
@@ -213,6 +212,6 @@ class World:
 
 def digest(path, *flags):
     done = subprocess.run([os.path.join(BIN, "psckpt"), "digest", path, "--output", "json", *flags],
-                          capture_output=True, text=True, timeout=60, check=True)
+                          capture_output=True, text=True, timeout=PATIENCE, check=True)
     (row,) = json.loads(done.stdout)["shards"]
     return row["digest"], row["position"]

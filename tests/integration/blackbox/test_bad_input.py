@@ -6,7 +6,7 @@ import unittest
 
 import grpc
 
-from blackbox import Server
+from blackbox import PATIENCE, Server
 from calls import MESSAGES
 
 SERVICE = "/pserver.v1.ParameterServer/"
@@ -43,7 +43,7 @@ class Input(unittest.TestCase):
         cls.server = Server(*flags)
         cls.addClassCleanup(cls.server.__exit__)
 
-    def ask(self, path, data, timeout=20):
+    def ask(self, path, data, timeout=PATIENCE):
         """The code's name and the text."""
         stub = self.server.calls.channel.unary_unary(path)
         try:
@@ -153,7 +153,7 @@ class Ready(Input):
         cls.server.calls.init("w", [1.0, 2.0, 3.0, 4.0])
         cls.server.calls.call("InitParam", MESSAGES["pserver.v1.InitParamRequest"](
             name="whole", element_type=0, content=struct.pack("<2i", 2**31 - 2, 0),
-            config=config(optimizer=205, add={"overflow": 2})), 10)
+            config=config(optimizer=205, add={"overflow": 2})))
         cls.server.calls.finish()
 
     def tearDown(self):
@@ -195,7 +195,7 @@ class Ready(Input):
                      push(name="whole", element_type=0, content=struct.pack("<2i", -5, 1)),
                      "OUT_OF_RANGE", "Name: whole, element 1 would overflow; nothing was changed")
         reply = MESSAGES["pserver.v1.GetParamResponse"].FromString(self.server.calls.call(
-            "GetParam", MESSAGES["pserver.v1.GetParamRequest"](name="whole"), 10))
+            "GetParam", MESSAGES["pserver.v1.GetParamRequest"](name="whole")))
         self.assertEqual(struct.unpack("<2i", reply.content), (2**31 - 1, 2**31 - 1))
 
     def test_acknowledgements_that_nobody_gives(self):

@@ -18,7 +18,7 @@ import unittest
 import faults
 import grpc
 from blackbox import Server, patiently
-from cluster import BIN, wait_until
+from cluster import BIN, PATIENCE, wait_until
 
 SHIM = os.path.join(BIN, "..", "tests", "fault_shim.so")  # tests/chaos/fault_shim.c
 LOGGED = 2
@@ -35,19 +35,21 @@ def count(server):
     return version
 
 
-def ask_to_save(server, timeout=30):
-    return server.calls.channel.unary_unary(SAVE).future(b"", timeout=timeout)
+def ask_to_save(server):
+    return server.calls.channel.unary_unary(SAVE).future(b"", timeout=PATIENCE)
+
+
+def saves(server):
+    """How many are over, with what they sweep away: each is logged then."""
+    log = server.process.log()
+    return log.count("checkpoint saved") + log.count("nothing new since the newest checkpoint")
 
 
 def save(server):
     """Saves, and waits until the saving thread has nothing to do: the reply comes before that."""
-    def saves():
-        log = server.process.log()
-        return log.count("checkpoint saved") + log.count("nothing new since the newest checkpoint")
-
-    before = saves()
+    before = saves(server)
     patiently(lambda: ask_to_save(server).result())
-    wait_until(lambda: saves() > before and faults.sleeps(server.pid, "checkpointer"), 20,
+    wait_until(lambda: saves(server) > before and faults.sleeps(server.pid, "checkpointer"),
                "the save is over")
 
 
@@ -67,7 +69,7 @@ def copy_of(server, folder):
 
 def loaded_from(folder):
     """What a server started on the folder has counted to; its log."""
-    with Server("--no-journal", data=folder, ttl="1s") as server:
+    with Server("--no-journal", data=folder) as server:
         return count(server), server.process.log()
 
 
@@ -83,7 +85,7 @@ class Faults(unittest.TestCase):
         push(server)
         with faults.Trace(server) as trace:
             save(server)
-            wait_until(lambda: any("pserver-1.log>" in line for line in trace.lines()), 20,
+            wait_until(lambda: any("pserver-1.log>" in line for line in trace.lines()),
                        "the save and its sweep are over, and logged")
             found = faults.points(trace.lines(), server.data)
         for call in ("write", "fdatasync", "fsync", "rename"):
@@ -91,7 +93,7 @@ class Faults(unittest.TestCase):
         return found
 
     def counting_server(self, **options):
-        server = Server("--no-journal", ttl="2s", **options)
+        server = Server("--no-journal", **options)
         self.addCleanup(server.__exit__)
         server.make_ready(values=[0.0])
         return server
@@ -119,13 +121,15 @@ class Faults(unittest.TestCase):
         push(server)
         folder = os.path.join(self.folder, f"{call}-{error}-{when}")
         logged = len(server.process.log())
+        before = saves(server)
         with faults.Trace(server, "-e", f"inject={call}:error={error}:when={when}") as trace:
-            saving = ask_to_save(server, timeout=60)
-            wait_until(lambda: trace.hit() or saving.done(), 20, f"{folder} or the end of the save")
+            saving = ask_to_save(server)
+            wait_until(lambda: trace.hit() or saves(server) > before,
+                       f"{folder} or the end of the save")
             self.assertIn(server.data, trace.hit() or "nothing", f"{folder}: the wrong call failed")
             copy_of(server, folder)
             high = push(server)
-        saving.result(60)
+        saving.result(PATIENCE)
         self.assertEqual(count(server), high)
         # What a save does not need may fail without a word: it is swept next time.
         if call in ("write", "fdatasync", "fsync", "rename"):
@@ -153,13 +157,13 @@ class Faults(unittest.TestCase):
         self.assertEqual({found for _, found, _ in results}, {low, low + 1})
 
     def kill_at(self, folder, call, n):
-        with Server("--no-journal", data=folder, ttl="1s") as server:
+        with Server("--no-journal", data=folder) as server:
             # A loaded state is saved again at once; the calls to be counted are of the next save.
             save(server)
             push(server)
             with faults.Trace(server, "-e", f"inject={call}:signal=KILL:when={n}"):
-                wait_until(lambda: ask_to_save(server).exception(30) and not server.process.alive(),
-                           30, f"the {n}. {call} of a save")
+                wait_until(lambda: ask_to_save(server).exception() and not server.process.alive(),
+                           f"the {n}. {call} of a save")
                 self.assertEqual(server.process.wait_exit(), -signal.SIGKILL)
 
     def test_a_last_checkpoint_that_fails_is_no_clean_end(self):
@@ -169,7 +173,7 @@ class Faults(unittest.TestCase):
         push(server)
         with faults.Trace(server, "-e", "inject=fdatasync:error=ENOSPC:when=1+"):
             server.process.signal(signal.SIGTERM)
-            self.assertEqual(server.process.wait_exit(30), 69, server.process.log())
+            self.assertEqual(server.process.wait_exit(), 69, server.process.log())
         ended = [row for row in server.process.events() if row["msg"] == "ended"][-1]
         self.assertIn(MESSAGES["ENOSPC"], ended["error"])
         server.start()
@@ -183,7 +187,7 @@ class Faults(unittest.TestCase):
         server.process.kill()
         for paths in (self.files(server)[-1:], self.files(server)):
             refused = self.start_without(server, paths)
-            self.assertEqual(refused.wait_exit(30), 69, refused.log())
+            self.assertEqual(refused.wait_exit(), 69, refused.log())
             self.assertIsNone(refused.event("listening"), refused.log())
             self.assertIn(MESSAGES["EIO"], refused.log())
             self.assertRegex(refused.log(), r"shard-0/[0-9a-f-]+\.safetensors")
@@ -199,10 +203,10 @@ class Faults(unittest.TestCase):
         os.rename(path, path + ".aside")
         os.symlink(path, path)  # to itself: opening it is an error of its own
         server.start(wait=False)
-        wait_until(lambda: "trying again" in server.process.log(), 20, "a second try")
+        wait_until(lambda: "trying again" in server.process.log(), "a second try")
         os.unlink(path)
         os.rename(path + ".aside", path)
-        server.process.wait_event("listening", 30)
+        server.process.wait_event("listening")
         self.assertEqual(glob.glob(os.path.join(server.data, "shard-0", "*.damaged")), [])
 
     def files(self, server):
@@ -241,11 +245,12 @@ class FailedSync(unittest.TestCase):
     def test_what_the_next_owner_read_of_it_survives_a_power_loss(self):
         environment = {"LD_PRELOAD": SHIM, "PS_FAULT_SHIM": self.control,
                        "ASAN_OPTIONS": "verify_asan_link_order=0"}
-        with Server(ttl="1s", environment=environment) as server:
+        with Server(environment=environment) as server:
             server.make_ready(values=[0.0])
             self.assertEqual(patiently(lambda: server.calls.push("w", [-1.0], LOGGED)), 1)
             first, = self.segments(server)
-            synced = os.path.getsize(first)
+            with open(first, "rb") as file:
+                synced = file.read()
             self.disk("s")
             with self.assertRaises(grpc.RpcError):
                 server.calls.push("w", [-1.0], LOGGED, timeout=1)
@@ -256,9 +261,13 @@ class FailedSync(unittest.TestCase):
             self.assertEqual(count(server), 2)
             self.assertEqual(patiently(lambda: server.calls.push("w", [-1.0], LOGGED)), 3)
             server.process.kill()
-            # What the power loss would have left of the file whose sync failed.
-            self.assertGreater(os.path.getsize(first), synced)
-            os.truncate(first, synced)
+            # What the power loss would have left of the file whose sync failed: in its place, over
+            # bytes that may have been there before, and not only behind them.
+            with open(first, "r+b") as file:
+                self.assertNotEqual(file.read(), synced)
+                file.seek(0)
+                file.write(synced)
+                file.truncate()
             self.disk("0")
             server.start()
             self.assertEqual(count(server), 3)
@@ -266,17 +275,17 @@ class FailedSync(unittest.TestCase):
 
 class Limits(unittest.TestCase):
     def test_a_file_size_limit_fails_saves_and_nothing_else(self):
-        with Server("--no-journal", http=True, ttl="1s") as server:
+        with Server("--no-journal", http=True) as server:
             server.make_ready(values=[0.0])
             push(server)
             _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (100, most))
-            waiting = ask_to_save(server, timeout=60)
+            waiting = ask_to_save(server)
             failed = "\nps_checkpoint_failures_total 0\n"
-            wait_until(lambda: failed not in server.get("/metrics")[1], 20, "the save fails")
+            wait_until(lambda: failed not in server.get("/metrics")[1], "the save fails")
             self.assertEqual(push(server), 2)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
-            waiting.result(60)
+            waiting.result(PATIENCE)
             server.process.kill()
             server.start()
             self.assertEqual(count(server), 2)
@@ -287,33 +296,33 @@ class Limits(unittest.TestCase):
             _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, most))
             with self.assertRaises(grpc.RpcError) as refused:
-                server.calls.finish(timeout=60)
+                server.calls.finish()
             self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
             self.assertIn("File too large", refused.exception.details())
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
 
             def finished():
                 try:
-                    server.calls.finish(timeout=60)
+                    server.calls.finish()
                 except grpc.RpcError as error:
                     return error.code() == grpc.StatusCode.ALREADY_EXISTS
                 return True
-            wait_until(finished, 30, "the first checkpoint is written")
+            wait_until(finished, "the first checkpoint is written")
             self.assertEqual(push(server), 1)
 
     def test_without_room_for_its_lease_a_server_answers_nothing_and_comes_back(self):
-        with Server(http=True, ttl="2s") as server:
+        with Server(http=True, ttl="5s") as server:
             server.make_ready(values=[0.0])
             self.assertEqual(push(server), 1)
             _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, most))
-            wait_until(lambda: server.get("/readyz")[0] == 503, 20, "the lease cannot be kept")
+            wait_until(lambda: server.get("/readyz")[0] == 503, "the lease cannot be kept")
             with self.assertRaises(grpc.RpcError) as refused:
                 server.calls.pull("w")
             self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
             self.assertIn("File too large", refused.exception.details())  # ENOSPC of this limit
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
-            wait_until(lambda: server.get("/readyz")[0] == 200, 20, "there is room again")
+            wait_until(lambda: server.get("/readyz")[0] == 200, "there is room again")
             self.assertEqual(count(server), 1)
             self.assertEqual(push(server), 2)
 

@@ -3,33 +3,30 @@
 import concurrent.futures
 import signal
 import socket
-import time
 import unittest
 
 import grpc
 
 from blackbox import Server
 from calls import MESSAGES, Calls
-from cluster import wait_until
+from cluster import PATIENCE, wait_until
 from pushers import Crowd
 
+HOUR = 3600  # the longest drain that there is: whoever waits for it is not there in time
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
 
 class Drain(unittest.TestCase):
     def test_nothing_acknowledged_is_lost_under_load(self):
-        with Server("--drain", "30s") as server:
+        with Server("--drain", "1h") as server:
             crowd = Crowd(4)
             crowd.initialise(server.calls)
             for _ in range(3):
                 crowd.start(server.address)
-                wait_until(lambda: crowd.acknowledged() > 200, 30, "clients push")
-                began = time.monotonic()
+                wait_until(lambda: crowd.acknowledged() > 200, "clients push")
                 server.process.signal(signal.SIGTERM)
                 self.assertEqual(server.process.wait_exit(), 0, server.process.log())
-                took = time.monotonic() - began
                 self.assertEqual(crowd.end(), [])
-                self.assertLess(took, 10, "the drain waited for connections, not for calls")
                 server.start()
                 crowd.check(self, server.calls)
 
@@ -39,7 +36,7 @@ class Drain(unittest.TestCase):
             crowd.initialise(server.calls)
             for _ in range(3):
                 crowd.start(server.address)
-                wait_until(lambda: crowd.acknowledged() > 200, 30, "clients push")
+                wait_until(lambda: crowd.acknowledged() > 200, "clients push")
                 server.process.signal(signal.SIGTERM)
                 self.assertEqual(server.process.wait_exit(), 0, server.process.log())
                 self.assertEqual(crowd.end(), [])
@@ -47,7 +44,7 @@ class Drain(unittest.TestCase):
                 crowd.check(self, server.calls)
 
     def test_idle_and_silent_connections_are_not_waited_for(self):
-        with Server("--drain", "30s") as server:
+        with Server("--drain", "1h") as server:
             server.make_ready()
             idle = [Calls(server.address) for _ in range(5)]
             for calls in idle:
@@ -55,42 +52,38 @@ class Drain(unittest.TestCase):
             silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(5)]
             for i, peer in enumerate(silent):
                 peer.sendall(PREFACE if i % 2 else PREFACE[:10])
-            began = time.monotonic()
             server.process.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait_exit(), 0, server.process.log())
-            self.assertLess(time.monotonic() - began, 10)
             for peer in silent:
                 peer.close()
 
     def test_a_request_that_never_arrives_whole_is_not_waited_for(self):
-        with Server("--drain", "30s") as server:
+        with Server("--drain", "1h") as server:
             server.make_ready()
             stub = server.calls.channel.stream_unary("/pserver.v1.ParameterServer/SendGrad")
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 release = concurrent.futures.Future()
-                call = stub.future(forever(release), timeout=60)
+                call = stub.future(forever(release), timeout=HOUR)
                 Calls(server.address).pull("w")
-                began = time.monotonic()
                 server.process.signal(signal.SIGTERM)
                 self.assertEqual(server.process.wait_exit(), 0, server.process.log())
-                self.assertLess(time.monotonic() - began, 10)
-                self.assertIsNotNone(call.exception(20))
+                self.assertIsNotNone(call.exception(PATIENCE))
                 release.set_result(None)
                 pool.shutdown()
 
     def test_calls_that_wait_are_told(self):
-        with Server("--drain", "30s") as server:
+        with Server("--drain", "1h") as server:
             request = MESSAGES["pserver.v1.GetParamRequest"](name="w").SerializeToString()
             path = "/pserver.v1.ParameterServer/GetParam"
-            waiting = [server.calls.channel.unary_unary(path).future(request, timeout=60)
+            waiting = [server.calls.channel.unary_unary(path).future(request, timeout=HOUR)
                        for _ in range(10)]
             watch = server.calls.channel.unary_stream("/grpc.health.v1.Health/Watch")(
-                b"", timeout=60)
+                b"", timeout=HOUR)
             self.assertEqual(next(watch), b"\x08\x01")
             server.process.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait_exit(), 0, server.process.log())
             for call in waiting:
-                self.assertEqual(call.exception(20).code(), grpc.StatusCode.UNAVAILABLE)
+                self.assertEqual(call.exception(PATIENCE).code(), grpc.StatusCode.UNAVAILABLE)
             with self.assertRaises(grpc.RpcError):
                 for answer in watch:
                     self.assertEqual(answer, b"\x08\x02")
@@ -118,7 +111,7 @@ class Drain(unittest.TestCase):
 
 def forever(release):
     """The requests of a call that sends none."""
-    release.result(60)
+    release.result()
     yield from ()
 
 

@@ -9,7 +9,7 @@ import unittest
 
 from blackbox import Server, descriptors
 from calls import Calls
-from cluster import wait_until
+from cluster import PATIENCE, wait_until
 from frames import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, HELLO,
                     PADDED, PING, PREFACE, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS,
                     WINDOW_UPDATE, Peer, call_headers, field, frame, grpc_message, integer,
@@ -43,7 +43,7 @@ class Abuse(unittest.TestCase):
 
     def good_client_is_answered(self):
         calls = Calls(self.server.address)
-        self.assertEqual(calls.pull("w", timeout=10), ([0.0] * 4, 0))
+        self.assertEqual(calls.pull("w"), ([0.0] * 4, 0))
         calls.channel.close()
 
     def each(self, cases):
@@ -175,21 +175,22 @@ class Abuse(unittest.TestCase):
         peers = [Peer(self.port, (b"", PREFACE[:5], PREFACE, HELLO)[i % 4]) for i in range(200)]
         try:
             self.good_client_is_answered()
-            self.assertGreaterEqual(descriptors(self.server.pid), self.first_descriptors + 150)
+            wait_until(lambda: descriptors(self.server.pid) >= self.first_descriptors + 150,
+                       "most of them are there")
             # The last of each four has said hello, and may stay.
-            wait_until(lambda: descriptors(self.server.pid) < self.first_descriptors + 75, 30,
+            wait_until(lambda: descriptors(self.server.pid) < self.first_descriptors + 75,
                        "those who never said hello are dropped")
         finally:
             for peer in peers:
                 peer.socket.close()
-        wait_until(lambda: descriptors(self.server.pid) < self.first_descriptors + 20, 20,
+        wait_until(lambda: descriptors(self.server.pid) < self.first_descriptors + 20,
                    "descriptors come back")
 
     def test_a_peer_that_keeps_to_the_rules_is_answered(self):
         """What the other tests send is what a server understands, but for their mischief."""
         with Peer(self.port) as peer:
             peer.send(request(1, PULL, NAME))
-            self.assertTrue(peer.hears(NAME, 20))
+            self.assertTrue(peer.hears(NAME, PATIENCE))
 
     def test_a_reader_that_does_not_read_keeps_no_call_from_others(self):
         """As many answers as one connection may wait for, and nobody takes them."""
@@ -203,14 +204,14 @@ class Abuse(unittest.TestCase):
         with Peer(self.port) as crowd:
             for i in range(128):
                 crowd.send(request(2 * i + 1, HEALTH + "Watch"))
-            self.assertTrue(crowd.pong(20))
-            watch = self.server.calls.channel.unary_stream(HEALTH + "Watch")(b"", timeout=20)
+            self.assertTrue(crowd.pong(PATIENCE))
+            watch = self.server.calls.channel.unary_stream(HEALTH + "Watch")(b"", timeout=PATIENCE)
             self.assertEqual(next(watch), SERVING)
             watch.cancel()
 
     def health(self):
         check = self.server.calls.channel.unary_unary(HEALTH + "Check")
-        return check(b"", timeout=10)
+        return check(b"", timeout=PATIENCE)
 
 
 class NotReading(Peer):
@@ -221,19 +222,19 @@ class NotReading(Peer):
         self.socket.sendall(frame(SETTINGS, ACK))
         for i in range(128):
             self.send(request(2 * i + 1, path, NAME if path == PULL else b""))
-        if not self.pong(20):
+        if not self.pong(PATIENCE):
             raise AssertionError("the server does not answer a ping")
 
 
 class Patience(unittest.TestCase):
     def test_answers_that_nobody_takes_are_given_up(self):
-        with Server("--reply-timeout", "1s", "--log-level", "debug") as server:
+        with Server("--reply-timeout", "3s", "--log-level", "debug") as server:
             server.make_ready()
             readers = [NotReading(server.port, PULL) for _ in range(3)]
             try:
-                self.assertEqual(server.calls.pull("w", timeout=30), ([0.0] * 4, 0))
+                self.assertEqual(server.calls.pull("w"), ([0.0] * 4, 0))
                 self.assertIsNotNone(server.process.event("reply given up: nobody takes it"))
-                self.assertEqual(Calls(server.address).pull("w", timeout=30), ([0.0] * 4, 0))
+                self.assertEqual(Calls(server.address).pull("w"), ([0.0] * 4, 0))
             finally:
                 for reader in readers:
                     reader.socket.close()
@@ -247,18 +248,18 @@ class Descriptors(unittest.TestCase):
             resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (limit, limit))
             peers = []
             for _ in range(60):
-                peers.append(socket.create_connection(("127.0.0.1", server.port), 10))
-            wait_until(lambda: descriptors(server.pid) >= limit - 2, 10, "descriptors are used up")
+                peers.append(socket.create_connection(("127.0.0.1", server.port), PATIENCE))
+            wait_until(lambda: descriptors(server.pid) >= limit - 2, "descriptors are used up")
             self.assertEqual(server.calls.push("w", [-1.0] * 4), 1)
             save = server.calls.channel.unary_unary("/pserver.v1.Admin/SaveCheckpoint")
-            waiting = save.future(b"", timeout=60)
-            wait_until(lambda: "Too many open files" in server.process.log(), 10,
+            waiting = save.future(b"", timeout=PATIENCE)
+            wait_until(lambda: "Too many open files" in server.process.log(),
                        "the checkpoint fails for want of a descriptor")
             for peer in peers:
                 peer.close()
-            waiting.result(60)
+            waiting.result(PATIENCE)
             again = Calls(server.address)
-            self.assertEqual(again.pull("w", timeout=20), ([1.0] * 4, 1))
+            self.assertEqual(again.pull("w"), ([1.0] * 4, 1))
             server.process.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait_exit(), 0, server.process.log()[-2000:])
 

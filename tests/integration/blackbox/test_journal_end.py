@@ -47,12 +47,12 @@ class JournalEnd(unittest.TestCase):
         server.make_ready()
         for _ in range(pushes):
             server.calls.push("w", ONES)
-        wait_until(lambda: noted(server.data) == pushes, 20, "everything is noted")
+        wait_until(lambda: noted(server.data) == pushes, "everything is noted")
         server.process.kill()
 
     def expect_refusal(self, server, words):
         process = server.start(wait=False)
-        self.assertEqual(process.wait_exit(30), DATAERR, process.log())
+        self.assertEqual(process.wait_exit(), DATAERR, process.log())
         self.assertIn(words, process.log())
         self.assertEqual(glob.glob(os.path.join(shard_of(server.data), "*.damaged")), [])
 
@@ -63,10 +63,10 @@ class JournalEnd(unittest.TestCase):
             server.start()
             self.assertEqual(server.calls.pull("w")[1], 20)
             wait_until(lambda: len(glob.glob(os.path.join(shard_of(server.data),
-                                                          "*.durable"))) == 1, 20,
+                                                          "*.durable"))) == 1,
                        "the notes of the former owner go")
             server.calls.push("w", ONES)
-            wait_until(lambda: noted(server.data) == 21, 20, "the next push is noted")
+            wait_until(lambda: noted(server.data) == 21, "the next push is noted")
 
     def test_a_journal_cut_by_three_pushes_is_not_served(self):
         with Server() as server:
@@ -108,7 +108,7 @@ class JournalEnd(unittest.TestCase):
             self.assertEqual(server.calls.pull("w")[1], 19)
             self.assertIn("ps_lost_pushes_total 1\n", server.get("/metrics")[1])
             wait_until(lambda: not glob.glob(os.path.join(shard_of(server.data), "*.given-up")),
-                       20, "the decision goes when it was carried out")
+                       "the decision goes when it was carried out")
             server.process.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait_exit(), 0)
             self.assertEqual(missing_by_verify(server.data, 0), 0)
@@ -116,12 +116,12 @@ class JournalEnd(unittest.TestCase):
     def test_a_folder_put_back_from_a_snapshot_is_not_served(self):
         with Cluster(shards=1, interval="1h") as cluster:
             process = cluster.pserver("pserver-1")
-            calls = Calls(process.wait_event("listening", 30)["address"])
+            calls = Calls(process.wait_event("listening")["address"])
             calls.init("w", [0.0, 0.0, 0.0, 0.0])
             calls.finish()
             for _ in range(5):
                 calls.push("w", ONES)
-            wait_until(lambda: noted(cluster.data) == 5, 20, "the first pushes are noted")
+            wait_until(lambda: noted(cluster.data) == 5, "the first pushes are noted")
             snapshot = cluster.data + "-snapshot"
             shutil.copytree(cluster.data, snapshot)
             for _ in range(5):
@@ -131,15 +131,15 @@ class JournalEnd(unittest.TestCase):
                 text = cluster.etcdctl("get", "/checkpoints/0/journal", "--print-value-only")
                 return text.strip() != "" and json.loads(text)["position"] == "10"
 
-            wait_until(in_store, 60, "the last pushes are noted in etcd")
-            process.kill()
+            wait_until(in_store, "the last pushes are noted in etcd")
+            cluster.kill_server(process)
             shutil.rmtree(cluster.data)
             os.rename(snapshot, cluster.data)
             self.assertEqual(missing_by_verify(cluster.data, 0), 0)
 
             process = cluster.pserver("pserver-2")
 
-            self.assertEqual(process.wait_exit(60), DATAERR, process.log())
+            self.assertEqual(process.wait_exit(), DATAERR, process.log())
             self.assertIn("at least 5 acknowledged pushes are missing", process.log())
 
 

@@ -92,8 +92,8 @@ class Files(unittest.TestCase):
         def alive():
             return [way for way in ways if way.process.child.poll() is None]
 
-        wait_until(lambda: len(alive()) == 1, 30, "one server is left")
-        alive()[0].process.wait_event("listening", 30)
+        wait_until(lambda: len(alive()) == 1, "one server is left")
+        alive()[0].process.wait_event("listening")
         self.assertTrue(self.is_served())
 
 

@@ -11,7 +11,7 @@ import unittest
 
 import grpc
 
-from blackbox import Server
+from blackbox import PATIENCE, Server
 from calls import FLOAT32, MESSAGES, Calls
 
 SECONDS = float(os.environ.get("PS_SECONDS", "6"))
@@ -28,20 +28,27 @@ def raw(channel, method):
 
 
 def work(address, name, size, seconds):
-    """Pushes (size > 0) or pulls until the time is over; prints what it saw."""
+    """Pushes (size > 0) or pulls, says so, goes on until the time is over, and prints what it
+    saw."""
     channel = grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)])
     pull = MESSAGES["pserver.v1.GetParamRequest"](name=name).SerializeToString()
     push = MESSAGES["pserver.v1.SendGradRequest"](
         name=name, element_type=FLOAT32, content=bytes(size)).SerializeToString()
     times = []
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+
+    def operate():
         start = time.monotonic()
         if size > 0:
-            raw(channel, "SendGrad")(push, timeout=60)
+            raw(channel, "SendGrad")(push, timeout=PATIENCE)
         if size < LARGE:
-            raw(channel, "GetParam")(pull, timeout=60)
+            raw(channel, "GetParam")(pull, timeout=PATIENCE)
         times.append(time.monotonic() - start)
+
+    operate()
+    print("begun", flush=True)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        operate()
     times.sort()
     print(json.dumps({"count": len(times), "p50_ms": 1e3 * times[len(times) // 2],
                       "p99_ms": 1e3 * times[len(times) * 99 // 100]}))
@@ -53,8 +60,14 @@ def start(address, name, size, seconds):
          str(seconds)], stdout=subprocess.PIPE, text=True)
 
 
+def wait_begun(process):
+    """Its first operation is over; what it does from now on counts."""
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
 def result(process):
-    out, _ = process.communicate(timeout=SECONDS + 60)
+    out, _ = process.communicate(timeout=SECONDS + PATIENCE)
     assert process.returncode == 0
     return json.loads(out)
 
@@ -65,7 +78,7 @@ def initialise(server, sizes):
         for name, size in sizes.items():
             raw(channel, "InitParam")(MESSAGES["pserver.v1.InitParamRequest"](
                 name=name, element_type=FLOAT32, content=bytes(size)).SerializeToString(),
-                                      timeout=60)
+                                      timeout=PATIENCE)
     Calls(server.address).finish()
 
 
@@ -77,6 +90,8 @@ class ManyClients(unittest.TestCase):
             initialise(server, sizes)
             clients = [start(server.address, name, size, SECONDS)
                        for name, size in sizes.items()]
+            for client in clients:
+                wait_begun(client)
             time.sleep(SECONDS / 2)
             middle = server.rss_kib()
             time.sleep(SECONDS * 0.4)
@@ -100,8 +115,8 @@ class ManyClients(unittest.TestCase):
             with grpc.insecure_channel(server.address, options=options) as channel, \
                     grpc.insecure_channel(server.address, options=[
                         *options, ("grpc.use_local_subchannel_pool", 1)]) as other:
-                calls = [raw(channel, "GetParam").future(pull, timeout=60) for _ in range(64)]
-                self.assertGreater(len(raw(other, "GetParam")(pull, timeout=60)), size)
+                calls = [raw(channel, "GetParam").future(pull, timeout=PATIENCE) for _ in range(64)]
+                self.assertGreater(len(raw(other, "GetParam")(pull, timeout=PATIENCE)), size)
                 for call in calls:
                     error = call.exception()
                     if error is None:
@@ -111,7 +126,7 @@ class ManyClients(unittest.TestCase):
                     self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
                     self.assertIn("on their way", error.details())
                     self.assertIn("grpc-retry-pushback-ms", dict(error.trailing_metadata()))
-                self.assertGreater(len(raw(channel, "GetParam")(pull, timeout=60)), size)
+                self.assertGreater(len(raw(channel, "GetParam")(pull, timeout=PATIENCE)), size)
         print(f"{refused} of 64 refused", end=" ")
         self.assertGreater(refused, 0)
         self.assertLess(refused, 64)
@@ -119,10 +134,9 @@ class ManyClients(unittest.TestCase):
     def test_who_pulls_little_is_served_beside_who_pushes_much(self):
         with Server("--ack", "memory", "--no-journal", "--message-bytes", "80MiB") as server:
             initialise(server, {"large": LARGE, "small": SMALL})
-            alone = result(start(server.address, "small", 0, SECONDS / 3))
-            pusher = start(server.address, "large", LARGE, SECONDS)
-            time.sleep(SECONDS / 4)
-            beside = result(start(server.address, "small", 0, SECONDS / 2))
+            alone = result(wait_begun(start(server.address, "small", 0, SECONDS / 3)))
+            pusher = wait_begun(start(server.address, "large", LARGE, SECONDS))
+            beside = result(wait_begun(start(server.address, "small", 0, SECONDS / 2)))
             pushed = result(pusher)
         print(f"4 KiB pulls: p50 {alone['p50_ms']:.2f}, p99 {alone['p99_ms']:.2f} ms alone; p50 "
               f"{beside['p50_ms']:.2f}, p99 {beside['p99_ms']:.2f} ms beside 64 MiB pushes of "

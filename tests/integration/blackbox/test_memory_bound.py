@@ -8,7 +8,7 @@ import unittest
 
 import grpc
 
-from blackbox import Server, patiently, proc_status
+from blackbox import PATIENCE, Server, patiently, proc_status
 from calls import FLOAT32, MESSAGES
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "deploy"))
@@ -55,8 +55,8 @@ class MemoryBound(unittest.TestCase):
         with grpc.insecure_channel(server.address, options=OPTIONS) as channel:
             method(channel, "InitParam")(MESSAGES["pserver.v1.InitParamRequest"](
                 name="w", element_type=FLOAT32, content=bytes(LARGE)).SerializeToString(),
-                                         timeout=60)
-        server.calls.finish(timeout=60)
+                                         timeout=PATIENCE)
+        server.calls.finish()
         return server, settings
 
     def test_a5_large_pushes_one_after_the_other_while_checkpoints_are_written(self):
@@ -64,9 +64,9 @@ class MemoryBound(unittest.TestCase):
         push = large_push()
         with grpc.insecure_channel(server.address, options=OPTIONS) as channel:
             for _ in range(PUSHES):
-                saving = server.calls.channel.unary_unary(SAVE).future(b"", timeout=60)
-                patiently(lambda: method(channel, "SendGrad")(push, timeout=60))
-                saving.exception(60)
+                saving = server.calls.channel.unary_unary(SAVE).future(b"", timeout=PATIENCE)
+                patiently(lambda: method(channel, "SendGrad")(push, timeout=PATIENCE))
+                saving.exception(PATIENCE)
         self.assert_bounded(server, settings, LARGE)
 
     def test_a5_large_pushes_at_once_count_with_what_is_under_way(self):
@@ -75,8 +75,9 @@ class MemoryBound(unittest.TestCase):
             push = large_push()
             channels = [grpc.insecure_channel(server.address, options=[
                 *OPTIONS, ("grpc.use_local_subchannel_pool", 1)]) for _ in range(PUSHES)]
-            calls = [method(channel, "SendGrad").future(push, timeout=120) for channel in channels]
-            done = [call.exception(120) is None for call in calls]
+            calls = [method(channel, "SendGrad").future(push, timeout=PATIENCE)
+                     for channel in channels]
+            done = [call.exception(PATIENCE) is None for call in calls]
             for channel in channels:
                 channel.close()
             self.assertGreater(done.count(True), 0)
@@ -87,7 +88,7 @@ class MemoryBound(unittest.TestCase):
             server.make_ready(values=[0.0])
             for first in range(0, CLIENTS, 512):
                 self.push_as(server, range(first, first + 512))
-            server.calls.channel.unary_unary(SAVE)(b"", timeout=60)
+            server.calls.channel.unary_unary(SAVE)(b"", timeout=PATIENCE)
             self.assert_bounded(server, {"PSERVER_MEMORY_BYTES": "1MiB",
                                          "PSERVER_STAGING_BYTES": "1MiB"})
 
@@ -101,7 +102,7 @@ class MemoryBound(unittest.TestCase):
                 item.request.session = 1
                 item.request.sequence = sequence
         reply = patiently(lambda: method(server.calls.channel, "SendGrads")(
-            request.SerializeToString(), timeout=60))
+            request.SerializeToString(), timeout=PATIENCE))
         results = MESSAGES["pserver.v1.SendGradsResponse"].FromString(reply).grads
         self.assertEqual(len(results), len(request.grads))
 

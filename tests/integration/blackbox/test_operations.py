@@ -12,7 +12,7 @@ import unittest
 
 from blackbox import Server, patiently, program, run
 from calls import Calls
-from cluster import Cluster, wait_until
+from cluster import PATIENCE, Cluster, wait_until
 
 USAGE = 64
 UNAVAILABLE = 69
@@ -168,7 +168,7 @@ class Pages(unittest.TestCase):
             self.assertEqual((page.returncode, page.stderr), (0, ""))
             shown = subprocess.run(["groff", "-man", "-Tutf8", "-wall", "-rHY=0", "-P-cbou"],
                                    input=page.stdout, capture_output=True, text=True, check=True,
-                                   timeout=30)
+                                   timeout=PATIENCE)
             self.assertEqual(shown.stderr, "")
             flat = re.sub(r"\s+", " ", shown.stdout.replace("‐", "-").replace("−", "-"))
             for option in re.findall(r"^  --(?:\[no-\])?([a-z0-9-]+)", run(name, "--help").stdout,
@@ -237,7 +237,7 @@ class Numbers(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(shards=2, ttl="2s", interval="1h")
+        cls.cluster = Cluster(shards=2, interval="1h")
         cls.addClassCleanup(cls.cluster.__exit__)
         cls.first = cls.cluster.pserver("pserver-first", "--index", "0")
         cls.first.wait_event("listening")
@@ -282,10 +282,10 @@ class Logs(unittest.TestCase):
         with Server("--log-level", "debug", http=True) as server:
             server.make_ready()
             for data in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, b""):
-                with socket.create_connection(("127.0.0.1", server.port), 5) as peer:
+                with socket.create_connection(("127.0.0.1", server.port)) as peer:
                     peer.sendall(data)
                     peer.shutdown(socket.SHUT_WR)
-                    peer.settimeout(5)
+                    peer.settimeout(PATIENCE)
                     while peer.recv(4096):
                         pass
             server.get("/metrics")
@@ -314,7 +314,7 @@ class Logs(unittest.TestCase):
     def test_the_level_is_kept(self):
         with Server("--log-level", "warn", wait=False) as server:
             store = os.path.join(server.data, "store", "store")
-            wait_until(lambda: os.path.exists(store), 20, "the server has claimed its index")
+            wait_until(lambda: os.path.exists(store), "the server has claimed its index")
             server.process.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait_exit(), 0)
             self.assertEqual(server.process.log(), "")
@@ -323,20 +323,20 @@ class Logs(unittest.TestCase):
 class Alone(unittest.TestCase):
     def test_a12_a_server_in_memory_that_was_stopped_beyond_its_lease_goes_on(self):
         """A laptop that slept: nobody else could have had the lease, so nothing is forgotten."""
-        cluster = Cluster(etcd=False, ttl="1s")
-        with cluster:
+        with Cluster(etcd=False) as cluster:
             process = cluster.run("pserver", [
                 program("pserver"), "--listen", "127.0.0.1:0", "--etcd-ttl", "1s",
                 "--log-format", "json"])
-            calls = Calls(process.wait_event("listening", 30)["address"])
-            calls.init("w", [1.0, 2.0])
-            calls.finish()
-            calls.push("w", [-1.0, -1.0])
+            calls = Calls(process.wait_event("listening")["address"])
+            patiently(lambda: calls.init("w", [1.0, 2.0]))
+            patiently(calls.finish)
+            patiently(lambda: calls.push("w", [-1.0, -1.0]))
+            values, version = patiently(lambda: calls.pull("w"))
             process.signal(signal.SIGSTOP)
             time.sleep(4)  # the lease and all margins
             process.signal(signal.SIGCONT)
-            self.assertEqual(patiently(lambda: calls.pull("w")), ([2.0, 3.0], 1))
-            self.assertEqual(patiently(lambda: calls.push("w", [-1.0, -1.0])), 2)
+            self.assertEqual(patiently(lambda: calls.pull("w")), (values, version))
+            self.assertGreater(patiently(lambda: calls.push("w", [-1.0, -1.0])), version)
             self.assertIsNone(process.event("ownership is lost: starting over"), process.log())
 
 

@@ -14,9 +14,9 @@ import unittest
 
 import grpc
 
-from blackbox import Server, fetch, run
+from blackbox import Server, fetch, patiently, run
 from calls import MESSAGES, Calls
-from cluster import Cluster, wait_until
+from cluster import PATIENCE, Cluster, wait_until
 
 HTTP = ["--http", "127.0.0.1:0"]
 MANUAL = os.path.join(os.path.dirname(__file__), "../../../docs/metrics.md")
@@ -42,7 +42,7 @@ class Pages(unittest.TestCase):
 
     def test_promtool_has_no_complaint(self):
         checked = subprocess.run(["promtool", "check", "metrics"], input=self.metrics(), text=True,
-                                 capture_output=True, timeout=30, check=False)
+                                 capture_output=True, timeout=PATIENCE, check=False)
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
 
     def test_every_metric_is_in_the_manual(self):
@@ -80,7 +80,7 @@ class Pages(unittest.TestCase):
 
     def ask(self, method, path, body=None, headers=None):
         port = self.server.process.event("http listening")["port"]
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         self.addCleanup(connection.close)
         connection.request(method, path, body, headers or {})
         return connection.getresponse()
@@ -97,7 +97,7 @@ class Pages(unittest.TestCase):
 
     def test_silent_and_broken_visitors_do_not_keep_others_out(self):
         port = self.server.process.event("http listening")["port"]
-        visitors = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(40)]
+        visitors = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(40)]
         try:
             for i, visitor in enumerate(visitors):
                 visitor.sendall([b"", b"GET /metr", b"\x00\xff" * 50, b"GET / HTTP/9.9\r\n"][i % 4])
@@ -128,7 +128,7 @@ class Ways(unittest.TestCase):
             return {way: int(re.search(rf"^{re.escape(names[way])} (\d+)$", text, re.M)[1])
                     for way in wanted}
 
-        wait_until(lambda: numbers() == wanted, 20, f"{wanted}; it says {numbers()}")
+        wait_until(lambda: numbers() == wanted, lambda: f"{wanted}; it says {numbers()}")
 
     def test_connections_are_counted_by_transport_while_they_last(self):
         self.wait_for(tcp=1, unix=0, clients=0, segments=0)
@@ -144,7 +144,7 @@ class Ways(unittest.TestCase):
     def name_of_the_local_socket(self):
         """As the server tells it to a call that asks; this one is refused."""
         pull = self.server.calls.channel.unary_unary("/pserver.v1.ParameterServer/GetParam")
-        call = pull.future(b"", timeout=20, metadata=[("ps-shared-memory", "?")])
+        call = pull.future(b"", timeout=PATIENCE, metadata=[("ps-shared-memory", "?")])
         self.assertEqual(call.code(), grpc.StatusCode.NOT_FOUND)
         return dict(call.initial_metadata())["ps-shared-memory"]
 
@@ -153,7 +153,7 @@ class Ways(unittest.TestCase):
         os.ftruncate(memory, 1 << 20)
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         way = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        way.settimeout(20)
+        way.settimeout(PATIENCE)
         way.connect(b"\0" + name.encode())
         socket.send_fds(way, [b"PSSHARE1" + (1 << 20).to_bytes(8, "little")], [memory])
         os.close(memory)
@@ -183,7 +183,7 @@ class GivenUp(unittest.TestCase):
             offset=offset, count=self.HALF,
             request=request_id(client_id=b"one client", session=1, sequence=sequence))
         try:
-            reply = self.server.calls.call("SendGrad", request, 20)
+            reply = self.server.calls.call("SendGrad", request)
         except grpc.RpcError as error:
             self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
             return None
@@ -194,7 +194,7 @@ class GivenUp(unittest.TestCase):
         self.addCleanup(self.server.__exit__)
         self.server.make_ready(values=[0.0] * self.COUNT)
         self.assertTrue(self.range(1, 0).staged)
-        wait_until(lambda: self.range(2, 0) is not None, 45, "a newer push gets no room")
+        wait_until(lambda: self.range(2, 0) is not None, "a newer push gets room")
         self.assertEqual(self.range(2, self.HALF).version, 1)
         text = self.server.get("/metrics")[1]
         self.assertIn("\nps_staged_expired_requests_total 1\n", text)
@@ -211,32 +211,28 @@ class Life(unittest.TestCase):
     def health(self, calls):
         """What gRPC's health service says: it is to agree with /readyz."""
         check = calls.channel.unary_unary("/grpc.health.v1.Health/Check")
-        return {b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}[check(b"", timeout=10)]
+        return {b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}[check(b"", timeout=PATIENCE)]
 
-    def wait_page(self, process, wanted, seconds=20):
-        wait_until(lambda: self.page(process, "/readyz") == wanted, seconds,
-                   f"/readyz says {wanted}; it says {self.page(process, '/readyz')}")
+    def wait_page(self, process, wanted):
+        wait_until(lambda: self.page(process, "/readyz") == wanted,
+                   lambda: f"/readyz says {wanted}; it says {self.page(process, '/readyz')}")
 
     def test_readiness_through_a_life(self):
-        with Cluster(shards=1, ttl="2s", interval="1h") as cluster:
-            owner = cluster.pserver("pserver-owner", *HTTP, "--drain-delay", "2s")
+        with Cluster(shards=1, ttl="5s", interval="1h") as cluster:
+            owner = cluster.pserver("pserver-owner", *HTTP, "--drain-delay", "1h")
             calls = Calls(owner.wait_event("listening")["address"])
             self.wait_page(owner, (200, "ok: serving, uninitialized\n"))
             self.assertEqual(self.health(calls), "SERVING")
 
-            spare = cluster.pserver("pserver-spare", *HTTP)
+            spare = cluster.pserver("pserver-spare", *HTTP, "--drain-delay", "1h")
             self.wait_page(spare, (503, "not ok: spare, starting\n"))
             self.assertEqual(self.page(spare, "/livez")[0], 200)
 
             calls.init("w", [0.0])
             calls.finish()
-            self.assertEqual(self.page(owner, "/readyz"), (200, "ok: serving, ready\n"))
+            self.wait_page(owner, (200, "ok: serving, ready\n"))
 
-            self.etcd_away_beyond_the_lease(cluster, [owner, spare], calls)
-            owner = next(process for process in (owner, spare)
-                         if self.page(process, "/readyz")[0] == 200)
-            spare.kill() if owner is not spare else None
-            self.going_away(owner)
+            self.going_away(self.etcd_away_beyond_the_lease(cluster, [owner, spare], calls))
 
     def etcd_away_beyond_the_lease(self, cluster, processes, calls):
         cluster.etcd.kill()
@@ -245,24 +241,26 @@ class Life(unittest.TestCase):
         for process in processes:
             self.assertEqual(self.page(process, "/livez")[0], 200)
         with self.assertRaises(grpc.RpcError) as refused:
-            calls.push("w", [-1.0], timeout=5)
+            calls.push("w", [-1.0])
         self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
         cluster.start_etcd()
-        wait_until(lambda: any(self.page(process, "/readyz")[0] == 200 for process in processes),
-                   30, "one server is ready again")
+        return wait_until(lambda: next((process for process in processes
+                                        if self.page(process, "/readyz")[0] == 200), None),
+                          "one server is ready again")
 
     def going_away(self, owner):
         calls = Calls(owner.event("listening")["address"])
-        before = calls.push("w", [-1.0])
+        before = patiently(lambda: calls.push("w", [-1.0]))
         owner.signal(signal.SIGTERM)
         self.wait_page(owner, (503, "not ok: stopping\n"))
         self.assertEqual(self.health(calls), "NOT_SERVING")
         self.assertEqual(self.page(owner, "/livez")[0], 200)
-        self.assertEqual(calls.push("w", [-1.0]), before + 1)
+        self.assertEqual(patiently(lambda: calls.push("w", [-1.0])), before + 1)
+        owner.signal(signal.SIGTERM)
         self.assertEqual(owner.wait_exit(), 0, owner.log())
 
     def test_a_server_that_waits_for_etcd_is_live_and_not_ready(self):
-        with Cluster(shards=1, ttl="2s", etcd=False) as cluster:
+        with Cluster(shards=1, etcd=False) as cluster:
             early = cluster.pserver("pserver-early", *HTTP, "--etcd", cluster.etcd_url, etcd=False)
             self.wait_page(early, (503, "not ok: learning, starting\n"))
             self.assertEqual(self.page(early, "/livez")[0], 200)
@@ -283,7 +281,7 @@ class Manager(unittest.TestCase):
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(listener.close)
         listener.bind(name)
-        listener.settimeout(20)
+        listener.settimeout(PATIENCE)
         return listener
 
     def hear_until(self, listener, wanted):
@@ -295,7 +293,7 @@ class Manager(unittest.TestCase):
 
     def test_the_manager_learns_ready_status_signs_of_life_and_the_end(self):
         listener = self.listen(self.path)
-        with Server(environment={"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "2000000"}) as server:
+        with Server(environment={"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "8000000"}) as server:
             self.hear_until(listener, "READY=1")
             self.hear_until(listener, "STATUS=serving")
             server.make_ready()
@@ -303,7 +301,7 @@ class Manager(unittest.TestCase):
             for _ in range(3):
                 self.hear_until(listener, "WATCHDOG=1")
             signs = [when for text, when in self.heard if text == "WATCHDOG=1"]
-            self.assertLess(max(b - a for a, b in zip(signs, signs[1:])), 2.0)
+            self.assertLess(max(b - a for a, b in zip(signs, signs[1:])), 8.0)
             server.process.signal(signal.SIGTERM)
             self.hear_until(listener, "STOPPING=1")
             self.hear_until(listener, "STATUS=ended")
@@ -331,7 +329,7 @@ class Manager(unittest.TestCase):
             self.hear_until(listener, "STATUS=serving")
             server.process.signal(signal.SIGTERM)
             self.hear_until(listener, "STATUS=ended")
-            self.assertLess([text for text, _ in self.heard].count("WATCHDOG=1"), 50)
+            self.assertNotIn("WATCHDOG=1", [text for text, _ in self.heard])
             self.assertEqual(server.process.wait_exit(), 0)
 
     def test_what_the_manager_had_no_room_for_comes_later(self):

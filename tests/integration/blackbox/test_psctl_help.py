@@ -6,7 +6,7 @@ import subprocess
 import unittest
 
 from blackbox import program, run
-from cluster import REPOSITORY
+from cluster import PATIENCE, REPOSITORY
 
 USAGE = 64
 TABLE = os.path.join(REPOSITORY, "tools", "psctl", "psctl_commands.h")
@@ -72,7 +72,7 @@ class Completion(unittest.TestCase):
         script = ("source <(\"$0\" completion bash); COMP_WORDS=(\"$@\"); "
                   "COMP_CWORD=$(($# - 1)); _psctl; printf '%s\\n' \"${COMPREPLY[@]}\"")
         done = subprocess.run(["bash", "--norc", "-c", script, program("psctl"), "psctl", *words],
-                              capture_output=True, text=True, timeout=30, check=False)
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split()
 

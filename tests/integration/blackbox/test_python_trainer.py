@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from blackbox import Server
-from cluster import REPOSITORY, free_port, wait_until
+from cluster import PATIENCE, REPOSITORY, free_port, wait_until
 
 PROGRAM = os.path.join(REPOSITORY, "client", "examples", "python", "run_trainer.sh")
 
@@ -27,7 +27,7 @@ class Trainer(unittest.TestCase):
         return child
 
     def end(self, child):
-        output, errors = child.communicate(timeout=120)
+        output, errors = child.communicate(timeout=PATIENCE)
         self.assertEqual((child.returncode, errors), (0, ""))
         return output
 
@@ -44,9 +44,9 @@ class Trainer(unittest.TestCase):
 
     def test_a_server_that_is_killed_meanwhile_changes_nothing(self):
         address = f"127.0.0.1:{free_port()}"
-        with Server() as first, Server("--listen", address, ttl="1s") as second:
+        with Server() as first, Server("--listen", address) as second:
             child = self.begin(first, second)
-            wait_until(lambda: self.version(second, "table#1/2") >= 1, 60, "a push")
+            wait_until(lambda: self.version(second, "table#1/2") >= 1, "a push")
             second.process.kill()
             second.start()
             self.assertEqual(self.end(child), "table = 0.0\nbias = -1.0 0.0\n")
@@ -67,7 +67,7 @@ class Trainer(unittest.TestCase):
         with Server() as server:
             done = subprocess.run(
                 ["/usr/bin/python3", "-c", work, server.address], capture_output=True, text=True,
-                timeout=120, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH":
+                timeout=PATIENCE, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH":
                                   f"{self.folder}:{os.path.dirname(PROGRAM)}"})
             self.assertEqual((done.stdout, done.stderr), ("508 0.5\n", ""))
 

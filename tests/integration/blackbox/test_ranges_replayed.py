@@ -43,7 +43,7 @@ class Replayed(unittest.TestCase):
 
     def call(self, method, kind, /, **fields):
         message = MESSAGES[f"pserver.v1.{kind}Request"](**fields)
-        reply = self.server.calls.call(method, message, 20)
+        reply = self.server.calls.call(method, message)
         return MESSAGES[f"pserver.v1.{kind}Response"].FromString(reply)
 
     def push(self, name, kind, encoding, content, first=0, count=0):

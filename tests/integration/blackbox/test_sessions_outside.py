@@ -35,7 +35,7 @@ class Client:
             name=name, element_type=FLOAT32, content=struct.pack("<f", value), ack=LOGGED,
             request=MESSAGES["pserver.v1.RequestId"](
                 client_id=self.client_id, session=self.session, sequence=sequence))
-        reply = self.server.calls.call("SendGrad", request, 20)
+        reply = self.server.calls.call("SendGrad", request)
         return MESSAGES["pserver.v1.SendGradResponse"].FromString(reply)
 
 
@@ -51,7 +51,7 @@ class Sessions(unittest.TestCase):
 
     def version(self):
         request = MESSAGES["pserver.v1.GetParamRequest"](name="w")
-        reply = self.server.calls.call("GetParam", request, 20)
+        reply = self.server.calls.call("GetParam", request)
         return MESSAGES["pserver.v1.GetParamResponse"].FromString(reply).version
 
     def refused(self, word, call, *arguments, **named):

@@ -32,7 +32,7 @@ void expect_ok(int status)
 void start_server(const char *listen, bool journal, const char *option, const char *value)
 {
     char data[600];
-    const char *arguments[8] = {"--etcd-ttl", "1s"};
+    const char *arguments[8] = {"--etcd-ttl", "60s"};
     size_t count = 2;
     if (journal) {
         temp_folder_path(&folder, "data", data, sizeof data);

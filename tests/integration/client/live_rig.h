@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LONG_MS 60000
+#define LONG_MS 120000
 
 /* The folder that start_folder makes, the server, the client, and the last error. */
 extern struct temp_folder folder;
@@ -26,8 +26,9 @@ extern struct psclient_error error;
 /* The last call went well, or its words are the test's failure. */
 void expect_ok(int status);
 
-/* Starts the server with a lease of a second, so that it is soon back; with a journal in the
- * folder, or none. `option` and `value` are one more option, or NULL. */
+/* Starts the server with a journal in the folder, or none. A busy machine does not outlast its
+ * lease, and the next server does not wait for the lease of one that was killed. `option` and
+ * `value` are one more option, or NULL. */
 void start_server(const char *listen, bool journal, const char *option, const char *value);
 
 /* Another client, with these options; of the server, unless they name others. */

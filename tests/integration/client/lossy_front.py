@@ -32,7 +32,7 @@ class Front(grpc.GenericRpcHandler):
 
     def forward(self, path, request, context):
         try:
-            answer = self.channel.unary_unary(path)(request, timeout=10)
+            answer = self.channel.unary_unary(path)(request, timeout=120)
         except grpc.RpcError as error:
             context.abort(error.code(), error.details())
         method = path.split("/")[-1]

@@ -11,7 +11,7 @@
 #include "client/psclient.h"
 #include "tests/support/client/fake_server.h"
 
-#define LONG_MS 20000
+#define LONG_MS 120000
 
 /* The servers of open_client, the client, and the last error. */
 extern struct fake_server *servers[2];

@@ -18,11 +18,11 @@ cleanup() {
 trap cleanup EXIT
 
 mkfifo "$work/log"
-"$pserver" --listen 127.0.0.1:0 --data-dir "$work/data" 2>"$work/log" &
+"$pserver" --listen 127.0.0.1:0 --data-dir "$work/data" --etcd-ttl 60s 2>"$work/log" &
 started+=($!)
 exec 3<"$work/log"
 address=
-while [ -z "$address" ] && read -r -t 30 line <&3; do
+while [ -z "$address" ] && read -r -t 120 line <&3; do
     address=$(sed -n 's/.* listening address=\([^ ]*\).*/\1/p' <<<"$line")
 done
 if [ -z "$address" ]; then
@@ -35,7 +35,7 @@ if [ "$way" = lossy ]; then
     PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$here/lossy_front.py" "$address" >"$work/front" &
     started+=($!)
     exec 4<"$work/front"
-    read -r -t 30 _ address <&4
+    read -r -t 120 _ address <&4
 fi
 
 # The second run finds the servers initialised and its gradient on top of the first one's.

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define LONG_MS 20000
+#define LONG_MS 120000
 
 static struct fake_server *server;
 static struct ps_channel channel;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 20000
+#define LONG_MS 120000
 #define SWEEP_MAX 40
 
 static const float ones[4] = {1, 1, 1, 1};

@@ -20,8 +20,9 @@ static void start_server(int i, const char *listen)
 {
     char data[600], name[16];
     snprintf(name, sizeof name, "s%d", i);
-    const char *const arguments[] = {
-        "--data-dir", temp_folder_path(&folder, name, data, sizeof data), "--etcd-ttl", "1s", NULL};
+    const char *const arguments[] = {"--data-dir",
+                                     temp_folder_path(&folder, name, data, sizeof data),
+                                     "--etcd-ttl", "60s", NULL};
     pserver_process_start(&servers[i], PSERVER_PROGRAM, listen, arguments);
 }
 

@@ -76,7 +76,7 @@ START_TEST(b17_a_server_that_never_answers_costs_no_more_than_the_timeout)
     ck_assert_int_eq(pushed, PSCLIENT_UNKNOWN);
     ck_assert_int_eq(pulled, PSCLIENT_UNAVAILABLE);
     ck_assert_uint_ge(took_ms, 300);
-    ck_assert_uint_lt(took_ms, 5000);
+    ck_assert_uint_lt(took_ms, LONG_MS);
     close_client();
 }
 END_TEST

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 30000
+#define LONG_MS 120000
 
 enum { COUNT = 500, LENGTH = 4096 };
 
@@ -30,7 +30,7 @@ static struct psclient_result results[COUNT];
 static void start_server(const char *listen)
 {
     const char *const arguments[] = {"--data-dir", folder.path, "--ack", "logged",
-                                     "--etcd-ttl", "1s",        NULL};
+                                     "--etcd-ttl", "60s",       NULL};
     pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
 }
 

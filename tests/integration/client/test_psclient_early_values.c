@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 60000
+#define LONG_MS 120000
 
 /* 4 MiB and a bit: 9 ranges, of which the last is a short one. */
 enum { COUNT = (1 << 20) + 4321, RANGES = 9, STEPS = 5 };

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 30000
+#define LONG_MS 120000
 
 /* Above 2 MiB in every encoding, so that it goes in ranges; the last one is short. */
 enum { COUNT = 2 * 1024 * 1024 + 123456, SHARE_DIVISOR = 4 };

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 30000
+#define LONG_MS 120000
 #define COUNT 3000 /* cut over two servers */
 #define HALF (COUNT / 2)
 

@@ -246,11 +246,14 @@ START_TEST(exactly_one_of_several_trainers_is_selected)
 }
 END_TEST
 
+/* The lease of a lock that runs out in a test, or would if nobody kept it. */
+#define LOCK_TTL_MS 5000
+
 /* Becomes the initialiser in another process, says so, and waits to be killed. */
 static void initialise_and_hang(int ready)
 {
     int selected = 0;
-    struct psclient *trainer = open_client();
+    struct psclient *trainer = open_with_lock(LOCK_TTL_MS);
     if (psclient_begin_init(trainer, LONG_MS, &selected, NULL) == PSCLIENT_OK && selected == 1 &&
         write(ready, "x", 1) == 1) {
         for (;;)
@@ -302,13 +305,13 @@ START_TEST(the_lock_is_kept_for_longer_than_its_lease)
     int selected = 0, other_selected = 0;
     start(1);
     own(0, fake_server_address(server));
-    client = open_client();
+    client = open_with_lock(LOCK_TTL_MS);
     struct psclient *other = open_client();
     ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
     ck_assert_int_eq(selected, 1);
 
     /* Two leases long, the other one waits in vain. */
-    ck_assert_int_eq(psclient_begin_init(other, 4500, &other_selected, &error),
+    ck_assert_int_eq(psclient_begin_init(other, 9 * LOCK_TTL_MS / 4, &other_selected, &error),
                      PSCLIENT_UNAVAILABLE);
 
     ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);
@@ -348,7 +351,7 @@ START_TEST(closing_gives_the_lock_up)
 
     client = open_client();
     selected = 0;
-    ck_assert_int_eq(psclient_begin_init(client, 1500, &selected, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
     ck_assert_int_eq(selected, 1);
     psclient_close(client);
     finish();

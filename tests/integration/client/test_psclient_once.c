@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 60000
+#define LONG_MS 120000
 #define KILLS 12
 #define PUSHERS 3
 #define BATCH 6 /* gradients of one batch, all of the same parameter */
@@ -30,7 +30,7 @@ static void start_server(const char *listen)
 {
     char data[600];
     temp_folder_path(&folder, "data", data, sizeof data);
-    const char *const arguments[] = {"--data-dir", data, "--etcd-ttl", "1s", NULL};
+    const char *const arguments[] = {"--data-dir", data, "--etcd-ttl", "60s", NULL};
     pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
 }
 

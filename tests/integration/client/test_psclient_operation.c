@@ -103,7 +103,8 @@ START_TEST(a_server_that_never_answers_ends_an_operation_at_its_timeout)
 
     ck_assert_int_eq(psclient_push_begin(client, &held, 1, 150, NULL, &operation, &error),
                      PSCLIENT_OK);
-    ck_assert_ptr_null(psclient_next(client, 10));
+    bool ended = psclient_next(client, 10) != NULL;
+    ck_assert(!ended || ps_now_ms(ps_clock_real()) - started_ms >= 150);
     ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_UNKNOWN);
 
     ck_assert_uint_ge(ps_now_ms(ps_clock_real()) - started_ms, 150);

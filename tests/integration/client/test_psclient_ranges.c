@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 30000
+#define LONG_MS 120000
 
 /* 20 MiB and a bit, so that the last range is a short one. */
 enum { COUNT = 5 * 1024 * 1024 + 12345 };

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 60000
+#define LONG_MS 120000
 
 enum { BLOCK = 256 * 1024, PER_BLOCK = BLOCK / 4, TOUCHED = 4, KILLS = 8 };
 
@@ -42,7 +42,7 @@ static void start_server(int i, const char *listen)
     char data[600];
     (void)snprintf(name, sizeof name, "data%d", i);
     temp_folder_path(&folder, name, data, sizeof data);
-    const char *const arguments[] = {"--data-dir", data,     "--etcd-ttl", "1s",
+    const char *const arguments[] = {"--data-dir", data,     "--etcd-ttl", "60s",
                                      "--ack",      "memory", NULL};
     pserver_process_start(&servers[i], PSERVER_PROGRAM, listen, arguments);
 }

@@ -169,7 +169,7 @@ START_TEST(a_server_that_stands_still_does_not_keep_the_callers_memory)
     uint64_t took_ms = ps_now_ms(ps_clock_real()) - before_ms;
 
     ck_assert_msg(status == PSCLIENT_UNKNOWN || status == PSCLIENT_UNAVAILABLE, "%s", error.text);
-    ck_assert_uint_lt(took_ms, 10000);
+    ck_assert_uint_lt(took_ms, LONG_MS);
     kill(server.pid, SIGCONT);
     ck_assert_int_eq(psclient_push(client, &step, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
     finish();

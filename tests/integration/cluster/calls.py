@@ -9,7 +9,7 @@ import tempfile
 import grpc
 from google.protobuf import descriptor_pb2, message_factory
 
-from cluster import REPOSITORY
+from cluster import PATIENCE, REPOSITORY
 
 FLOAT32 = 4
 
@@ -33,32 +33,32 @@ class Calls:
         self.channel = grpc.insecure_channel(
             address, options=[("grpc.initial_reconnect_backoff_ms", 100)])
 
-    def call(self, method, request, timeout):
+    def call(self, method, request, timeout=PATIENCE):
         call = self.channel.unary_unary(
             f"/pserver.v1.ParameterServer/{method}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=lambda data: data)
         return call(request, timeout=timeout)
 
-    def init(self, name, values, config=b"", timeout=10):
+    def init(self, name, values, config=b"", timeout=PATIENCE):
         request = MESSAGES["pserver.v1.InitParamRequest"](
             name=name, element_type=FLOAT32, content=struct.pack(f"<{len(values)}f", *values),
             config=config)
         reply = self.call("InitParam", request, timeout)
         return MESSAGES["pserver.v1.InitParamResponse"].FromString(reply).epoch
 
-    def finish(self, timeout=20, epoch=0):
+    def finish(self, timeout=PATIENCE, epoch=0):
         request = MESSAGES["pserver.v1.FinishInitParamsRequest"](epoch=epoch)
         self.call("FinishInitParams", request, timeout)
 
-    def push(self, name, values, ack=0, timeout=10):
+    def push(self, name, values, ack=0, timeout=PATIENCE):
         request = MESSAGES["pserver.v1.SendGradRequest"](
             name=name, element_type=FLOAT32, content=struct.pack(f"<{len(values)}f", *values),
             ack=ack)
         reply = self.call("SendGrad", request, timeout)
         return MESSAGES["pserver.v1.SendGradResponse"].FromString(reply).version
 
-    def pull(self, name, timeout=10):
+    def pull(self, name, timeout=PATIENCE):
         request = MESSAGES["pserver.v1.GetParamRequest"](name=name)
         reply = MESSAGES["pserver.v1.GetParamResponse"].FromString(
             self.call("GetParam", request, timeout))

@@ -6,6 +6,7 @@ The programs come from the folder named in PS_BIN (ctest sets it).
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -18,22 +19,32 @@ REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."
 BIN = os.environ.get("PS_BIN", os.path.join(REPOSITORY, "build", "release", "bin"))
 DATA = os.environ.get("PS_DATA", os.path.join(REPOSITORY, "..", "shared", "data"))
 
+# How long a broken system may hang, in seconds. No test passes or fails by it: a machine that is
+# ten times slower needs less.
+PATIENCE = 120
+
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Outside the range from which the kernel takes ports: none of those is free for long."""
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", random.randrange(20000, 32000)))
+            except OSError:
+                continue
+            return probe.getsockname()[1]
 
 
-def wait_until(question, seconds, what):
-    """Asks until the answer is true; the time only bounds how long a broken system may hang."""
-    deadline = time.monotonic() + seconds
+def wait_until(question, what):
+    """Asks until the answer is true; `what` is a text, or gives it when it is wanted."""
+    deadline = time.monotonic() + PATIENCE
     while True:
         answer = question()
         if answer:
             return answer
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds} s in vain: {what}")
+            what = what() if callable(what) else what
+            raise AssertionError(f"waited {PATIENCE} s in vain: {what}")
         time.sleep(0.05)
 
 
@@ -68,9 +79,15 @@ class Process:
     def event(self, message):
         return next((row for row in self.events() if row["msg"] == message), None)
 
-    def wait_event(self, message, seconds=20):
-        return wait_until(lambda: self.event(message), seconds,
-                          f"{self.name} logs \"{message}\"; its log:\n{self.log()[-3000:]}")
+    def wait_event(self, message):
+        """An event of a program that runs, or ended with it."""
+        def logged():
+            ended = not self.alive()
+            event = self.event(message)
+            assert event or not ended, f"{self.name} ended without \"{message}\": {self.log()}"
+            return event
+        return wait_until(
+            logged, lambda: f"{self.name} logs \"{message}\"; its log:\n{self.log()[-3000:]}")
 
     def signal(self, number):
         self.child.send_signal(number)
@@ -83,12 +100,16 @@ class Process:
             self.child.kill()
         self.child.wait()
 
-    def wait_exit(self, seconds=20):
-        return self.child.wait(timeout=seconds)
+    def wait_exit(self):
+        return self.child.wait(timeout=PATIENCE)
 
 
 class Cluster:
-    def __init__(self, shards=2, ttl="3s", interval="1s", etcd=True):
+    """`ttl` is longer than a busy machine stops a server for; shorter where a test is about a lease
+    that runs out. A lease in the data directory ends with the server's process, and kill_server
+    ends one in etcd, so that nobody waits for either."""
+
+    def __init__(self, shards=2, ttl="60s", interval="1s", etcd=True):
         self.folder = tempfile.mkdtemp(prefix="pserver-test-")
         self.data = os.path.join(self.folder, "data")
         self.shards = shards
@@ -123,19 +144,18 @@ class Cluster:
     def etcd_url(self):
         return f"http://127.0.0.1:{self.etcd_port}"
 
-    def start_etcd(self, wait=True):
+    def start_etcd(self):
         peer = f"http://127.0.0.1:{self.peer_port}"
         self.etcd = self.run("etcd", [
             "etcd", "--name", "test", "--data-dir", os.path.join(self.folder, "etcd"),
             "--listen-client-urls", self.etcd_url, "--advertise-client-urls", self.etcd_url,
             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
             "--initial-cluster", f"test={peer}"])
-        if wait:
-            wait_until(self.etcd_healthy, 20, "etcd becomes healthy")
+        wait_until(self.etcd_healthy, lambda: f"etcd becomes healthy: {self.etcd.log()[-3000:]}")
 
     def etcd_healthy(self):
         try:
-            with urllib.request.urlopen(self.etcd_url + "/health", timeout=1) as reply:
+            with urllib.request.urlopen(self.etcd_url + "/health", timeout=10) as reply:
                 return b"true" in reply.read()
         except OSError:
             return False
@@ -144,6 +164,14 @@ class Cluster:
         return subprocess.run(
             ["etcdctl", "--endpoints", self.etcd_url, *arguments], check=True,
             env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True, text=True).stdout
+
+    def end_lease(self, server):
+        """As if the lease of a server that was killed had run out."""
+        epochs = [row["epoch"] for row in server.events() if row["msg"] == "index claimed"]
+        keys = json.loads(self.etcdctl("get", "--prefix", "/", "--write-out", "json"))
+        for lease in {key["lease"] for key in keys.get("kvs", [])
+                      if key["create_revision"] in epochs}:
+            self.etcdctl("lease", "revoke", f"{lease:x}")
 
     # ---- pserver ----
 
@@ -163,6 +191,11 @@ class Cluster:
         self.wait_states("uninitialized")
         return servers
 
+    def kill_server(self, server):
+        server.kill()
+        if self.etcd is not None:
+            self.end_lease(server)
+
     def server_of(self, index):
         """The running process that serves a shard."""
         address = next(row["address"] for row in self.status() if row["index"] == index)
@@ -177,26 +210,26 @@ class Cluster:
     def where(self, servers=None):
         return ["--servers", servers] if servers else ["--etcd", self.etcd_url]
 
-    def psctl(self, *words, servers=None, timeout="3s"):
+    def psctl(self, *words, servers=None, timeout="60s"):
         done = subprocess.run(
             [os.path.join(BIN, "psctl"), *words, *self.where(servers), "--output", "json",
-             "--timeout", timeout], capture_output=True, text=True, timeout=60, check=False)
+             "--timeout", timeout], capture_output=True, text=True, timeout=PATIENCE, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def status(self, servers=None):
-        code, out, err = self.psctl("status", servers=servers, timeout="1s")
+        code, out, err = self.psctl("status", servers=servers, timeout="10s")
         if not out:
             raise AssertionError(f"psctl status: exit {code}: {err}")
         return json.loads(out)
 
-    def wait_states(self, state, seconds=30, servers=None):
+    def wait_states(self, state, servers=None):
         def all_are():
             try:
                 rows = self.status(servers)
             except AssertionError:
                 return False
             return len(rows) > 0 and all(row["state"] == state for row in rows)
-        wait_until(all_are, seconds, f"every server is {state}")
+        wait_until(all_are, f"every server is {state}")
 
     def pstrain(self, name, *flags, servers=None):
         """Starts a training whose JSON document is `result` of the returned process."""
@@ -215,8 +248,8 @@ class Training:
         self.path = result
         self.errors = errors
 
-    def result(self, seconds=120):
-        code = self.child.wait(timeout=seconds)
+    def result(self):
+        code = self.child.wait(timeout=2 * PATIENCE)
         with open(self.errors, encoding="utf-8") as file:
             errors = file.read()
         if code != 0:

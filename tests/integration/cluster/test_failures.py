@@ -10,7 +10,7 @@ import unittest
 import grpc
 
 from calls import Calls
-from cluster import Cluster, wait_until
+from cluster import PATIENCE, Cluster, wait_until
 
 
 def one_server(cluster, *flags):
@@ -39,7 +39,7 @@ class Alone(unittest.TestCase):
     """Without etcd: the same promises on a local store."""
 
     def test_b27_sigterm_saves_everything_and_ends_with_0(self):
-        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+        with Cluster(etcd=False, interval="1h") as cluster:
             server, _, calls = one_server(cluster)
             for _ in range(10):
                 calls.push("w", [-1.0] * 4)
@@ -51,37 +51,37 @@ class Alone(unittest.TestCase):
             self.assertEqual(version, 10)
 
     def test_b16_a_fixed_index_saves_and_stops(self):
-        with Cluster(etcd=False, ttl="1s", interval="200ms") as cluster:
+        with Cluster(etcd=False, interval="200ms") as cluster:
             server, _, calls = one_server(cluster, "--index", "0")
             first = checkpoints(cluster)
             calls.push("w", [-1.0] * 4)
-            wait_until(lambda: checkpoints(cluster) != first, 20, "a checkpoint at the interval")
+            wait_until(lambda: checkpoints(cluster) != first, "a checkpoint at the interval")
             server.signal(signal.SIGINT)
             self.assertEqual(server.wait_exit(), 0, server.log())
 
     def test_b3_a_recovered_server_goes_on_saving(self):
-        with Cluster(etcd=False, ttl="1s", interval="200ms") as cluster:
+        with Cluster(etcd=False, interval="200ms") as cluster:
             server, _, _ = one_server(cluster)
             server.kill()
             again = cluster.pserver("pserver-again", etcd=False)
-            calls = Calls(again.wait_event("listening", 30)["address"])
+            calls = Calls(again.wait_event("listening")["address"])
             calls.push("w", [-1.0] * 4)
             wait_until(lambda: json.loads(cluster.psctl(
                 "status", servers=again.event("listening")["address"])[1])[0]
-                ["checkpoint_position"] >= 1, 20, "a checkpoint with the push")
+                ["checkpoint_position"] >= 1, "a checkpoint with the push")
 
     def test_b5_the_first_checkpoint_is_there_when_finish_returns(self):
-        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+        with Cluster(etcd=False, interval="1h") as cluster:
             server, _, _ = one_server(cluster)
             self.assertEqual(len(checkpoints(cluster)), 1)
             server.kill()
             again = cluster.pserver("pserver-again", etcd=False)
-            values, _ = Calls(again.wait_event("listening", 30)["address"]).pull("w")
+            values, _ = Calls(again.wait_event("listening")["address"]).pull("w")
             self.assertEqual(values, [0.0] * 4)
 
     def fall_back(self, *flags):
         """Two pushes, a checkpoint after each, the newer one damaged: what a restart has."""
-        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+        with Cluster(etcd=False, interval="1h") as cluster:
             server, address, calls = one_server(cluster, *flags)
             calls.push("w", [-1.0] * 4)
             self.assertEqual(cluster.psctl("checkpoint", servers=address)[0], 0)
@@ -92,7 +92,7 @@ class Alone(unittest.TestCase):
             newest = checkpoints(cluster)[-1]
             damage(newest)
             again = cluster.pserver("pserver-again", *flags, etcd=False)
-            values, _ = Calls(again.wait_event("listening", 30)["address"]).pull("w")
+            values, _ = Calls(again.wait_event("listening")["address"]).pull("w")
             self.assertIn(os.path.basename(newest), again.log())
             self.assertIn("checksum", again.log())
             return values
@@ -105,7 +105,7 @@ class Alone(unittest.TestCase):
 
     def first_segment_stays(self, *flags):
         """Whether the journal of the first of four lives is there in the end."""
-        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+        with Cluster(etcd=False, interval="1h") as cluster:
             server, _, calls = one_server(cluster, *flags)
             (first,) = glob.glob(os.path.join(cluster.data, "shard-0", "*.journal"))
             for life in range(3):
@@ -113,7 +113,7 @@ class Alone(unittest.TestCase):
                 server.signal(signal.SIGTERM)
                 self.assertEqual(server.wait_exit(), 0, server.log())
                 server = cluster.pserver(f"pserver-{life}", *flags, etcd=False)
-                calls = Calls(server.wait_event("listening", 30)["address"])
+                calls = Calls(server.wait_event("listening")["address"])
                 self.assertEqual(calls.pull("w"), ([life + 1.0] * 4, life + 1))
             return os.path.exists(first)
 
@@ -124,7 +124,7 @@ class Alone(unittest.TestCase):
         self.assertTrue(self.first_segment_stays("--journal-keep"))
 
     def test_a_store_that_was_made_anew_does_not_bring_old_values_back(self):
-        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+        with Cluster(etcd=False, interval="1h") as cluster:
             server, _, calls = one_server(cluster)
             for life in range(3):
                 for _ in range(10):
@@ -132,17 +132,17 @@ class Alone(unittest.TestCase):
                 server.kill()
                 shutil.rmtree(os.path.join(cluster.data, "store"))
                 server = cluster.pserver(f"pserver-{life}", etcd=False)
-                calls = Calls(server.wait_event("listening", 30)["address"])
+                calls = Calls(server.wait_event("listening")["address"])
                 self.assertEqual(calls.pull("w"), ([10.0 * (life + 1)] * 4, 10 * (life + 1)))
 
     def test_no_whole_checkpoint_ends_with_a_clear_message(self):
-        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+        with Cluster(etcd=False, interval="1h") as cluster:
             server, _, _ = one_server(cluster)
             server.kill()
             for path in checkpoints(cluster):
                 damage(path)
             again = cluster.pserver("pserver-again", etcd=False)
-            self.assertEqual(again.wait_exit(30), 65, again.log())
+            self.assertEqual(again.wait_exit(), 65, again.log())
             self.assertIn("checksum", again.log())
             self.assertIsNone(again.event("listening"))
 
@@ -154,13 +154,13 @@ class Alone(unittest.TestCase):
             self.assertEqual(refused.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
 
     def test_what_was_acknowledged_as_logged_survives_kill_9(self):
-        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+        with Cluster(etcd=False, interval="1h") as cluster:
             server, _, calls = one_server(cluster)
             for _ in range(50):
                 calls.push("w", [-1.0] * 4)
             server.kill()
             again = cluster.pserver("pserver-again", etcd=False)
-            values, version = Calls(again.wait_event("listening", 30)["address"]).pull("w")
+            values, version = Calls(again.wait_event("listening")["address"]).pull("w")
             self.assertEqual(values, [50.0] * 4)
             self.assertEqual(version, 50)
 
@@ -182,36 +182,36 @@ class WithEtcd(unittest.TestCase):
 
     def train_again(self, cluster):
         return cluster.pstrain("again", "--data", self.small(cluster), "--epochs", "1",
-                               "--timeout", "30s").result()
+                               "--timeout", f"{PATIENCE}s").result()
 
     def test_etcd_down_at_start_is_waited_for(self):
         with Cluster(shards=1, etcd=False) as cluster:
             server = cluster.run("pserver-early", [
                 *server_command(cluster), "--etcd", cluster.etcd_url, "--num-pservers", "1"])
-            wait_until(lambda: "unavailable" in server.log(), 20, "it says that etcd is away")
+            wait_until(lambda: "unavailable" in server.log(), "it says that etcd is away")
             self.assertTrue(server.alive(), server.log())
             cluster.start_etcd()
-            server.wait_event("listening", 30)
+            server.wait_event("listening")
             cluster.wait_states("uninitialized")
 
     def test_etcd_away_for_longer_than_the_lease_then_back(self):
-        with Cluster(shards=2, ttl="2s") as cluster:
+        with Cluster(shards=2, ttl="5s") as cluster:
             servers = self.initialised(cluster)
             address = servers[0].event("listening")["address"]
             cluster.etcd.kill()
-            wait_until(lambda: fenced(address), 20, "the server fences itself")
+            wait_until(lambda: fenced(address), "the server fences itself")
             self.assertTrue(all(server.alive() for server in servers))
             cluster.start_etcd()
-            cluster.wait_states("ready", 40)
+            cluster.wait_states("ready")
             self.train_again(cluster)
 
     def test_b8_a_paused_owner_answers_nothing_after_its_lease(self):
-        with Cluster(shards=1, ttl="2s") as cluster:
+        with Cluster(shards=1, ttl="5s") as cluster:
             owner = self.initialised(cluster)[0]
             address = owner.event("listening")["address"]
             spare = cluster.pserver("pserver-spare")
             owner.signal(signal.SIGSTOP)
-            spare.wait_event("listening", 30)
+            spare.wait_event("listening")
             owner.signal(signal.SIGCONT)
             with self.assertRaises(grpc.RpcError) as refused:
                 Calls(address).push("linear/bias", [1.0])
@@ -223,10 +223,10 @@ class WithEtcd(unittest.TestCase):
         with Cluster(shards=2) as cluster:
             servers = cluster.start_servers()
             cluster.etcdctl("put", "/init_ps/done", "1")
-            servers[0].kill()
+            cluster.kill_server(servers[0])
             again = cluster.pserver("pserver-again")
-            again.wait_event("listening", 30)
-            wait_until(lambda: cluster.etcdctl("get", "/init_ps/done") == "", 20,
+            again.wait_event("listening")
+            wait_until(lambda: cluster.etcdctl("get", "/init_ps/done") == "",
                        "the job is to be initialised again")
             self.train_again(cluster)
 

@@ -67,13 +67,13 @@ class Training(unittest.TestCase):
                 self.generate(cluster)
             servers = cluster.start_servers()
             training = cluster.pstrain("train", *self.flags(30))
-            wait_until(lambda: max(row.get("position", 0) for row in cluster.status()) > 1000, 60,
+            wait_until(lambda: max(row.get("position", 0) for row in cluster.status()) > 1000,
                        "training is under way")
             victim = cluster.server_of(0)
-            victim.kill()
+            cluster.kill_server(victim)
             self.assertIsNone(training.child.poll(), "the training ended before the kill")
             replacement = cluster.pserver("pserver-again")
-            replacement.wait_event("listening", 30)
+            replacement.wait_event("listening")
             result = training.result()
             print(f"accuracy {result['test_accuracy']:.4f} after a kill -9, "
                   f"in {result['seconds']:.1f} s, {result['lost_pushes']} pushes lost")

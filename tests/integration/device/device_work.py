@@ -95,7 +95,7 @@ class Work:
         for name, (kind, count, settings) in self.parameters.items():
             self.calls.call("InitParam", message(
                 "InitParamRequest", name=name, element_type=kind, config=settings,
-                content=values(dice, kind, count)), 20)
+                content=values(dice, kind, count)))
         self.calls.finish()
 
     def request(self, number, item=0):
@@ -116,13 +116,13 @@ class Work:
         names = sorted(self.parameters)
         for item, name in enumerate(dice.sample(names, min(3, len(names)))):
             self.calls.call("SendGrad",
-                            self.grad(dice, name, request=self.request(number, item)), 20)
+                            self.grad(dice, name, request=self.request(number, item)))
         self.ranges(dice, number)
         batch = message("PushPullRequest", request=self.request(number, 100),
                         grads=[self.grad(dice, name) for name in names],
                         params=[message("GetParamRequest", name=name) for name in names])
         reply = MESSAGES["pserver.v1.PushPullResponse"].FromString(
-            self.calls.call("PushPull", batch, 30))
+            self.calls.call("PushPull", batch))
         bad = [row.status for row in (*reply.grads, *reply.params) if row.status.code]
         if bad:
             raise AssertionError(bad)
@@ -140,4 +140,4 @@ class Work:
             self.calls.call("SendGrad", message(
                 "SendGradRequest", name=name, element_type=FLOAT32, encoding=encoding,
                 content=cut(encoding, content, count, first, end), offset=first, count=end - first,
-                request=self.request(number, 50)), 20)
+                request=self.request(number, 50)))

@@ -50,7 +50,7 @@ class Installation:
                                       "json", "--device", device, *flags],
                           self.folder, environment)
         try:
-            wait_until(lambda: not process.alive() or process.event("listening"), 30,
+            wait_until(lambda: not process.alive() or process.event("listening"),
                        "the server listens or ends")
             return process.child.poll(), process
         finally:

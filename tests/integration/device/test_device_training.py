@@ -40,8 +40,8 @@ class Training(unittest.TestCase):
             self.assertEqual(pulled[0], pulled[1])
 
     def test_the_bits_are_those_of_the_cpu_also_after_kill_9(self):
-        with Server("--device", "emu", ttl="1s") as device, \
-                Server("--device", "cpu", ttl="1s") as host:
+        with Server("--device", "emu") as device, \
+                Server("--device", "cpu") as host:
             workers = [Work(device.calls, SEED), Work(host.calls, SEED)]
             for worker in workers:
                 worker.initialise()
@@ -66,8 +66,8 @@ class Training(unittest.TestCase):
             self.assertEqual(digest(device.data, "--sessions"), digest(host.data, "--sessions"))
 
     def test_a_state_moves_from_device_to_cpu_and_back(self):
-        with Server("--device", "emu", ttl="1s") as moving, \
-                Server("--device", "cpu", ttl="1s") as still:
+        with Server("--device", "emu") as moving, \
+                Server("--device", "cpu") as still:
             for server in (moving, still):
                 Work(server.calls, SEED).initialise()
             number = 1

@@ -9,9 +9,9 @@
 #define PS_TESTS_INTEGRATION_ETCD_GATEWAY_WORDS_H
 
 #include "etcd/kv.h"
+#include "run_suite.h"
 #include "tests/support/etcd/etcd_process.h"
 #include "tests/support/etcd/fake_gateway.h"
-#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static inline struct ps_kv *open_as(const char *endpoints, const char *user, uin
 
 static inline struct ps_kv *open_at(const struct fake_gateway *gateway)
 {
-    return open_as(fake_gateway_url(gateway), NULL, 10000);
+    return open_as(fake_gateway_url(gateway), NULL, 60000);
 }
 
 static inline enum ps_status try_read(struct ps_kv *kv, uint64_t timeout_ms, struct ps_error *error)

@@ -25,7 +25,7 @@ START_TEST(a_commit_without_a_definite_answer_is_unknown_and_sent_once)
     bool done = false;
     struct ps_error error = {0};
 
-    ck_assert_int_eq(try_commit(kv, 30000, &done, &error), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, &error), PS_ERR_TIMEOUT);
 
     ck_assert(!done);
     ck_assert_int_eq(error.status, PS_ERR_TIMEOUT);
@@ -42,7 +42,7 @@ START_TEST(a_commit_that_is_never_answered_is_unknown_and_sent_once)
     struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 100);
     bool done = false;
 
-    ck_assert_int_eq(try_commit(kv, 30000, &done, NULL), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, NULL), PS_ERR_TIMEOUT);
 
     ck_assert_uint_eq(fake_gateway_requests(gateway), 1);
     ps_kv_destroy(kv);
@@ -60,9 +60,9 @@ START_TEST(b12_curl_does_not_repeat_a_commit_on_a_connection_that_died)
     struct fake_gateway *gateway = START(steps);
     struct ps_kv *kv = open_at(gateway);
     bool done = false;
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
 
-    ck_assert_int_eq(try_commit(kv, 30000, &done, NULL), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, NULL), PS_ERR_TIMEOUT);
 
     ck_assert_uint_eq(fake_gateway_requests(gateway), 2);
     ps_kv_destroy(kv);
@@ -81,7 +81,7 @@ START_TEST(a_read_without_a_definite_answer_is_repeated)
                     no_answers[_i].act == GATEWAY_REPLY && no_answers[_i].status == 200 &&
                     no_answers[_i].body[0] != '\0';
 
-    enum ps_status status = try_read(kv, 30000, &error);
+    enum ps_status status = try_read(kv, 120000, &error);
 
     if (!nonsense)
         ck_assert_msg(status == PS_OK, "%s", error.text);
@@ -112,7 +112,7 @@ START_TEST(a_read_gives_up_on_a_gateway_that_always_fails)
     struct ps_kv *kv = open_at(gateway);
     struct ps_error error = {0};
 
-    ck_assert_int_eq(try_read(kv, 30000, &error), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(try_read(kv, 120000, &error), PS_ERR_UNAVAILABLE);
 
     ck_assert_ptr_nonnull(strstr(error.text, "request timed out"));
     ck_assert_uint_eq(fake_gateway_requests(gateway), 2);
@@ -162,7 +162,7 @@ START_TEST(a_definite_no_is_told_as_such)
     bool done = false;
     struct ps_error error = {0};
 
-    ck_assert_int_eq(try_commit(kv, 30000, &done, &error), refusals[_i].expected);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, &error), refusals[_i].expected);
 
     ck_assert_int_eq(error.status, refusals[_i].expected);
     ck_assert_ptr_nonnull(strstr(error.text, fake_gateway_url(gateway)));
@@ -177,11 +177,11 @@ START_TEST(without_any_server_a_commit_is_unavailable)
     char endpoints[128];
     (void)snprintf(endpoints, sizeof endpoints, "127.0.0.1:%u,http://127.0.0.1:%u", free_port(),
                    free_port());
-    struct ps_kv *kv = open_as(endpoints, NULL, 1000);
+    struct ps_kv *kv = open_as(endpoints, NULL, 60000);
     bool done = false;
 
-    ck_assert_int_eq(try_commit(kv, 30000, &done, NULL), PS_ERR_UNAVAILABLE);
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, NULL), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_ERR_UNAVAILABLE);
     ps_kv_destroy(kv);
 }
 END_TEST
@@ -193,10 +193,10 @@ START_TEST(a_dead_endpoint_is_passed_over_also_by_a_commit)
     char endpoints[128];
     (void)snprintf(endpoints, sizeof endpoints, "http://127.0.0.1:%u, %s/", free_port(),
                    fake_gateway_url(gateway));
-    struct ps_kv *kv = open_as(endpoints, NULL, 10000);
+    struct ps_kv *kv = open_as(endpoints, NULL, 60000);
     bool done = false;
 
-    ck_assert_int_eq(try_commit(kv, 30000, &done, NULL), PS_OK);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, NULL), PS_OK);
 
     ck_assert(done);
     ps_kv_destroy(kv);
@@ -213,10 +213,10 @@ START_TEST(a_failing_endpoint_is_left_for_the_next_one)
     char endpoints[128];
     (void)snprintf(endpoints, sizeof endpoints, "%s,%s", fake_gateway_url(first),
                    fake_gateway_url(second));
-    struct ps_kv *kv = open_as(endpoints, NULL, 10000);
+    struct ps_kv *kv = open_as(endpoints, NULL, 60000);
 
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
 
     ck_assert_uint_eq(fake_gateway_requests(first), 1);
     ck_assert_uint_eq(fake_gateway_requests(second), 2);
@@ -233,10 +233,10 @@ START_TEST(a_token_is_fetched_once_and_sent_with_every_request)
         {GATEWAY_REPLY, 200, RANGE_EMPTY},
     };
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 10000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 60000);
 
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
 
     ck_assert_uint_eq(fake_gateway_requests(gateway), 3);
     ck_assert_ptr_nonnull(strstr(fake_gateway_head(gateway, 0), "/v3/auth/authenticate"));
@@ -259,10 +259,10 @@ START_TEST(a_stale_token_is_replaced_once_even_for_a_commit)
         {GATEWAY_REPLY, 200, COMMIT_DONE},
     };
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 10000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 60000);
     bool done = false;
 
-    ck_assert_int_eq(try_commit(kv, 30000, &done, NULL), PS_OK);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, NULL), PS_OK);
 
     ck_assert(done);
     ck_assert_uint_eq(fake_gateway_requests(gateway), 4);
@@ -280,9 +280,9 @@ START_TEST(a_token_that_is_always_stale_is_denied)
         {GATEWAY_REPLY, 401, TOKEN_INVALID},
     };
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 10000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 60000);
 
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_ERR_DENIED);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_ERR_DENIED);
 
     ck_assert_uint_eq(fake_gateway_requests(gateway), 4);
     ps_kv_destroy(kv);
@@ -298,10 +298,10 @@ START_TEST(a_wrong_password_is_denied_and_not_told)
          "\"code\":3}"},
     };
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 10000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 60000);
     struct ps_error error = {0};
 
-    ck_assert_int_eq(try_read(kv, 30000, &error), PS_ERR_DENIED);
+    ck_assert_int_eq(try_read(kv, 120000, &error), PS_ERR_DENIED);
 
     ck_assert_ptr_nonnull(strstr(error.text, "authentication failed"));
     ck_assert_ptr_null(strstr(error.text, "pass\"word"));
@@ -318,10 +318,10 @@ START_TEST(an_etcd_without_authentication_is_used_without_a_token)
         {GATEWAY_REPLY, 200, RANGE_EMPTY},
     };
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 10000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 60000);
 
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
 
     ck_assert_uint_eq(fake_gateway_requests(gateway), 3);
     ck_assert_ptr_null(strstr(fake_gateway_head(gateway, 1), "Authorization"));
@@ -341,7 +341,7 @@ START_TEST(a_grant_repeated_after_a_lost_answer_makes_one_lease)
     struct ps_kv_lease lease = {0};
     char expected[80];
 
-    ck_assert_int_eq(ps_kv_lease_grant(kv, 1500, in_ms(30000), &lease, NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_lease_grant(kv, 1500, in_ms(120000), &lease, NULL), PS_OK);
 
     (void)snprintf(expected, sizeof expected, "{\"TTL\":\"2\",\"ID\":\"%lld\"}",
                    (long long)lease.id);
@@ -365,10 +365,10 @@ START_TEST(a_keepalive_without_ttl_means_a_dead_lease)
     struct ps_kv *kv = open_at(gateway);
     const struct ps_kv_lease lease = {5};
 
-    ck_assert_int_eq(ps_kv_lease_keep(kv, lease, in_ms(30000), NULL), PS_OK);
-    ck_assert_int_eq(ps_kv_lease_keep(kv, lease, in_ms(30000), NULL), PS_OK);
-    ck_assert_int_eq(ps_kv_lease_keep(kv, lease, in_ms(30000), NULL), PS_ERR_LEASE_LOST);
-    ck_assert_int_eq(ps_kv_lease_keep(kv, lease, in_ms(30000), NULL), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(ps_kv_lease_keep(kv, lease, in_ms(120000), NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_lease_keep(kv, lease, in_ms(120000), NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_lease_keep(kv, lease, in_ms(120000), NULL), PS_ERR_LEASE_LOST);
+    ck_assert_int_eq(ps_kv_lease_keep(kv, lease, in_ms(120000), NULL), PS_ERR_TIMEOUT);
     ps_kv_destroy(kv);
     fake_gateway_stop(gateway);
 }
@@ -412,12 +412,12 @@ START_TEST(any_refused_allocation_is_survived)
                                                .password = "password",
                                                .clock = ps_clock_real(),
                                                .memory = &memory,
-                                               .request_ms = 10000};
+                                               .request_ms = 60000};
     struct ps_kv *kv = NULL;
 
     enum ps_status status = ps_kv_etcd_open(&options, &kv, NULL);
     if (status == PS_OK)
-        status = try_read(kv, 30000, NULL);
+        status = try_read(kv, 120000, NULL);
 
     ck_assert(status == PS_OK ? heap.seen <= _i : heap.seen > _i);
     ps_kv_destroy(kv);

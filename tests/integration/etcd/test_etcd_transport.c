@@ -8,7 +8,7 @@ START_TEST(one_connection_serves_many_requests)
     struct ps_kv *kv = open_at(gateway);
 
     for (int i = 0; i < 10; i++)
-        ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
+        ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
 
     ck_assert_uint_eq(fake_gateway_requests(gateway), 10);
     ck_assert_uint_eq(fake_gateway_connections(gateway), 1);
@@ -27,7 +27,7 @@ START_TEST(a_proxy_of_the_environment_is_not_used)
     struct fake_gateway *gateway = START(steps);
     struct ps_kv *kv = open_at(gateway);
 
-    ck_assert_int_eq(try_read(kv, 30000, NULL), PS_OK);
+    ck_assert_int_eq(try_read(kv, 120000, NULL), PS_OK);
     ps_kv_destroy(kv);
     fake_gateway_stop(gateway);
 }
@@ -42,7 +42,7 @@ START_TEST(a_redirect_is_not_followed)
     struct ps_kv *kv = open_at(gateway);
     bool done = false;
 
-    ck_assert_int_eq(try_commit(kv, 30000, &done, NULL), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, NULL), PS_ERR_TIMEOUT);
     ck_assert_uint_eq(fake_gateway_requests(gateway), 1);
     ps_kv_destroy(kv);
     fake_gateway_stop(gateway);
@@ -58,7 +58,7 @@ START_TEST(a_reply_without_end_is_cut)
     struct ps_error error = {0};
     bool done = false;
 
-    ck_assert_int_eq(try_commit(kv, 60000, &done, &error), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(try_commit(kv, 120000, &done, &error), PS_ERR_TIMEOUT);
     ck_assert_ptr_nonnull(strstr(error.text, "too long"));
     ps_kv_destroy(kv);
     fake_gateway_stop(gateway);

@@ -17,7 +17,7 @@
 
 static enum ps_status try_watch(struct ps_kv *kv, struct ps_error *error)
 {
-    return ps_kv_watch_open(kv, "/a", 0, in_ms(30000), error);
+    return ps_kv_watch_open(kv, "/a", 0, in_ms(120000), error);
 }
 
 START_TEST(an_event_is_a_change)
@@ -29,7 +29,7 @@ START_TEST(an_event_is_a_change)
     bool changed = false;
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
 
-    ck_assert_int_eq(ps_kv_watch_wait(kv, in_ms(30000), &changed, NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_watch_wait(kv, in_ms(120000), &changed, NULL), PS_OK);
 
     ck_assert(changed);
     ck_assert_str_eq(fake_gateway_body(gateway, 0),
@@ -68,11 +68,11 @@ START_TEST(a_broken_watch_says_so_and_is_closed)
 
     enum ps_status status = try_watch(kv, &error);
     if (status == PS_OK)
-        status = ps_kv_watch_wait(kv, in_ms(30000), &changed, &error);
+        status = ps_kv_watch_wait(kv, in_ms(120000), &changed, &error);
 
     ck_assert_int_eq(status, breaks[_i].expected);
     ck_assert_int_eq(error.status, breaks[_i].expected);
-    ck_assert_int_eq(ps_kv_watch_wait(kv, in_ms(30000), &changed, NULL), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(ps_kv_watch_wait(kv, in_ms(120000), &changed, NULL), PS_ERR_UNAVAILABLE);
     ps_kv_destroy(kv);
     fake_gateway_stop(gateway);
 }
@@ -115,7 +115,7 @@ START_TEST(an_endpoint_that_does_not_confirm_is_left_for_the_next_one)
     char endpoints[192];
     (void)snprintf(endpoints, sizeof endpoints, "127.0.0.1:%u,%s,%s", free_port(),
                    fake_gateway_url(first), fake_gateway_url(second));
-    struct ps_kv *kv = open_as(endpoints, NULL, 1000);
+    struct ps_kv *kv = open_as(endpoints, NULL, 2000);
 
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
 
@@ -135,7 +135,7 @@ START_TEST(a_stale_token_is_replaced_once_for_a_watch)
         {GATEWAY_STREAM, 200, CREATED},
     };
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 10000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), "user", 60000);
 
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
 
@@ -149,7 +149,7 @@ START_TEST(a_hung_etcd_breaks_the_watch)
 {
     const struct gateway_step steps[] = {{GATEWAY_STREAM, 200, CREATED}, {GATEWAY_SILENT, 0, NULL}};
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 700);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 2000);
     bool changed = false;
     struct ps_error error = {0};
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
@@ -167,7 +167,7 @@ START_TEST(a_hung_etcd_is_noticed_over_several_short_waits)
 {
     const struct gateway_step steps[] = {{GATEWAY_STREAM, 200, CREATED}, {GATEWAY_SILENT, 0, NULL}};
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 700);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 2000);
     bool changed = false;
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
 
@@ -187,7 +187,7 @@ START_TEST(a_quiet_watch_on_a_living_etcd_stays)
     const struct gateway_step steps[] = {{GATEWAY_STREAM, 200, CREATED},
                                          {GATEWAY_REPLY, 200, RANGE_EMPTY}};
     struct fake_gateway *gateway = START(steps);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 1000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 2000);
     bool changed = true;
     ck_assert_int_eq(try_watch(kv, NULL), PS_OK);
 

@@ -89,7 +89,7 @@ class Tree:
         environment = {**os.environ, "CMAKE_GENERATOR": "Ninja", "CC": os.environ.get("CC", "cc")}
         typed = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=self.root,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, check=False, timeout=800,
+                               stderr=subprocess.STDOUT, text=True, check=False,
                                env=environment)
         if typed.returncode != 0:
             raise AssertionError(f"{block}\nended with {typed.returncode}:\n{typed.stdout[-6000:]}")

@@ -14,7 +14,7 @@ import grpc
 
 from extending import Page, Tree
 from calls import MESSAGES, Calls
-from cluster import BIN, Process, wait_until
+from cluster import BIN, PATIENCE, Process, wait_until
 
 USAGE, UNAVAILABLE = 64, 69
 INT16 = 6
@@ -35,7 +35,7 @@ class Server:
                                folder)
 
     def __enter__(self):
-        self.address = self.process.wait_event("listening", 60)["address"]
+        self.address = self.process.wait_event("listening")["address"]
         self.calls = Calls(self.address)
         return self
 
@@ -45,12 +45,12 @@ class Server:
 
     def stop(self):
         self.process.signal(signal.SIGTERM)
-        return self.process.wait_exit(60)
+        return self.process.wait_exit()
 
 
 def run(programs, name, *arguments):
     return subprocess.run([os.path.join(programs, name), *arguments], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=120, check=False)
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 class Adding(unittest.TestCase):
@@ -113,7 +113,7 @@ class Adding(unittest.TestCase):
         config = MESSAGES["paddle.OptimizerConfig"](optimizer=205).SerializeToString()
         request = MESSAGES["pserver.v1.InitParamRequest"](
             name="w", element_type=INT16, content=struct.pack("<3h", 0, -7, 30000), config=config)
-        calls.call("InitParam", request, 10)
+        calls.call("InitParam", request)
         calls.finish()
 
     def test_a_parameter_of_the_type_is_pushed_to_and_comes_back_after_a_restart(self):
@@ -121,11 +121,11 @@ class Adding(unittest.TestCase):
             self.init(server.calls)
             push = MESSAGES["pserver.v1.SendGradRequest"](
                 name="w", element_type=INT16, content=struct.pack("<3h", 5, -5, 30000))
-            server.calls.call("SendGrad", push, 10)
+            server.calls.call("SendGrad", push)
             self.assertEqual(server.stop(), 0)
         with Server(self.built, self.folder()) as server:
             wait_until(lambda: run(self.built, "psctl", "health", "--servers",
-                                   server.address).returncode == 0, 30, "it serves")
+                                   server.address).returncode == 0, "it serves")
             shown = run(self.built, "psctl", "get", "w", "--servers", server.address)
             self.assertEqual((shown.stdout.split(), shown.returncode), (["5", "-12", "32767"], 0))
         with Server(BIN, f"{self.folder()}-before") as server:

@@ -20,7 +20,7 @@ def psckpt(*words, code=0):
     """Runs it and gives standard output; the exit status must be `code`."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PSERVER_")}
     done = subprocess.run([PSCKPT, *map(str, words)], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60, check=False, env=clean)
+                          capture_output=True, text=True, timeout=120, check=False, env=clean)
     if done.returncode != code:
         raise AssertionError(f"psckpt {words}: exit {done.returncode}, not {code}\n"
                              f"{done.stdout}{done.stderr}")

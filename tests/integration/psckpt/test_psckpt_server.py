@@ -152,9 +152,9 @@ class AfterAServer(unittest.TestCase):
     def test_a_shard_with_a_server_is_not_published_anew(self):
         with Server() as server:
             server.make_ready()
-            psckpt("publish", server.data, "--timeout", "500ms", code=69)
+            psckpt("publish", server.data, "--timeout", "2s", code=69)
             self.assertIn("a server owns shard 0", psckpt.errors)
-            psckpt("repair", "--in-place", server.data, "--timeout", "500ms", code=69)
+            psckpt("repair", "--in-place", server.data, "--timeout", "2s", code=69)
             psckpt("repair", "--in-place", server.data, "--out", "x", code=64)
             psckpt("publish", os.path.join(server.data, "shard-0"), code=64)
             psckpt("publish", server.data, "--shard", "1", code=66)
@@ -163,7 +163,7 @@ class AfterAServer(unittest.TestCase):
 
 class WithEtcd(unittest.TestCase):
     def test_the_published_checkpoint_is_marked_and_never_pruned(self):
-        with Cluster(shards=1, ttl="2s", interval="1h") as cluster:
+        with Cluster(shards=1, interval="1h") as cluster:
             (server,) = cluster.start_servers()
             calls = Calls(server.event("listening")["address"])
             calls.init("w", [0.0] * 4)
@@ -171,7 +171,7 @@ class WithEtcd(unittest.TestCase):
             for _ in range(2):
                 calls.push("w", [-1.0] * 4)
                 self.assertEqual(cluster.psctl("checkpoint")[0], 0)
-            server.kill()
+            cluster.kill_server(server)
             url = ("--etcd", cluster.etcd_url)
             rows = psckpt_json("list", cluster.data, *url)[0]["checkpoints"]
             self.assertEqual([row["published"] for row in rows], [True] + [False] * (len(rows) - 1))
@@ -191,7 +191,7 @@ class WithEtcd(unittest.TestCase):
     def two_shards_with_a_hole(self, cluster, lost):
         """A job of two shards, killed; of shard 0 a segment in the middle is gone. Gives the
         digest of before and where the journal of shard 0 breaks off."""
-        cluster.start_servers("--journal-segment-bytes", "1MiB")
+        servers = cluster.start_servers("--journal-segment-bytes", "1MiB")
         address = {row["index"]: row["address"] for row in cluster.status()}
         for index, name in ((0, "w"), (1, "b")):
             calls = Calls(address[index])
@@ -199,9 +199,8 @@ class WithEtcd(unittest.TestCase):
             calls.finish()
             for _ in range(16):
                 calls.push(name, [-1.0] * 65536)
-        for process in cluster.processes:
-            if process.name.startswith("pserver"):
-                process.kill()
+        for server in servers:
+            cluster.kill_server(server)
         before = digest(cluster.data)
         segments = sorted(glob.glob(os.path.join(cluster.data, "shard-0", "*.journal")))
         self.assertGreater(len(segments), 2)
@@ -211,7 +210,7 @@ class WithEtcd(unittest.TestCase):
 
     def test_a_repaired_job_of_two_shards_is_served_at_once(self):
         for flags in (["--in-place"], ["--out", "new"]):
-            with Cluster(shards=2, ttl="2s", interval="1h") as cluster, self.subTest(flags):
+            with Cluster(shards=2, interval="1h") as cluster, self.subTest(flags):
                 end = []
                 self.two_shards_with_a_hole(cluster, end)
                 refused = cluster.pserver("pserver-refused", "--index", "0")

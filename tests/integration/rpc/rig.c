@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_MS 20000
+#define WAIT_MS 120000
 
 static void changed(void *self)
 {

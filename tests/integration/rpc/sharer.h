@@ -11,7 +11,7 @@
 #include "base/shared_segment.h"
 #include "rig.h"
 
-enum { COUNT = 50000, SEGMENT_BYTES = 1 << 20, LIMIT_BYTES = 8 << 20, SHARER_WAIT_MS = 20000 };
+enum { COUNT = 50000, SEGMENT_BYTES = 1 << 20, LIMIT_BYTES = 8 << 20, SHARER_WAIT_MS = 120000 };
 #define CONTENT_BYTES (COUNT * sizeof(float))
 
 /* A client's side of the local socket. */

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DESCRIPTORS = 64, CONNECTIONS = 150, WAIT_MS = 20000 };
+enum { DESCRIPTORS = 64, CONNECTIONS = 150, WAIT_MS = 120000 };
 
 /* The peer process: connects far too often, says so, holds on until told, and ends. */
 struct flood {

@@ -15,7 +15,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 RIG_SERVER, DESCRIPTOR_SET = sys.argv[1], sys.argv[2]
-TIMEOUT = 20
+TIMEOUT = 120
 SERVICE = "pserver.v1.ParameterServer"
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 

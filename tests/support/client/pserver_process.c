@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define READY_MS 30000
+#define READY_MS 120000
 
 /* Spawned, not forked: the test has threads, and a fork of a process with threads that a sanitizer
  * watches may stop for ever before the program takes its place. setpriv lets the server die with

@@ -1,7 +1,7 @@
 /* A pserver in a process of its own, to be killed and restarted.
  *
  * Threads:  one.
- * Blocking: start waits until the server listens, at most half a minute.
+ * Blocking: start waits until the server listens, at most two minutes.
  * Errors:   whatever fails ends the test.
  * Memory:   in place.
  */

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define READY_MS 30000
+#define READY_MS 120000
 #define PORT_FIRST 20000
 #define PORT_COUNT 12000
 #define TRIES_MAX 5

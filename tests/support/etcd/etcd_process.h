@@ -4,7 +4,7 @@
  * test that started it.
  *
  * Threads:  one.
- * Blocking: until etcd says that it is ready, at most half a minute.
+ * Blocking: until etcd says that it is ready, at most two minutes.
  * Errors:   whatever fails ends the test.
  * Memory:   in place.
  */

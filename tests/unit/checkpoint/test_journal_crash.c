@@ -45,6 +45,7 @@ static uint64_t live(const struct ps_files *files, uint64_t epoch, struct sample
 static bool three_lives(uint64_t seed, int64_t power, enum memory_crash mode)
 {
     struct memory_files *disk = memory_files_create(seed * 100000 + (uint64_t)power);
+    memory_files_knobs(disk)->spoils = true;
     const struct ps_files *files = memory_files_files(disk);
     struct sample_result before = {0};
     uint64_t durable = 0;

@@ -115,13 +115,15 @@ START_TEST(only_the_own_epochs_spares_are_taken)
     memory_files_put(disk, SAMPLE_FOLDER "/0000000000000007-0000000000000001.spare",
                      ps_bytes_of_text("old"));
 
-    ck_assert_int_eq(
-        ps_journal_spare_take(files, SAMPLE_FOLDER, 8, SAMPLE_FOLDER "/new", &taken, NULL), PS_OK);
+    ck_assert_int_eq(ps_journal_spare_take(files, SAMPLE_FOLDER, (struct ps_journal_segment){8, 0},
+                                           SAMPLE_FOLDER "/new", &taken, NULL),
+                     PS_OK);
 
     ck_assert(!taken);
     ck_assert_uint_eq(files_with(".spare"), 1);
-    ck_assert_int_eq(
-        ps_journal_spare_take(files, SAMPLE_FOLDER, 7, SAMPLE_FOLDER "/new", &taken, NULL), PS_OK);
+    ck_assert_int_eq(ps_journal_spare_take(files, SAMPLE_FOLDER, (struct ps_journal_segment){7, 0},
+                                           SAMPLE_FOLDER "/new", &taken, NULL),
+                     PS_OK);
     ck_assert(taken);
     ck_assert_uint_eq(files_with("/new"), 1);
 }
@@ -129,6 +131,31 @@ END_TEST
 
 /* The power goes at any call while segments are swept and written over: what was durable and is not
  * covered can be read, and nothing looks damaged. */
+/* A file of which a sync has failed is not believed again. */
+START_TEST(a_segment_that_failed_is_not_written_over)
+{
+    struct ps_journal_writer *writer = sample_writer(files, 7, 0, 8192);
+    ck_assert_int_eq(sample_append(writer, &shape, 1, 10, 2), PS_OK);
+    memory_files_knobs(disk)->fail_mask = 1u << MEMORY_SYNC;
+    memory_files_knobs(disk)->fail_at = memory_files_knobs(disk)->seen;
+    ck_assert_int_eq(sample_append(writer, &shape, 11, 12, 2), PS_ERR_IO);
+    memory_files_knobs(disk)->fail_at = -1;
+    ck_assert_int_eq(ps_journal_writer_revive(writer, NULL), PS_OK);
+    ck_assert_int_eq(sample_append(writer, &shape, 11, 20, 2), PS_OK);
+    (void)sweep(7, 20);
+    size_t before = memory_files_file_count(disk);
+    ck_assert_uint_gt(files_with(".spare"), 3);
+
+    ck_assert_int_eq(sample_append(writer, &shape, 21, 80, 2), PS_OK);
+
+    ck_assert_uint_gt(memory_files_file_count(disk), before);
+    ck_assert_uint_gt(files_with(".spare"), 2);
+    ps_journal_writer_close(writer);
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+    assert_reads(20, 80);
+}
+END_TEST
+
 START_TEST(a_crash_at_any_call_keeps_what_is_not_covered)
 {
     bool whole = false;
@@ -173,6 +200,7 @@ int main(void)
     tcase_add_test(tests, what_was_not_wanted_is_removed_by_the_next_sweep);
     tcase_add_test(tests, segments_and_spares_of_other_epochs_are_removed);
     tcase_add_test(tests, only_the_own_epochs_spares_are_taken);
+    tcase_add_test(tests, a_segment_that_failed_is_not_written_over);
     tcase_add_test(tests, a_crash_at_any_call_keeps_what_is_not_covered);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 20000
+#define LONG_MS 120000
 
 static struct scripted_kv script;
 static struct ps_wake wake;

@@ -6,6 +6,7 @@
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -345,17 +346,18 @@ static void push_the_same(void *unused)
         struct ps_push_reply reply;
         struct ps_push_wait wait;
         enum ps_status status = ps_service_push(service, &request, &reply, &wait, NULL);
-        if (status == PS_ERR_BUSY)
+        if (status == PS_ERR_BUSY) {
+            (void)sched_yield();
             continue;
+        }
         if (status == PS_ERR_STALE_SESSION) {
             sequence++; /* The other threads are a whole window ahead. */
             continue;
         }
         ck_assert_int_eq(status, PS_OK);
         atomic_fetch_add(&applied, reply.duplicate ? 0 : 1);
-        do
-            status = ps_service_acknowledge(service, &wait, &reply, NULL);
-        while (status == PS_ERR_NOT_READY);
+        while ((status = ps_service_acknowledge(service, &wait, &reply, NULL)) == PS_ERR_NOT_READY)
+            (void)sched_yield();
         ck_assert_int_eq(status, PS_OK);
         ck_assert_uint_ge(reply.durable_position, wait.position);
         atomic_fetch_add(&acknowledged, reply.duplicate ? 0 : 1);
@@ -381,6 +383,8 @@ static void write_journal(void *unused)
         }
         if (count > 0)
             ps_service_journal_written(service, UINT64_MAX, PS_OK, NULL);
+        else
+            (void)sched_yield();
     }
 }
 
@@ -394,6 +398,7 @@ static void save_many(void *unused)
         struct ps_checkpoint_place place = {.position = snapshot.facts.position};
         ps_service_saved(service, snapshot.ticket, &place);
         ps_snapshot_release(&snapshot);
+        (void)sched_yield();
     }
 }
 

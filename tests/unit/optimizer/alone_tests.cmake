@@ -10,7 +10,7 @@ function(ps_optimizer_alone_tests)
         set_target_properties(${name} PROPERTIES
                               RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
         add_test(NAME ${name} COMMAND ${name})
-        set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120)
+        set_tests_properties(${name} PROPERTIES LABELS unit)
     endforeach()
     # The loops once more, without optimisation: what the others are compared with.
     ps_optimizer_loop(plain "" "${ARGN}" -O0)
@@ -50,7 +50,7 @@ function(ps_kernel_tests)
         set_target_properties(${name} PROPERTIES
                               RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
         add_test(NAME ${name} COMMAND ${name})
-        set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300)
+        set_tests_properties(${name} PROPERTIES LABELS unit)
     endforeach()
     # What a thread of a grid works on, as device.cuh says it.
     add_executable(test_kernel_spans ${here}/test_kernel_spans.cpp)
@@ -60,10 +60,10 @@ function(ps_kernel_tests)
     set_target_properties(test_kernel_spans PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME test_kernel_spans COMMAND test_kernel_spans)
-    set_tests_properties(test_kernel_spans PROPERTIES LABELS unit TIMEOUT 120)
+    set_tests_properties(test_kernel_spans PROPERTIES LABELS unit)
     # Ten million values; with a sanitizer that would take minutes.
     if(NOT PS_SANITIZE)
         add_test(NAME test_kernels_long COMMAND test_kernels long)
-        set_tests_properties(test_kernels_long PROPERTIES COST 60 LABELS kernels TIMEOUT 600)
+        set_tests_properties(test_kernels_long PROPERTIES COST 60 LABELS kernels)
     endif()
 endfunction()

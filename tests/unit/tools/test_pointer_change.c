@@ -27,7 +27,7 @@ static void set_up(void)
     const struct published_options wish = {.folder =
                                                temp_folder_path(&temp, "data", path, sizeof path),
                                            .makes_store = true,
-                                           .timeout_ms = 5000};
+                                           .timeout_ms = 120000};
     ck_assert_int_eq(files->make_folder(files->self, wish.folder, NULL), PS_OK);
     ck_assert_int_eq(files->make_folder(files->self, at("shard-1"), NULL), PS_OK);
     ck_assert_int_eq(published_open(&store, &wish, ps_allocator_heap(), NULL), PS_OK);
@@ -166,12 +166,15 @@ START_TEST(a_shard_with_a_server_is_refused_until_its_lease_is_over)
 {
     struct pointer_change change;
     struct ps_kv_lease lease;
-    ck_assert_int_eq(ps_kv_lease_grant(store.kv, 100, store.deadline_ms, &lease, NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_lease_grant(store.kv, 600000, store.deadline_ms, &lease, NULL), PS_OK);
     put("/blue/ps/1", "h:1", lease);
     uint64_t patient = store.deadline_ms;
     struct ps_checkpoint_place place = at_position(1);
     ck_assert_int_eq(published_replace(&store, "blue", 1, &place, NULL), PS_ERR_UNAVAILABLE);
     store.deadline_ms = patient;
+    ck_assert_int_eq(ps_kv_lease_revoke(store.kv, lease, patient, NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_lease_grant(store.kv, 1000, patient, &lease, NULL), PS_OK);
+    put("/blue/ps/1", "h:1", lease);
 
     ck_assert_int_eq(
         pointer_change_plan(&change, &store, &store, &facts, at("shard-1"), &journal, NULL), PS_OK);
