@@ -1,9 +1,11 @@
 """Reads journals without any code of the server: written from docs/journal-format.md alone.
 
 A segment is a row of records: 80 fixed bytes, the client's id, the parameter's name, zeros to a
-multiple of 8, the content, zeros to a multiple of 8. An epoch says which one it goes on from; those
-between the two are void. Of each other epoch counts what lies before the first position of any
-later one.
+multiple of 8, the content, zeros to a multiple of 8. In format 2 the checksums of all heads but
+the first begin with a salt from the first record, zeros up to a multiple of 4,096 follow each
+write, and what lies behind the last one is of no use. An epoch says which one it goes on from;
+those between the two are void. Of each other epoch counts what lies before the first position of
+any later one.
 """
 
 import dataclasses
@@ -15,6 +17,8 @@ MAGIC = 0x524A5350
 HEAD = struct.Struct("<IIBBBBHxxIxxxxQQQQQQQ")
 NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.journal")
 FACTS = struct.Struct("<IIQQ")  # of a segment's first record: shard, shards, begin, previous epoch
+SALT = slice(24, 28)  # behind them, in format 2
+BLOCK = 4096
 SEGMENT, PUSH = 1, 2
 
 
@@ -53,24 +57,32 @@ def padded(size):
     return (size + 7) // 8 * 8
 
 
+def behind_zeros(data, at):
+    """Where the next write begins, when only zeros are up to there."""
+    rest = data[at:at + -at % BLOCK]
+    return at + len(rest) if len(rest) == -at % BLOCK and not any(rest) else at
+
+
 def read_segment(data):
     """Yields records up to the end, or up to the first bytes that are not a whole record; content
-    is not checked here (psckpt verify does that). Returns how many bytes were left out."""
-    at = 0
+    is not checked here (psckpt verify does that)."""
+    at, salt = 0, b""
     while at + HEAD.size <= len(data):
-        (magic, crc, _, kind, _, id_bytes, name_bytes, _, content_bytes, position, epoch, _,
+        (magic, crc, number, kind, _, id_bytes, name_bytes, _, content_bytes, position, epoch, _,
          version, session, sequence) = HEAD.unpack_from(data, at)
         head_bytes = padded(HEAD.size + id_bytes + name_bytes)
-        end = at + head_bytes + padded(content_bytes)
-        if magic != MAGIC or end > len(data) or crc32c(data[at + 8:at + head_bytes]) != crc:
+        content = at + head_bytes
+        end = content + padded(content_bytes)
+        if magic != MAGIC or end > len(data) or crc32c(salt + bytes(data[at + 8:content])) != crc:
             break
         names = at + HEAD.size + id_bytes
         if kind == PUSH:
             yield Record(position, epoch, bytes(data[names:names + name_bytes]).decode(), version,
                          bytes(data[at + HEAD.size:names]), session, sequence,
-                         data[at + head_bytes:at + head_bytes + content_bytes])
-        at = end
-    return len(data) - at
+                         data[content:content + content_bytes])
+        elif number == 2:
+            salt = bytes(data[content:end][SALT])
+        at = behind_zeros(data, end) if salt else end
 
 
 def segments_of(folder):
@@ -87,13 +99,14 @@ def segments_of(folder):
 def previous_epoch(path):
     """That the epoch of this first segment goes on from; 0: none, or it cannot be read."""
     with open(path, "rb") as file:
-        data = file.read(HEAD.size + FACTS.size)
+        data = file.read(HEAD.size + FACTS.size + 8)
     if len(data) < HEAD.size + FACTS.size:
         return 0
-    magic, crc, _, kind, _, _, _, content_crc, *_ = HEAD.unpack(data[:HEAD.size])
+    magic, crc, _, kind, _, _, _, content_crc, content_bytes, *_ = HEAD.unpack(data[:HEAD.size])
+    content = data[HEAD.size:HEAD.size + content_bytes]
     good = (magic == MAGIC and kind == SEGMENT and crc32c(data[8:HEAD.size]) == crc and
-            crc32c(data[HEAD.size:]) == content_crc)
-    return FACTS.unpack(data[HEAD.size:])[3] if good else 0
+            crc32c(content) == content_crc)
+    return FACTS.unpack(content[:FACTS.size])[3] if good else 0
 
 
 def current_epochs(folder):

@@ -165,21 +165,31 @@ class Journal(unittest.TestCase):
         self.assertEqual(holes, 2)
 
 
-def record(position, epoch, name=b"w", version=1, content=b"\0" * 12):
-    head = bytearray(storm_journal.HEAD.pack(storm_journal.MAGIC, 0, 1, storm_journal.PUSH, 4, 2,
-                                             len(name), 0, len(content), position, epoch, 0,
-                                             version, 1, position))
+SALT = b"salt"
+
+
+def record(position, epoch, salt=b""):
+    name, version, content = b"w", 1, b"\0" * 12
+    head = bytearray(storm_journal.HEAD.pack(storm_journal.MAGIC, 0, 2 if salt else 1,
+                                             storm_journal.PUSH, 4, 2, len(name), 0, len(content),
+                                             position, epoch, 0, version, 1, position))
     head += b"id" + name
     head += b"\0" * (storm_journal.padded(len(head)) - len(head))
-    struct.pack_into("<I", head, 4, storm_journal.crc32c(head[8:]))
+    struct.pack_into("<I", head, 4, storm_journal.crc32c(salt + head[8:]))
     return bytes(head) + content + b"\0" * (storm_journal.padded(len(content)) - len(content))
 
 
-def beginning(first, epoch, previous):
+def block(*records):
+    data = b"".join(records)
+    return data + b"\0" * (-len(data) % storm_journal.BLOCK)
+
+
+def beginning(first, epoch, previous, salt=b""):
     """A segment's first record: the epoch begins at `first` and goes on from `previous`."""
-    content = storm_journal.FACTS.pack(0, 1, first - 1, previous)
-    head = bytearray(storm_journal.HEAD.pack(storm_journal.MAGIC, 0, 1, storm_journal.SEGMENT, 0, 0,
-                                             0, storm_journal.crc32c(content), len(content), first,
+    content = storm_journal.FACTS.pack(0, 1, first - 1, previous) + (salt and salt + b"\0" * 4)
+    head = bytearray(storm_journal.HEAD.pack(storm_journal.MAGIC, 0, 2 if salt else 1,
+                                             storm_journal.SEGMENT, 0, 0, 0,
+                                             storm_journal.crc32c(content), len(content), first,
                                              epoch, first - 1, 0, 0, 0))
     struct.pack_into("<I", head, 4, storm_journal.crc32c(head[8:]))
     return bytes(head) + content
@@ -212,6 +222,21 @@ class JournalFiles(unittest.TestCase):
         self.assertEqual(self.positions({(1, 1): beginning(1, 1, 0) + record(1, 1) + record(2, 1),
                                          (3, 2): beginning(2, 3, 1),
                                          (5, 3): beginning(3, 5, 1) + record(3, 5)}),
+                         [(1, 1), (1, 2), (5, 3)])
+
+    def test_writes_of_blocks_end_where_a_former_life_of_the_file_goes_on(self):
+        segment = (block(beginning(1, 1, 0, SALT)) +
+                   block(record(1, 1, SALT), record(2, 1, SALT)) + block(record(3, 1, SALT)))
+        self.assertEqual(self.positions({(1, 1): segment}), [(1, 1), (1, 2), (1, 3)])
+        former = block(record(4, 1, b"tlas")) + block(record(5, 1))
+        self.assertEqual(self.positions({(1, 1): segment + former}), [(1, 1), (1, 2), (1, 3)])
+
+    def test_an_epoch_of_blocks_voids_another_one(self):
+        self.assertEqual(self.positions({(1, 1): block(beginning(1, 1, 0, SALT), record(1, 1, SALT),
+                                                       record(2, 1, SALT)),
+                                         (3, 2): block(beginning(2, 3, 1, SALT)),
+                                         (5, 3): block(beginning(3, 5, 1, SALT),
+                                                       record(3, 5, SALT))}),
                          [(1, 1), (1, 2), (5, 3)])
 
     def test_an_epoch_that_cannot_be_read_voids_nothing(self):

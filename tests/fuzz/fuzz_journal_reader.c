@@ -1,5 +1,6 @@
 /* Any bytes as a journal of up to three segments and two epochs: as they are, and with the
- * checksums put right, since no fuzzer guesses those.
+ * checksums put right, since no fuzzer guesses those: in the format that a head says, with the salt
+ * of the first record before it.
  *
  * The first six bytes say where the second and the third segment begin: in the rest, counted in
  * units of 8 bytes, two bytes each; and with which positions, one byte each, 0 for no segment. */
@@ -100,9 +101,45 @@ static void put_checksum(uint8_t *to, uint32_t checksum)
         to[i] = (uint8_t)(checksum >> (8 * i));
 }
 
+/* The segment whose heads are being repaired. */
+struct segment {
+    size_t begin;
+    bool salted;
+    uint8_t salt[4];
+};
+
+/* The checksum of a head, whose segment begins with it when it is a first record. */
+static uint32_t sum_head(struct segment *segment, size_t at, const uint8_t *head, size_t head_bytes,
+                         uint64_t content_held)
+{
+    uint32_t begin = 0;
+    if (head[9] == PS_RECORD_SEGMENT) {
+        *segment = (struct segment){.begin = at};
+        segment->salted =
+            head[8] == PS_JOURNAL_FORMAT && content_held >= PS_JOURNAL_SEGMENT_CONTENT_BYTES;
+        if (segment->salted)
+            memcpy(segment->salt, head + head_bytes + 24, sizeof segment->salt);
+    } else if (segment->salted) {
+        begin = ps_checksum_crc32c(0, (struct ps_bytes){segment->salt, sizeof segment->salt});
+    }
+    return ps_checksum_crc32c(begin, (struct ps_bytes){head + 8, head_bytes - 8});
+}
+
+/* Behind the zeros of a flush, when such stand at `at`. */
+static size_t pass_zeros(const struct segment *segment, const uint8_t *data, size_t size, size_t at)
+{
+    size_t rest = -(at - segment->begin) % PS_JOURNAL_BLOCK_BYTES;
+    if (!segment->salted || at > size || rest > size - at)
+        return at;
+    for (size_t i = 0; i < rest; i++)
+        if (data[at + i] != 0)
+            return at;
+    return at + rest;
+}
+
 /* Makes a head of what stands at `at`, and puts the content's checksum right where it is all there.
  * Returns where the next record would begin. */
-static size_t repair(uint8_t *data, size_t size, size_t at)
+static size_t repair(struct segment *segment, uint8_t *data, size_t size, size_t at)
 {
     uint8_t *head = data + at;
     size_t left = size - at;
@@ -119,10 +156,11 @@ static size_t repair(uint8_t *data, size_t size, size_t at)
     if (held)
         put_checksum(head + 16,
                      ps_checksum_crc32c(0, (struct ps_bytes){head + head_bytes, (size_t)content}));
-    put_checksum(head + 4, ps_checksum_crc32c(0, (struct ps_bytes){head + 8, head_bytes - 8}));
+    put_checksum(head + 4, sum_head(segment, at, head, head_bytes, held ? content : 0));
     if (!held)
         return size;
-    return at + head_bytes + (size_t)content + ps_journal_padding(content);
+    size_t end = at + head_bytes + (size_t)content + ps_journal_padding(content);
+    return pass_zeros(segment, data, size, end);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -134,8 +172,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (copy == NULL)
         return 0;
     memcpy(copy, data, size);
+    struct segment segment = {0};
     for (size_t at = STEERING_BYTES; at < size && size - at >= PS_JOURNAL_HEAD_BYTES;)
-        at = repair(copy, size, at);
+        at = repair(&segment, copy, size, at);
     read_disk(copy, size);
     free(copy);
     return 0;

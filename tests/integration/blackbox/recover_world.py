@@ -12,6 +12,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "cluster"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "support"))
 
 from calls import FLOAT32, MESSAGES, Calls  # noqa: E402
 from cluster import BIN, PATIENCE, REPOSITORY, Cluster, wait_until  # noqa: E402

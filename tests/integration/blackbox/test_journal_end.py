@@ -8,10 +8,14 @@ import json
 import os
 import shutil
 import signal
+import sys
 import unittest
 
-from blackbox import Calls, Cluster, Server, run
-from cluster import wait_until
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "support"))
+
+from blackbox import Calls, Cluster, Server, run  # noqa: E402
+from cluster import wait_until  # noqa: E402
+from journal_files import records_end  # noqa: E402
 
 DATAERR = 65
 ONES = [1.0, 1.0, 1.0, 1.0]
@@ -64,11 +68,11 @@ class JournalEnd(unittest.TestCase):
             server.calls.push("w", ONES)
             wait_until(lambda: noted(server.data) == 21, "the next push is noted")
 
-    def test_a_journal_cut_by_a_thousand_bytes_is_not_served(self):
+    def test_a_journal_cut_by_three_pushes_is_not_served(self):
         with Server() as server:
             self.after_a_crash(server)
             path = newest_segment(server.data)
-            os.truncate(path, os.path.getsize(path) - 1000)
+            os.truncate(path, records_end(path) - 2 * 4096 - 1)
             missing = missing_by_verify(server.data, DATAERR)
             self.assertGreater(missing, 1)
             self.expect_refusal(server, f"at least {missing} acknowledged pushes are missing")
@@ -79,9 +83,9 @@ class JournalEnd(unittest.TestCase):
             self.after_a_crash(server)
             path = newest_segment(server.data)
             with open(path, "r+b") as file:
-                file.seek(-20, os.SEEK_END)
+                file.seek(records_end(path) - 20)
                 byte = file.read(1)[0]
-                file.seek(-20, os.SEEK_END)
+                file.seek(-1, os.SEEK_CUR)
                 file.write(bytes([byte ^ 4]))
             self.expect_refusal(server, "at least 1 acknowledged pushes are missing")
 
@@ -96,7 +100,7 @@ class JournalEnd(unittest.TestCase):
         with Server(http=True) as server:
             self.after_a_crash(server)
             path = newest_segment(server.data)
-            os.truncate(path, os.path.getsize(path) - 1)
+            os.truncate(path, records_end(path) - 1)
             with open(os.path.join(shard_of(server.data), f"{20:016x}-{19:016x}.given-up"), "wb"):
                 pass
             self.assertEqual(missing_by_verify(server.data, 67), 1)

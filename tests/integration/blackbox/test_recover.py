@@ -16,6 +16,7 @@ import unittest
 import grpc
 from recover_world import LAST, PUSHES, Page, World, digest, flip, offset_of
 from cluster import BIN, wait_until
+from journal_files import records_end
 
 def in_each_world(test):
     """A server alone, and two with etcd."""
@@ -162,7 +163,7 @@ class Recover(unittest.TestCase):
         world.work()
         self.keep(world)
         last = world.segments(0)[-1]
-        os.truncate(last, os.path.getsize(last) - 1000)
+        os.truncate(last, records_end(last) - 1000)
 
         self.repair(world, "the journal's end cut off", block, lost=1)
 

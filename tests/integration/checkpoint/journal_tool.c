@@ -1,13 +1,15 @@
 /* Writes journals whose content foreign_journal.py knows, and reads them as a server does:
  *
- *     journal_tool write FOLDER EPOCH POSITION COUNT BATCH SEGMENT-BYTES PREVIOUS-EPOCH
+ *     journal_tool write FOLDER FORMAT EPOCH POSITION COUNT BATCH SEGMENT-BYTES PREVIOUS-EPOCH
  *     journal_tool read FOLDER POSITION
  *
- * Record p has the name "p<p mod 5>", type p mod 6, 3 p mod 41 bytes of value p mod 256 as content,
- * version p + 7, and unless p is a multiple of 3 the id "client", session p + 1, sequence p + 2.
- * `read` prints a line "position epoch" per record and at last how it ended: "end CUT", or the word
- * of the failure with segment, offset and position. */
+ * FORMAT is 1 or 2 for the journals of tests/support/checkpoint/journal_maker.h, 0 for what the
+ * server writes. Record p has the name "p<p mod 5>", type p mod 6, 3 p mod 41 bytes of value
+ * p mod 256 as content, version p + 7, and unless p is a multiple of 3 the id "client", session
+ * p + 1, sequence p + 2. `read` prints a line "position epoch" per record and at last how it ended:
+ * "end CUT", or the word of the failure with segment, offset and position. */
 #include "checkpoint/journal.h"
+#include "tests/support/checkpoint/journal_maker.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,29 +48,64 @@ static void make_record(struct batch *batch, size_t i, uint64_t epoch, uint64_t 
     };
 }
 
-static enum ps_status write_journal(const char *folder, const uint64_t numbers[6],
+/* Where the records go: one of the two is there. */
+struct output {
+    struct ps_journal_writer *writer;
+    struct journal_maker maker;
+};
+
+/* What the command line asks for, in its order. */
+struct wish {
+    uint64_t format;
+    uint64_t epoch;
+    uint64_t position;
+    uint64_t count;
+    uint64_t batch;
+    uint64_t segment_bytes;
+    uint64_t previous;
+};
+
+static enum ps_status open_output(struct output *output, const char *folder,
+                                  const struct wish *wish, struct ps_error *error)
+{
+    const struct ps_journal_facts facts = {.index = 1,
+                                           .shard_count = 3,
+                                           .epoch = wish->epoch,
+                                           .position = wish->position,
+                                           .previous_epoch = wish->previous};
+    if (wish->format != 0)
+        return journal_maker_begin(&output->maker, ps_files_real(), folder, &facts,
+                                   (uint32_t)wish->format, wish->segment_bytes, error);
+    const struct ps_journal_setup setup = {.segment_bytes = wish->segment_bytes};
+    return ps_journal_writer_open(ps_files_real(), folder, &facts, &setup, ps_allocator_heap(),
+                                  &output->writer, error);
+}
+
+static enum ps_status write_batch(struct output *output, const struct batch *batch, size_t count,
+                                  struct ps_error *error)
+{
+    if (output->writer != NULL)
+        return ps_journal_write(output->writer, batch->records, count, error);
+    return journal_maker_write(&output->maker, batch->records, count, error);
+}
+
+static enum ps_status write_journal(const char *folder, const struct wish *wish,
                                     struct ps_error *error)
 {
     static struct batch batch;
-    struct ps_journal_facts facts = {.index = 1,
-                                     .shard_count = 3,
-                                     .epoch = numbers[0],
-                                     .position = numbers[1],
-                                     .previous_epoch = numbers[5]};
-    struct ps_journal_writer *writer = NULL;
-    PS_TRY(ps_journal_writer_open(ps_files_real(), folder, &facts,
-                                  &(struct ps_journal_setup){.segment_bytes = numbers[4]},
-                                  ps_allocator_heap(), &writer, error));
+    struct output output = {0};
+    PS_TRY(open_output(&output, folder, wish, error));
     enum ps_status status = PS_OK;
-    uint64_t last = numbers[1] + numbers[2];
-    for (uint64_t position = numbers[1] + 1; position <= last && status == PS_OK;) {
+    uint64_t last = wish->position + wish->count;
+    for (uint64_t position = wish->position + 1; position <= last && status == PS_OK;) {
         size_t count = 0;
-        for (; count < numbers[3] && count < BATCH_MAX && position <= last; count++, position++)
-            make_record(&batch, count, facts.epoch, position);
-        status = ps_journal_write(writer, batch.records, count, error);
+        for (; count < wish->batch && count < BATCH_MAX && position <= last; count++, position++)
+            make_record(&batch, count, wish->epoch, position);
+        status = write_batch(&output, &batch, count, error);
     }
-    ps_journal_writer_close(writer);
-    return status;
+    ps_journal_writer_close(output.writer);
+    enum ps_status ended = journal_maker_end(&output.maker, error);
+    return status != PS_OK ? status : ended;
 }
 
 static enum ps_status read_journal(const char *folder, uint64_t position, uint64_t *cut,
@@ -92,11 +129,13 @@ static enum ps_status read_journal(const char *folder, uint64_t position, uint64
 int main(int argc, char **argv)
 {
     struct ps_error error = {0};
-    if (argc == 9 && strcmp(argv[1], "write") == 0) {
-        uint64_t numbers[6];
-        for (int i = 0; i < 6; i++)
+    if (argc == 10 && strcmp(argv[1], "write") == 0) {
+        uint64_t numbers[7];
+        for (int i = 0; i < 7; i++)
             numbers[i] = strtoull(argv[3 + i], NULL, 10);
-        if (write_journal(argv[2], numbers, &error) == PS_OK)
+        const struct wish wish = {numbers[0], numbers[1], numbers[2], numbers[3],
+                                  numbers[4], numbers[5], numbers[6]};
+        if (write_journal(argv[2], &wish, &error) == PS_OK)
             return EXIT_SUCCESS;
         (void)fprintf(stderr, "%s\n", error.text);
         return EXIT_FAILURE;

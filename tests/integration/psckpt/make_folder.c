@@ -8,11 +8,13 @@
  *
  * Each shard has a checkpoint of epoch 7 at position 10 (nothing pushed yet is in it) and journals:
  * positions 11 to 30 of epoch 7, of which those behind 20 are of an owner that had lost the shard,
- * and 21 to 40 of epoch 8. The push at position p goes to the shard's parameters in turn, with
+ * and 21 to 40 of epoch 8. The journal of epoch 7 is of format 1, the other one as servers write
+ * it today. The push at position p goes to the shard's parameters in turn, with
  * every element 1 (epoch 7 behind 20: 100); its id is {"trainer", 5, p}. */
 #include "base/hash.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/journal.h"
+#include "tests/support/checkpoint/journal_maker.h"
 #include "tools/optimizer_choice.h"
 
 #include <stdio.h>
@@ -21,6 +23,7 @@
 
 #define SHARDS 2
 #define BEGIN 10
+#define OLD_EPOCH 7
 #define PARAMETERS_MAX 9
 
 struct shard {
@@ -102,7 +105,14 @@ static void write_checkpoint(const struct shard *shard, uint32_t index, const ch
             &error);
 }
 
-static void write_push(const struct shard *shard, struct ps_journal_writer *writer, uint64_t epoch,
+/* Where a shard's pushes go: the server's own writer or, for an owner of an older version, the
+ * maker of journals of format 1. */
+struct output {
+    struct ps_journal_writer *writer; /* NULL: the maker */
+    struct journal_maker maker;
+};
+
+static void write_push(const struct shard *shard, struct output *output, uint64_t epoch,
                        uint64_t position, int value)
 {
     size_t p = (size_t)(position - BEGIN - 1) % shard->count;
@@ -129,7 +139,10 @@ static void write_push(const struct shard *shard, struct ps_journal_writer *writ
         .content = ps_view_of(&piece),
     };
     struct ps_error error = {0};
-    require(ps_journal_write(writer, &record, 1, &error), &error);
+    if (output->writer != NULL)
+        require(ps_journal_write(output->writer, &record, 1, &error), &error);
+    else
+        require(journal_maker_write(&output->maker, &record, 1, &error), &error);
 }
 
 static void write_journal(const struct shard *shard, uint32_t index, const char *folder,
@@ -139,16 +152,22 @@ static void write_journal(const struct shard *shard, uint32_t index, const char 
                                            .shard_count = SHARDS,
                                            .epoch = epoch,
                                            .position = first - 1,
-                                           .previous_epoch = 7};
-    struct ps_journal_writer *writer = NULL;
+                                           .previous_epoch = OLD_EPOCH};
+    const struct ps_journal_setup setup = {.segment_bytes = 6 * PS_JOURNAL_BLOCK_BYTES};
+    struct output output = {0};
     struct ps_error error = {0};
-    require(ps_journal_writer_open(ps_files_real(), folder, &facts,
-                                   &(struct ps_journal_setup){.segment_bytes = 1024},
-                                   ps_allocator_heap(), &writer, &error),
-            &error);
+    if (epoch == OLD_EPOCH)
+        require(journal_maker_begin(&output.maker, ps_files_real(), folder, &facts,
+                                    PS_JOURNAL_FORMAT_1, 1024, &error),
+                &error);
+    else
+        require(ps_journal_writer_open(ps_files_real(), folder, &facts, &setup, ps_allocator_heap(),
+                                       &output.writer, &error),
+                &error);
     for (uint64_t position = first; position <= last; position++)
-        write_push(shard, writer, epoch, position, epoch == 7 && position > 20 ? 100 : 1);
-    ps_journal_writer_close(writer);
+        write_push(shard, &output, epoch, position, epoch == OLD_EPOCH && position > 20 ? 100 : 1);
+    ps_journal_writer_close(output.writer);
+    require(journal_maker_end(&output.maker, &error), &error);
 }
 
 int main(int argc, char **argv)
@@ -165,7 +184,7 @@ int main(int argc, char **argv)
                        (unsigned)index);
         fill(shard, index);
         write_checkpoint(shard, index, folder, job);
-        write_journal(shard, index, folder, 7, BEGIN + 1, 30);
+        write_journal(shard, index, folder, OLD_EPOCH, BEGIN + 1, 30);
         write_journal(shard, index, folder, 8, 21, 40);
         free(shard);
     }

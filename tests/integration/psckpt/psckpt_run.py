@@ -5,6 +5,11 @@ import json
 import os
 import struct
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "support"))
+
+from journal_files import records_end  # noqa: E402,F401
 
 PSCKPT = os.path.join(os.environ["PS_BIN"], "psckpt")
 CODES = {"I32": "i", "U32": "I", "I64": "q", "U64": "Q", "F32": "f", "F64": "d"}

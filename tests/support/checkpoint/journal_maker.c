@@ -87,6 +87,7 @@ void journal_maker_add(struct journal_maker *maker, const struct ps_record *reco
     size_t padding = ps_journal_padding(content->size);
     memset(maker->bytes + maker->size, 0, padding);
     maker->size += padding;
+    maker->end = maker->size;
     if (record->type == PS_RECORD_PUSH)
         maker->position = record->position;
 }

@@ -23,6 +23,7 @@ struct journal_maker {
     uint64_t position; /* the last one that was written */
     uint8_t *bytes;    /* owned: the present segment */
     size_t size;
+    size_t end; /* of the last record; behind it are only the zeros of its flush */
     size_t capacity;
 };
 
