@@ -89,6 +89,7 @@ uint8_t *ps_block_output_room(struct ps_block_output *output, size_t *size)
 enum ps_status ps_block_output_made(struct ps_block_output *output, size_t size,
                                     struct ps_error *error)
 {
+    /* More would have been made beyond the buffer. */
     PS_ASSERT(size <= output->buffer_bytes - output->used);
     output->used += size;
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING

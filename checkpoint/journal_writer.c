@@ -245,6 +245,7 @@ static enum ps_status die(struct ps_journal_writer *writer, const struct ps_erro
 enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_ASSERT(writer != NULL);
+    /* A living one has a file that may still be written to. */
     PS_ASSERT(writer->death.status != PS_OK && !writer->output.is_open);
     /* Also what was flushed and never settled: the disk may have it or not. */
     writer->flushed = writer->written = writer->position;
@@ -424,6 +425,7 @@ static enum ps_status put_first_record(struct ps_journal_writer *writer, struct 
     uint8_t bytes[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
     size_t size = ps_journal_segment_write(&writer->facts, &writer->life, bytes);
     struct ps_bytes content = {bytes, size};
+    /* Its position is that of the push behind it, which has it as well. */
     struct ps_record record = {.type = PS_RECORD_SEGMENT,
                                .position = writer->segment.first,
                                .epoch = writer->facts.epoch,
