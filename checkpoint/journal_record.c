@@ -193,9 +193,14 @@ static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_j
     return head->record.name.size > 0 ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD;
 }
 
+bool ps_journal_head_begins(const uint8_t word[PS_JOURNAL_ALIGNMENT])
+{
+    return take(word + MAGIC_AT, 4) == PS_JOURNAL_MAGIC;
+}
+
 bool ps_journal_head_is_of(struct ps_bytes bytes, uint32_t format)
 {
-    return bytes.size > FORMAT_AT && take(bytes.data + MAGIC_AT, 4) == PS_JOURNAL_MAGIC &&
+    return bytes.size > FORMAT_AT && ps_journal_head_begins(bytes.data) &&
            take(bytes.data + FORMAT_AT, 1) == format;
 }
 
