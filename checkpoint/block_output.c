@@ -54,6 +54,9 @@ void ps_block_output_open(struct ps_block_output *output, struct ps_file file)
     output->unsynced = false;
     output->used = 0;
     output->size = 0;
+#ifdef PS_MUTATE_SKIP_BLOCK_PADDING
+    output->begun_block = false;
+#endif
 }
 
 /* Whatever the write at work comes to: nobody was told that it is durable, and nobody will be. */
@@ -80,6 +83,10 @@ enum ps_status ps_block_output_made(struct ps_block_output *output, size_t size,
 {
     PS_ASSERT(size <= output->buffer_bytes - output->used);
     output->used += size;
+#ifdef PS_MUTATE_SKIP_BLOCK_PADDING
+    if (output->used == output->buffer_bytes)
+        return flush_rewriting(output, error);
+#endif
     return output->used == output->buffer_bytes ? hand_over(output, false, error) : PS_OK;
 }
 
@@ -135,12 +142,18 @@ static enum ps_status flush_rewriting(struct ps_block_output *output, struct ps_
     size_t tail = output->used % PS_FILE_DIRECT_BYTES;
     size_t whole = output->used - tail;
     size_t written = whole + (tail > 0 ? PS_FILE_DIRECT_BYTES : 0);
+    size_t again = output->begun_block ? PS_FILE_DIRECT_BYTES : 0;
     memset(buffer + output->used, 0, written - output->used);
-    PS_TRY(files->write_over(files->self, output->file, output->size,
-                             (struct ps_bytes){buffer, written}, error));
+    if (again > 0)
+        PS_TRY(files->write_over(files->self, output->file, output->size,
+                                 (struct ps_bytes){buffer, again}, error));
+    if (written > again)
+        PS_TRY(files->write(files->self, output->file,
+                            (struct ps_bytes){buffer + again, written - again}, error));
     memmove(buffer, buffer + whole, tail);
     output->size += whole;
     output->used = tail;
+    output->begun_block = tail > 0;
     return files->sync(files->self, output->file, error);
 }
 #endif

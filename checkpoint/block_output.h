@@ -38,6 +38,9 @@ struct ps_block_output {
     bool is_open;
     bool unsynced; /* the file was given bytes that no sync has followed */
     uint64_t size; /* that the file was given */
+#ifdef PS_MUTATE_SKIP_BLOCK_PADDING
+    bool begun_block; /* the bytes in the buffer begin with a block that is in the file already */
+#endif
 };
 
 /* `buffer_bytes`: 0 is the default. */

@@ -49,8 +49,11 @@ struct sim_world *sim_world_create(const struct sim_options *options)
     PS_ASSERT(status == PS_OK);
     status = ps_kv_memory_open(world->hub, &world->truth);
     PS_ASSERT(status == PS_OK);
-    for (uint32_t i = 0; i < options->shard_count; i++)
+    for (uint32_t i = 0; i < options->shard_count; i++) {
         world->disks[i] = memory_files_create(options->seed * SIM_SHARDS_MAX + i);
+        /* Journals and checkpoints are written in whole blocks, each once. */
+        memory_files_knobs(world->disks[i])->spoils = true;
+    }
     world->checker = sim_checker_create(world);
     world->truths = sim_truths_create();
     world->servers = sim_servers_create(world);

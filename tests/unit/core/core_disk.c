@@ -77,7 +77,7 @@ enum ps_status disk_recover(struct core_world *world, struct memory_files *disk,
                                            .repeat_to = found ? recovered->position : 0};
     status = ps_journal_writer_open(
         memory_files_files(disk), DISK_FOLDER, &facts,
-        &(struct ps_journal_setup){.segment_bytes = 8192, .buffer_bytes = 8192}, &world->memory,
+        &(struct ps_journal_setup){.segment_bytes = 20480, .buffer_bytes = 8192}, &world->memory,
         writer, &world->error);
     if (status != PS_OK && found)
         ps_service_give_up_recovery(world->service);

@@ -1,5 +1,6 @@
 /* core/recovery/recovery_run.c and recovery_replay.c with a journal: what recovery takes, what it
  * passes over, and what it refuses. */
+#include "checkpoint/journal_record.h"
 #include "checkpoint/journal_segments.h"
 #include "tests/unit/core/core_disk.h"
 
@@ -191,9 +192,9 @@ START_TEST(damage_in_the_middle_ends_recovery_and_is_named)
     const char *path = segment_path(1, 1);
     char words[64];
     ck_assert(memory_files_get(disk, path, &content));
-    /* Into the record of position 5: two of them, equally long, are behind the checkpoint. */
-    size_t from = content.size - content.size / 7;
-    memory_files_flip(disk, path, (content.size - 2 * (content.size - from) + 16) * 8);
+    /* Into the record of position 5: two of them, each in a block of its own, are behind the
+     * checkpoint. */
+    memory_files_flip(disk, path, (content.size - 2 * PS_JOURNAL_BLOCK_BYTES + 16) * 8);
 
     ck_assert_int_eq(recover(), PS_ERR_CORRUPT);
 
@@ -212,7 +213,11 @@ START_TEST(a_torn_end_is_cut_and_counted)
     const char *path = segment_path(1, 1);
     ck_assert(memory_files_get(disk, path, &content));
     memcpy(copy, content.data, content.size);
-    memory_files_put(disk, path, (struct ps_bytes){copy, content.size - 3});
+    /* Behind the last record stand zeros up to the end of a block. */
+    size_t size = content.size;
+    while (copy[size - 1] == 0)
+        size--;
+    memory_files_put(disk, path, (struct ps_bytes){copy, size - 3});
 
     ck_assert_int_eq(recover(), PS_OK);
 
