@@ -15,9 +15,9 @@
  * What is whole: a record has a CRC-32C of its head and one of its content, and says which position
  * was durable when it was written. In the last segment of the last epoch, bytes that are no record
  * are the end of the journal, clean or torn, unless a record behind them says that the missing one
- * was durable (journal_scan.h; segments of format 1, which are still read, have one more rule). Then
- * they are damage, as they are in every other segment. Damage is reported with file, offset and
- * position, never skipped. A journal that ends before a position that was noted as durable
+ * was durable (journal_scan.h; segments of format 1, which are still read, have one more rule).
+ * Then they are damage, as they are in every other segment. Damage is reported with file, offset
+ * and position, never skipped. A journal that ends before a position that was noted as durable
  * (journal_note.h) is damaged, too, however clean its end is.
  *
  * Threads:  a writer and a reader each belong to one thread at a time.

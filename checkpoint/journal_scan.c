@@ -136,8 +136,11 @@ static struct ps_journal_ending conclude(const struct ps_journal_window *window,
 {
     bool reused = window->life.format == PS_JOURNAL_FORMAT;
     uint64_t end = window->file_bytes;
+    PS_ASSERT(evidence->end >= hole->offset && end >= hole->offset);
     if (reused && evidence->end < end)
         end = evidence->end;
+    /* Followers without a lost sector: no crash leaves that in a file that only grew, so their
+     * predecessor was whole once. */
     bool odd = evidence->followed && !evidence->unwritten && !reused;
     return (struct ps_journal_ending){.damaged = evidence->proven || odd,
                                       .cut = end - hole->offset};
