@@ -1,5 +1,9 @@
-/* Copies into one buffer while the other is written. The invariant: at most one write is at work,
- * from the buffer that is not being filled, and `size` is a multiple of the block at every flush. */
+/* Copies into one buffer while the other is written.
+ *
+ * The invariant: at most one write is at work, from the buffer that is not being filled, and `size`
+ * is a multiple of the block at every flush. A third buffer was tried and brought nothing: a disk
+ * that is slower than the copying is never idle with two, and one that is faster waits for the
+ * copying, whatever the number. */
 #include "checkpoint/block_output.h"
 
 #include "base/assert.h"
@@ -37,8 +41,10 @@ enum ps_status ps_block_output_init(struct ps_block_output *output, const struct
     return PS_OK;
 }
 
+/* The thread behind is the caller's, and may write for the next output. */
 void ps_block_output_fini(struct ps_block_output *output)
 {
+    /* A failed init has left zeros. */
     if (output->memory == NULL)
         return;
     ps_block_output_close(output);
@@ -46,6 +52,7 @@ void ps_block_output_fini(struct ps_block_output *output)
     *output = (struct ps_block_output){0};
 }
 
+/* The buffers stay from file to file: a journal has a new one every second or so. */
 void ps_block_output_open(struct ps_block_output *output, struct ps_file file)
 {
     PS_ASSERT(!output->is_open);
@@ -70,6 +77,7 @@ void ps_block_output_close(struct ps_block_output *output)
     output->used = 0;
 }
 
+/* For values that are read from a device: they are made where they are written from. */
 uint8_t *ps_block_output_room(struct ps_block_output *output, size_t *size)
 {
     PS_ASSERT(output->is_open && output->used < output->buffer_bytes);
@@ -81,6 +89,7 @@ uint8_t *ps_block_output_room(struct ps_block_output *output, size_t *size)
 enum ps_status ps_block_output_made(struct ps_block_output *output, size_t size,
                                     struct ps_error *error)
 {
+    /* More would have been made beyond the buffer. */
     PS_ASSERT(size <= output->buffer_bytes - output->used);
     output->used += size;
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
@@ -90,6 +99,7 @@ enum ps_status ps_block_output_made(struct ps_block_output *output, size_t size,
     return output->used == output->buffer_bytes ? hand_over(output, false, error) : PS_OK;
 }
 
+/* The one copy of a gradient on its way to the disk. */
 enum ps_status ps_block_output_put(struct ps_block_output *output, struct ps_bytes bytes,
                                    struct ps_error *error)
 {
@@ -124,6 +134,8 @@ enum ps_status ps_block_output_flush(struct ps_block_output *output, struct ps_e
 #endif
 }
 
+/* The last piece ends anywhere, which takes the file back into the system's cache: the sync that
+ * the caller makes covers that as well. */
 enum ps_status ps_block_output_end(struct ps_block_output *output, struct ps_error *error)
 {
     PS_ASSERT(output->is_open);
@@ -175,9 +187,12 @@ static enum ps_status hand_over(struct ps_block_output *output, bool sync, struc
     return PS_OK;
 }
 
+/* Nothing is at work: hand_over has waited. An empty write with a sync is for what a full buffer
+ * before has left to be synced. */
 static enum ps_status write_now(struct ps_block_output *output, struct ps_bytes bytes, bool sync,
                                 struct ps_error *error)
 {
+    PS_ASSERT(output->is_open);
     const struct ps_files *files = output->files;
     if (bytes.size > 0)
         PS_TRY(files->write(files->self, output->file, bytes, error));
@@ -185,6 +200,7 @@ static enum ps_status write_now(struct ps_block_output *output, struct ps_bytes 
     return sync ? files->sync(files->self, output->file, error) : PS_OK;
 }
 
+/* Without a thread every write has ended when its call returned. */
 enum ps_status ps_block_output_wait(struct ps_block_output *output, struct ps_error *error)
 {
     return output->behind != NULL ? ps_write_behind_wait(output->behind, error) : PS_OK;

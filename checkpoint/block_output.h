@@ -2,9 +2,9 @@
  * is filled while the other is written. The journal's segments and checkpoints go to the disk this
  * way.
  *
- * Every write but a last one begins and ends at a multiple of PS_FILE_DIRECT_BYTES, from memory that
- * is aligned to it, and no block is written twice: a write that a crash cuts short cannot harm an
- * earlier one. Two buffers and one write at a time keep a disk busy as well as anything does
+ * Every write but a last one begins and ends at a multiple of PS_FILE_DIRECT_BYTES, from memory
+ * that is aligned to it, and no block is written twice: a write that a crash cuts short cannot harm
+ * an earlier one. Two buffers and one write at a time keep a disk busy as well as anything does
  * (docs/performance.md, "The journal past the cache"); small writes are made by the caller, since
  * waking another thread takes longer than the copying that it would save.
  *

@@ -2,8 +2,8 @@
  *
  * One pass over the arrays, past the system's cache: they are copied piece by piece into a buffer
  * and summed there while they are in the processor's cache, while the buffer before is written
- * (block_output.h). The header, which stands first, carries their checksums: its place is left empty
- * and filled in the end, so a file that never got so far is not a checkpoint. */
+ * (block_output.h). The header, which stands first, carries their checksums: its place is left
+ * empty and filled in the end, so a file that never got so far is not a checkpoint. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"
@@ -190,6 +190,7 @@ static enum ps_status make_paths(struct job *job, const char *folder,
 static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parameter *parameters,
                               size_t count, struct ps_error *error)
 {
+    /* Two buffers, however large the shard is. */
     PS_TRY(ps_block_output_init(&job->blocks, job->files, job->behind, 0, job->memory, error));
     PS_TRY(sort_slots(job, parameters, count, error));
     return make_head(job, error);

@@ -149,7 +149,8 @@ bool ps_journal_segments_last(const struct ps_journal_segments *segments, size_t
     return i + 1 == segments->count || segments->entries[i + 1].epoch != segments->entries[i].epoch;
 }
 
-/* Sixteen digits each, so that `ls` shows segments in the order of reading. */
+/* All files of a journal are named alike, and told apart by what stands behind the numbers.
+ * Sixteen digits each, so that `ls` shows segments in the order of reading. */
 static void write_name(struct ps_journal_segment segment, const char *suffix,
                        char name[PS_JOURNAL_NAME_BYTES])
 {
@@ -158,6 +159,7 @@ static void write_name(struct ps_journal_segment segment, const char *suffix,
     PS_ASSERT(length > 0 && length < PS_JOURNAL_NAME_BYTES);
 }
 
+/* Segments have the one suffix that readers look for. */
 void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURNAL_NAME_BYTES])
 {
     write_name(segment, PS_JOURNAL_SUFFIX, name);
@@ -170,6 +172,7 @@ bool ps_journal_name_read(const char *name, struct ps_journal_segment *segment)
     return read_name(name, PS_JOURNAL_SUFFIX, segment);
 }
 
+/* For those who make and remove what no reader looks at. */
 bool ps_journal_leftover_name_read(const char *name, const char *suffix,
                                    struct ps_journal_segment *segment)
 {
@@ -194,6 +197,7 @@ static bool read_name(const char *name, const char *suffix, struct ps_journal_se
     return true;
 }
 
+/* Whether there is a file of that name is for the caller to find out. */
 enum ps_status ps_journal_path_write(const char *folder, struct ps_journal_segment segment,
                                      char path[PS_JOURNAL_PATH_BYTES], struct ps_error *error)
 {

@@ -11,6 +11,7 @@ struct search {
     struct ps_journal_segment oldest;
 };
 
+/* The oldest first, so that those of the last sweep but one, should any be left, are used up. */
 static void look_at(void *context, const char *name);
 
 enum ps_status ps_journal_spare_take(const struct ps_files *files, const char *folder,
@@ -50,9 +51,11 @@ static void look_at(void *context, const char *name)
     search->found = true;
 }
 
+/* Not made durable here: a segment that comes back after a crash is covered all the same. */
 enum ps_status ps_journal_spare_keep(const struct ps_files *files, const char *folder,
                                      struct ps_journal_segment segment, struct ps_error *error)
 {
+    PS_ASSERT(files != NULL && folder != NULL);
     char from[PS_JOURNAL_PATH_BYTES];
     char to[PS_JOURNAL_PATH_BYTES];
     PS_TRY(ps_journal_path_write(folder, segment, from, error));

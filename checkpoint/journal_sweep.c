@@ -36,6 +36,7 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
                                 struct ps_error *error)
 {
     PS_ASSERT(files != NULL && folder != NULL && memory != NULL && removed != NULL);
+    /* Epochs above the sweeper's own are looked for too: their being there is what forbids it. */
     struct ps_journal_segments segments;
     size_t count = 0;
     PS_TRY(ps_journal_segments_init(&segments, files, folder, UINT64_MAX, memory, error));
@@ -58,6 +59,7 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
          * open, and its name says where the epoch began. */
         if (successor == 0 || successor - 1 > covered)
             continue;
+        /* Of the own epoch only: nobody else writes to these files, and nobody reads them. */
         bool kept = swept == PS_JOURNAL_KEEP && segments.entries[i].epoch == epoch;
         enum ps_status status =
             kept ? keep_segment(files, folder, segments.entries[i], &count, error)
@@ -100,6 +102,7 @@ static void sweep_leftovers(const struct ps_files *files, const char *folder, ui
         remove_all(files, folder, PS_JOURNAL_SUFFIX PS_JOURNAL_TEMPORARY, epoch - 1, memory);
 }
 
+/* Of epochs above the limit nothing is touched: they are a later owner's. */
 static void remove_all(const struct ps_files *files, const char *folder, const char *suffix,
                        uint64_t epoch_max, const struct ps_allocator *memory)
 {

@@ -59,6 +59,7 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
 static enum ps_status open_segment(struct ps_journal_writer *writer, const char *temporary,
                                    struct ps_file *file, struct ps_error *error);
 static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_error *error);
+/* The temporary name is the final one with a suffix: after a crash it says whose it was. */
 static enum ps_status write_paths(const struct ps_journal_writer *writer,
                                   char path[PS_JOURNAL_PATH_BYTES],
                                   char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES],
@@ -105,6 +106,7 @@ enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *
     return PS_OK;
 }
 
+/* The simulator and the tests have no thread behind: their disks are in memory, and theirs. */
 static enum ps_status make_output(struct ps_journal_writer *writer, struct ps_error *error)
 {
     if (writer->setup.behind)
@@ -192,6 +194,7 @@ enum ps_status ps_journal_append(struct ps_journal_writer *writer, const struct 
     return status == PS_OK ? PS_OK : die(writer, &reason, error);
 }
 
+/* Between a flush and the next the caller may append: that is what the second buffer is for. */
 enum ps_status ps_journal_flush(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_ASSERT(writer != NULL);
@@ -202,6 +205,7 @@ enum ps_status ps_journal_flush(struct ps_journal_writer *writer, struct ps_erro
     return status == PS_OK ? PS_OK : die(writer, &reason, error);
 }
 
+/* What was appended and not flushed is not waited for: nobody has begun to write it. */
 enum ps_status ps_journal_wait(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_ASSERT(writer != NULL);
@@ -212,6 +216,7 @@ enum ps_status ps_journal_wait(struct ps_journal_writer *writer, struct ps_error
     return status == PS_OK ? PS_OK : die(writer, &reason, error);
 }
 
+/* For callers with one batch at a time: tools, tests, the simulator. */
 enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct ps_record *records,
                                 size_t record_count, struct ps_error *error)
 {
@@ -240,7 +245,9 @@ static enum ps_status die(struct ps_journal_writer *writer, const struct ps_erro
 enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_ASSERT(writer != NULL);
+    /* A living one has a file that may still be written to. */
     PS_ASSERT(writer->death.status != PS_OK && !writer->output.is_open);
+    /* Also what was flushed and never settled: the disk may have it or not. */
     writer->flushed = writer->written = writer->position;
     enum ps_status status = begin_segment(writer, error);
     if (status == PS_OK)
@@ -306,6 +313,7 @@ static enum ps_status append(struct ps_journal_writer *writer, const struct ps_r
         ps_block_output_close(&writer->output);
         PS_TRY(begin_segment(writer, error));
     }
+    /* Copied, and summed on the way: nothing of the caller's is needed when this returns. */
     for (size_t i = 0; i < record_count; i++) {
         PS_ASSERT(records[i].type != PS_RECORD_SEGMENT);
         PS_ASSERT(records[i].epoch == writer->facts.epoch);
@@ -321,6 +329,7 @@ static enum ps_status append(struct ps_journal_writer *writer, const struct ps_r
 static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_TRY(settle(writer, error));
+    /* Nothing new, and no segment that waits for its first flush. */
     if (writer->written == writer->flushed && !writer->unnamed)
         return PS_OK;
     PS_TRY(ps_block_output_flush(&writer->output, error));
@@ -331,8 +340,11 @@ static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *e
     return busy ? PS_OK : settle(writer, error);
 }
 
+/* From here on the records of the last flush are durable, and their segment has its name: the two
+ * become true together, or a reader would look for records in a file that it cannot find. */
 static enum ps_status settle(struct ps_journal_writer *writer, struct ps_error *error)
 {
+    PS_ASSERT(writer->position <= writer->flushed && writer->flushed <= writer->written);
     PS_TRY(ps_block_output_wait(&writer->output, error));
     /* A segment without its first flush is not there yet. */
     if (writer->unnamed && writer->begun)
@@ -348,6 +360,7 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
     char path[PS_JOURNAL_PATH_BYTES];
     char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES];
     struct ps_file file;
+    /* Everything before is durable: a segment that is followed by another one is whole. */
     PS_ASSERT(!writer->output.is_open && writer->written == writer->position);
     writer->segment = (struct ps_journal_segment){writer->facts.epoch, writer->position + 1};
     PS_TRY(write_paths(writer, path, temporary, error));
@@ -370,17 +383,22 @@ static enum ps_status open_segment(struct ps_journal_writer *writer, const char 
     const struct ps_files *files = writer->files;
     bool direct = writer->setup.direct;
     bool taken = false;
-    (void)files->remove(files->self, temporary, NULL); /* of a try that a crash cut short */
+    /* What a try left that a crash or a failure cut short. */
+    (void)files->remove(files->self, temporary, NULL);
     struct ps_journal_segment from = {writer->facts.epoch, writer->spares_from};
     PS_TRY(ps_journal_spare_take(files, writer->folder, from, temporary, &taken, error));
+    /* A new file grows with each write, and the disk has its size and its blocks to note as well:
+     * that is how the first segments of an epoch are written. */
     enum ps_file_mode mode = direct ? PS_FILE_CREATE_DIRECT : PS_FILE_CREATE_NEW;
     if (taken)
         mode = direct ? PS_FILE_REUSE_DIRECT : PS_FILE_REUSE;
     return files->open(files->self, temporary, mode, file, error);
 }
 
+/* In one step, whatever stood under the name: a segment that failed with nothing durable in it. */
 static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_error *error)
 {
+    PS_ASSERT(writer->unnamed && writer->output.size > 0);
     const struct ps_files *files = writer->files;
     char path[PS_JOURNAL_PATH_BYTES];
     char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES];
@@ -401,11 +419,13 @@ static enum ps_status write_paths(const struct ps_journal_writer *writer,
     return PS_OK;
 }
 
+/* Copied like all others: it is on the disk with the first flush, under the temporary name. */
 static enum ps_status put_first_record(struct ps_journal_writer *writer, struct ps_error *error)
 {
     uint8_t bytes[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
     size_t size = ps_journal_segment_write(&writer->facts, &writer->life, bytes);
     struct ps_bytes content = {bytes, size};
+    /* Its position is that of the push behind it, which has it as well. */
     struct ps_record record = {.type = PS_RECORD_SEGMENT,
                                .position = writer->segment.first,
                                .epoch = writer->facts.epoch,
@@ -428,6 +448,8 @@ static enum ps_status put_record(struct ps_journal_writer *writer, const struct 
         content_bytes += content->pieces[i].size;
     }
     PS_ASSERT(content_bytes == content->size);
+    /* What was durable is written into each head as of now: the flush under way may have ended, of
+     * which the next settle will know. */
     size_t head_bytes =
         ps_journal_head_write(record, &writer->life, writer->position, crc32c, head);
     PS_TRY(ps_block_output_put(&writer->output, (struct ps_bytes){head, head_bytes}, error));

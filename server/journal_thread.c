@@ -129,8 +129,8 @@ void ps_journal_thread_wake(struct ps_journal_thread *thread)
     ps_errand_thread_wake(&thread->errand);
 }
 
-/* Writes until nothing is queued and nothing under way. While the writer is dead only time helps: pushes are refused, and
- * the next try comes after a pause that no wake shortens. */
+/* Writes until nothing is queued and nothing under way. While the writer is dead only time helps:
+ * pushes are refused, and the next try comes after a pause that no wake shortens. */
 static uint64_t turn(void *self)
 {
     struct ps_journal_thread *thread = self;
@@ -182,9 +182,11 @@ static size_t take(struct ps_journal_thread *thread)
     return count;
 }
 
+/* Copying them takes about as long as half of a write of the disk, and happens meanwhile. */
 static enum ps_status write_taken(struct ps_journal_thread *thread, size_t count,
                                   struct ps_error *error)
 {
+    PS_ASSERT(count > 0 && thread->writer != NULL);
     PS_TRY(ps_journal_append(thread->writer, thread->records, count, error));
     return ps_journal_flush(thread->writer, error);
 }
@@ -196,6 +198,7 @@ static void tell(struct ps_journal_thread *thread, enum ps_status status,
 {
     struct ps_service *service = thread->options.service;
     uint64_t position = ps_journal_writer_position(thread->writer);
+    PS_ASSERT(position >= thread->told && position <= thread->taken);
     if (position > thread->told) {
         ps_service_journal_written(service, position, PS_OK, NULL);
         uint64_t now_ns = ps_unix_ns(thread->options.clock);

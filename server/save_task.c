@@ -67,8 +67,8 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
 }
 
 /* Work and rest take turns, equally long, while there are pushes: a checkpoint takes twice its time
- * and half of what it costs them. Nobody rests while the server waits for this checkpoint to end, or
- * while the journal grows beyond its bound. */
+ * and half of what it costs them. Nobody rests while the server waits for this checkpoint to end,
+ * or while the journal grows beyond its bound. */
 static void rest(void *self)
 {
     struct pace *pace = self;

@@ -5,6 +5,7 @@
 #include "server/core/values/journal_queue.h"
 
 #include "base/assert.h"
+#include "server/core/values/journal_entry.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,21 +18,6 @@
 #define RECORD_BYTES 80
 #define DISK_BLOCK_BYTES 4096
 
-struct ps_journal_entry {
-    struct ps_journal_entry *next;
-    const struct ps_allocator *memory; /* borrowed */
-    struct ps_record record;
-    uint64_t bytes; /* that it counts in the queue */
-    void *kept;     /* what holds the content; NULL: it is copied */
-    void (*drop)(void *kept);
-    struct ps_bytes pieces[]; /* of the content; then name, client id and copied content */
-};
-
-static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
-                                           const struct ps_push_request *request, void *kept);
-static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy);
-static void release_entry(struct ps_journal_entry *entry);
-static void release_all(struct ps_journal_entry *entry);
 static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps_error *error);
 static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue);
 static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry);
@@ -55,8 +41,8 @@ void ps_journal_queue_init(struct ps_journal_queue *queue, const struct ps_alloc
 void ps_journal_queue_fini(struct ps_journal_queue *queue)
 {
     PS_ASSERT(*queue->waiting_end == NULL);
-    release_all(queue->waiting);
-    release_all(queue->taken);
+    ps_journal_entries_release(queue->waiting);
+    ps_journal_entries_release(queue->taken);
     ps_mutex_fini(&queue->lock);
 }
 
@@ -79,7 +65,7 @@ enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_j
     void *kept = NULL;
     if (request->content.size >= PS_JOURNAL_HOLD_BYTES && request->hold.keep != NULL)
         kept = request->hold.keep(request->hold.self);
-    place->entry = make_entry(queue->memory, request, kept);
+    place->entry = ps_journal_entry_make(queue->memory, request, kept);
     if (place->entry == NULL) {
         if (kept != NULL)
             request->hold.drop(kept);
@@ -93,80 +79,12 @@ enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_j
     return PS_OK;
 }
 
-/* One allocation for the record, its name, the client's id and the content or the list of its
- * pieces. The request may point into a message that is gone when the writer comes, so nothing of it
- * is kept by pointer but what `kept` holds. */
-static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
-                                           const struct ps_push_request *request, void *kept)
-{
-    struct ps_view content = request->content;
-    struct ps_request_id id = request->request;
-    size_t id_size = id.present ? id.client_id.size : 0;
-    size_t piece_count = kept != NULL ? content.piece_count : 1;
-    size_t copied = kept != NULL ? 0 : content.size;
-    size_t size = sizeof(struct ps_journal_entry) + piece_count * sizeof(struct ps_bytes) +
-                  request->name.size + id_size + copied;
-    struct ps_journal_entry *entry = ps_plain(memory, size);
-    if (entry == NULL)
-        return NULL;
-    *entry = (struct ps_journal_entry){.memory = memory,
-                                       .kept = kept,
-                                       .drop = request->hold.drop,
-                                       .bytes = size - copied + content.size};
-    entry->record = (struct ps_record){
-        .type = PS_RECORD_PUSH,
-        .dtype = request->dtype,
-        .encoding = request->encoding,
-        .session = id.present ? id.session : 0,
-        .sequence = id.present ? id.sequence : 0,
-        .content = {.pieces = entry->pieces, .piece_count = piece_count, .size = content.size}};
-
-    PS_ASSERT(kept == NULL || request->hold.drop != NULL);
-    uint8_t *at = (uint8_t *)(entry->pieces + piece_count);
-    at = copy_bytes(at, request->name, &entry->record.name);
-    at = copy_bytes(at, (struct ps_bytes){id.client_id.data, id_size}, &entry->record.client_id);
-    if (kept != NULL) {
-        memcpy(entry->pieces, content.pieces, piece_count * sizeof(struct ps_bytes));
-    } else {
-        ps_view_copy(content, 0, at, content.size);
-        entry->pieces[0] = (struct ps_bytes){at, content.size};
-        PS_ASSERT(at + content.size == (uint8_t *)entry + size);
-    }
-    return entry;
-}
-
-/* Returns where the next bytes go. */
-static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy)
-{
-    if (from.size > 0)
-        memcpy(at, from.data, from.size);
-    *copy = (struct ps_bytes){at, from.size};
-    return at + from.size;
-}
-
 /* A place that was queued has given its record away and owns nothing any more. */
 void ps_journal_place_release(struct ps_journal_place *place)
 {
     if (place->entry != NULL)
-        release_entry(place->entry);
+        ps_journal_entry_release(place->entry);
     place->entry = NULL;
-}
-
-static void release_entry(struct ps_journal_entry *entry)
-{
-    PS_ASSERT(entry->memory != NULL);
-    if (entry->kept != NULL)
-        entry->drop(entry->kept);
-    ps_release(entry->memory, entry);
-}
-
-static void release_all(struct ps_journal_entry *entry)
-{
-    while (entry != NULL) {
-        struct ps_journal_entry *next = entry->next;
-        release_entry(entry);
-        entry = next;
-    }
 }
 
 /* Position and place in the list are given in one step under one lock: records wait in the order of
@@ -336,7 +254,7 @@ void ps_journal_queue_reset(struct ps_journal_queue *queue)
     queue->file_bytes = queue->mark_bytes = queue->saved_bytes = 0;
     queue->growth_told = false;
     ps_mutex_unlock(&queue->lock);
-    release_all(dropped);
+    ps_journal_entries_release(dropped);
 }
 
 /* Takes all that waits out of the queue. Each record leaves the counts, since the sum of the rest
@@ -422,7 +340,7 @@ void ps_journal_queue_written(struct ps_journal_queue *queue, uint64_t position,
                  why != NULL ? why->text : ps_status_sentence(status));
     }
     ps_mutex_unlock(&queue->lock);
-    release_all(done);
+    ps_journal_entries_release(done);
 }
 
 /* Takes what was written out of the queue, and counts what it takes of the disk. Whole blocks of

@@ -1,0 +1,79 @@
+/* Makes the record of a push something that lives longer than the request: in one allocation, with
+ * what it points to. */
+#include "server/core/values/journal_entry.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy);
+
+/* One allocation for the record, its name, the client's id and the content or the list of its
+ * pieces. The request may point into a message that is gone when the writer comes, so nothing of it
+ * is kept by pointer but what `kept` holds. */
+struct ps_journal_entry *ps_journal_entry_make(const struct ps_allocator *memory,
+                                               const struct ps_push_request *request, void *kept)
+{
+    struct ps_view content = request->content;
+    struct ps_request_id id = request->request;
+    size_t id_size = id.present ? id.client_id.size : 0;
+    size_t piece_count = kept != NULL ? content.piece_count : 1;
+    size_t copied = kept != NULL ? 0 : content.size;
+    size_t size = sizeof(struct ps_journal_entry) + piece_count * sizeof(struct ps_bytes) +
+                  request->name.size + id_size + copied;
+    struct ps_journal_entry *entry = ps_plain(memory, size);
+    if (entry == NULL)
+        return NULL;
+    *entry = (struct ps_journal_entry){.memory = memory,
+                                       .kept = kept,
+                                       .drop = request->hold.drop,
+                                       .bytes = size - copied + content.size};
+    entry->record = (struct ps_record){
+        .type = PS_RECORD_PUSH,
+        .dtype = request->dtype,
+        .encoding = request->encoding,
+        .session = id.present ? id.session : 0,
+        .sequence = id.present ? id.sequence : 0,
+        .content = {.pieces = entry->pieces, .piece_count = piece_count, .size = content.size}};
+
+    PS_ASSERT(kept == NULL || request->hold.drop != NULL);
+    uint8_t *at = (uint8_t *)(entry->pieces + piece_count);
+    at = copy_bytes(at, request->name, &entry->record.name);
+    at = copy_bytes(at, (struct ps_bytes){id.client_id.data, id_size}, &entry->record.client_id);
+    if (kept != NULL) {
+        memcpy(entry->pieces, content.pieces, piece_count * sizeof(struct ps_bytes));
+    } else {
+        ps_view_copy(content, 0, at, content.size);
+        entry->pieces[0] = (struct ps_bytes){at, content.size};
+        PS_ASSERT(at + content.size == (uint8_t *)entry + size);
+    }
+    return entry;
+}
+
+/* Returns where the next bytes go. */
+static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy)
+{
+    if (from.size > 0)
+        memcpy(at, from.data, from.size);
+    *copy = (struct ps_bytes){at, from.size};
+    return at + from.size;
+}
+
+/* The content that was held goes back to whoever received it, which may be the network's library:
+ * so no lock of the queue is held here. */
+void ps_journal_entry_release(struct ps_journal_entry *entry)
+{
+    PS_ASSERT(entry->memory != NULL);
+    if (entry->kept != NULL)
+        entry->drop(entry->kept);
+    ps_release(entry->memory, entry);
+}
+
+void ps_journal_entries_release(struct ps_journal_entry *entry)
+{
+    while (entry != NULL) {
+        struct ps_journal_entry *next = entry->next;
+        ps_journal_entry_release(entry);
+        entry = next;
+    }
+}

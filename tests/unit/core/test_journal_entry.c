@@ -1,0 +1,103 @@
+/* core/values/journal_entry.c: a record owns all that it points to. */
+#include "server/core/values/journal_entry.h"
+
+#include "tests/unit/core/core_world.h"
+
+#include <string.h>
+
+static struct fault_heap heap;
+static struct ps_allocator memory;
+static int held;
+
+static void begin_test(void)
+{
+    heap = (struct fault_heap){.refuse_at = -1};
+    memory = fault_heap_allocator(&heap);
+    held = 0;
+}
+
+static void drop(void *handle)
+{
+    ck_assert_ptr_eq(handle, &held);
+    held--;
+}
+
+/* A push of "w" in two pieces, with the id "client"; all of it lies in `bytes`. */
+static struct ps_push_request request_in(uint8_t bytes[32], struct ps_bytes pieces[2])
+{
+    memcpy(bytes, "wclientabcdefgh", 15);
+    pieces[0] = (struct ps_bytes){bytes + 7, 3};
+    pieces[1] = (struct ps_bytes){bytes + 10, 5};
+    return (struct ps_push_request){.name = {bytes, 1},
+                                    .request = {true, {bytes + 1, 6}, 3, 4},
+                                    .content = {pieces, 2, 8},
+                                    .hold = {NULL, drop, NULL}};
+}
+
+START_TEST(a_copied_record_outlives_its_request)
+{
+    uint8_t bytes[32];
+    struct ps_bytes pieces[2];
+    const struct ps_push_request request = request_in(bytes, pieces);
+
+    struct ps_journal_entry *entry = ps_journal_entry_make(&memory, &request, NULL);
+
+    ck_assert_ptr_nonnull(entry);
+    memset(bytes, 0, sizeof bytes);
+    memset(pieces, 0, sizeof pieces);
+    ck_assert(ps_bytes_equal(entry->record.name, text("w")));
+    ck_assert(ps_bytes_equal(entry->record.client_id, text("client")));
+    ck_assert_uint_eq(entry->record.session, 3);
+    ck_assert_uint_eq(entry->record.sequence, 4);
+    ck_assert_uint_eq(entry->record.content.piece_count, 1);
+    ck_assert(ps_bytes_equal(entry->record.content.pieces[0], text("abcdefgh")));
+    ps_journal_entry_release(entry);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+/* Only the list of pieces is copied; their bytes stay where they were received. */
+START_TEST(a_held_record_lets_go_once)
+{
+    uint8_t bytes[32];
+    struct ps_bytes pieces[2];
+    const struct ps_push_request request = request_in(bytes, pieces);
+    held = 1;
+
+    struct ps_journal_entry *entry = ps_journal_entry_make(&memory, &request, &held);
+
+    ck_assert_ptr_nonnull(entry);
+    memset(pieces, 0, sizeof pieces);
+    ck_assert_uint_eq(entry->record.content.piece_count, 2);
+    ck_assert_ptr_eq(entry->record.content.pieces[1].data, bytes + 10);
+    ck_assert_uint_gt(entry->bytes, 8);
+    ps_journal_entries_release(entry);
+    ck_assert_int_eq(held, 0);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+START_TEST(no_memory_leaves_the_content_with_the_caller)
+{
+    uint8_t bytes[32];
+    struct ps_bytes pieces[2];
+    const struct ps_push_request request = request_in(bytes, pieces);
+    held = 1;
+    heap.refuse_at = 0;
+
+    ck_assert_ptr_null(ps_journal_entry_make(&memory, &request, &held));
+
+    ck_assert_int_eq(held, 1);
+    ps_journal_entries_release(NULL);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("journal_entry");
+    tcase_add_checked_fixture(tests, begin_test, NULL);
+    tcase_add_test(tests, a_copied_record_outlives_its_request);
+    tcase_add_test(tests, a_held_record_lets_go_once);
+    tcase_add_test(tests, no_memory_leaves_the_content_with_the_caller);
+    return run_tests("journal_entry", tests);
+}
