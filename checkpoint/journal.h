@@ -13,12 +13,12 @@
  * read at all (journal_chain.h).
  *
  * What is whole: a record has a CRC-32C of its head and one of its content, and says which position
- * was durable when it was written. In the last segment of the last epoch, bad bytes with no good
- * record behind them are a torn end, and are cut. With good records behind them they are damage,
- * but for a write that was in flight when the power went, of which the disk had taken a later part
- * first: then no record says that the bad one was durable, and a sector of it is all zeros. Damage
- * is reported with file, offset and position, never skipped. A journal that ends before a position
- * that was noted as durable (journal_note.h) is damaged, too, however clean its end is.
+ * was durable when it was written. In the last segment of the last epoch, bytes that are no record
+ * are the end of the journal, clean or torn, unless a record behind them says that the missing one
+ * was durable (journal_scan.h; segments of format 1, which are still read, have one more rule).
+ * Then they are damage, as they are in every other segment. Damage is reported with file, offset
+ * and position, never skipped. A journal that ends before a position that was noted as durable
+ * (journal_note.h) is damaged, too, however clean its end is.
  *
  * Threads:  a writer and a reader each belong to one thread at a time.
  * Blocking: for the disk.
@@ -213,7 +213,8 @@ struct ps_journal_row {
  *                     before what was noted, and nobody has given that up: the text says how many
  *                     are missing
  * PS_ERR_UNSUPPORTED  a type or format that this version does not know; `*damage` says where
- * PS_ERR_IO, PS_ERR_NO_MEMORY   nothing was consumed: the call may be repeated
+ * PS_ERR_IO, PS_ERR_NO_MEMORY   nothing was consumed: the call may be repeated. PS_ERR_IO also when
+ *                     the segment has gone, which a server at work has swept: open the reader anew
  */
 PS_MUST_USE enum ps_status ps_journal_next(struct ps_journal_reader *reader,
                                            struct ps_journal_row *row, uint64_t *cut,

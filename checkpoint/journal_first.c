@@ -57,8 +57,11 @@ enum ps_status ps_journal_first_is_same(const struct ps_files *files, const char
                                         const struct ps_journal_life *life, bool *same,
                                         struct ps_error *error)
 {
+    PS_ASSERT(life != NULL && same != NULL);
     struct ps_journal_first first;
     enum ps_status status = ps_journal_first_read(files, path, segment, &first, error);
+    /* While the life is not known the name has to do: no file gets it a second time but when a dead
+     * writer is revived, and then the former one had no record that counts. */
     if (status == PS_OK)
         *same = life->format == 0 || !first.whole || first.life.salt == life->salt;
     if (status == PS_ERR_NOT_FOUND)

@@ -256,6 +256,7 @@ enum ps_status ps_journal_reader_head(struct ps_journal_reader *reader,
                                       struct ps_error *error)
 {
     PS_TRY(ps_journal_window_head(&reader->window, reader->offset, head, verdict, error));
+    /* The checksum has found bad bits already; these find records in a wrong place. */
     const struct ps_record *record = &head->record;
     bool first = reader->offset == 0;
     if (*verdict == PS_JOURNAL_BAD)
@@ -307,6 +308,7 @@ enum ps_status ps_journal_reader_settle_bad(struct ps_journal_reader *reader, ui
                                             const char *reason, struct ps_error *error)
 {
     struct ps_journal_ending ending = {0};
+    PS_ASSERT(!reader->ended && heads_from >= reader->offset);
     PS_TRY(ps_journal_reader_find_ending(reader, heads_from, &ending, error));
     /* A server at work may have written the record since it was read ahead, and those behind it
      * that now vouch for it. */

@@ -193,9 +193,16 @@ static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_j
     return head->record.name.size > 0 ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD;
 }
 
+/* The magic finds heads quickly and proves nothing. */
+bool ps_journal_head_begins(const uint8_t word[PS_JOURNAL_ALIGNMENT])
+{
+    return take(word + MAGIC_AT, 4) == PS_JOURNAL_MAGIC;
+}
+
+/* For heads whose checksum cannot be tried, because the salt is lost. */
 bool ps_journal_head_is_of(struct ps_bytes bytes, uint32_t format)
 {
-    return bytes.size > FORMAT_AT && take(bytes.data + MAGIC_AT, 4) == PS_JOURNAL_MAGIC &&
+    return bytes.size > FORMAT_AT && ps_journal_head_begins(bytes.data) &&
            take(bytes.data + FORMAT_AT, 1) == format;
 }
 
@@ -206,6 +213,8 @@ size_t ps_journal_padding(uint64_t size)
     return (size_t)(-size % PS_JOURNAL_ALIGNMENT);
 }
 
+/* The size tells the formats apart beside the format itself, so that a head of one whose format was
+ * damaged into the other is not believed. */
 static size_t segment_content_bytes(uint32_t format)
 {
     return format == PS_JOURNAL_FORMAT_1 ? PS_JOURNAL_SEGMENT_CONTENT_BYTES_1

@@ -74,7 +74,8 @@ enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes,
                                              const struct ps_journal_life *life,
                                              struct ps_journal_head *head);
 
-/* Whether the bytes begin like a head of that format, good or bad. */
+/* Whether a word begins like a head, and bytes like a head of that format: good or bad. */
+bool ps_journal_head_begins(const uint8_t word[PS_JOURNAL_ALIGNMENT]);
 bool ps_journal_head_is_of(struct ps_bytes bytes, uint32_t format);
 
 /* The zeros that follow `size` bytes. */

@@ -30,6 +30,7 @@ static enum ps_status look_at(struct ps_journal_window *window, const struct ps_
                               uint64_t *at, struct evidence *evidence, struct ps_error *error);
 static void see_head(struct evidence *evidence, const struct ps_journal_hole *hole, uint64_t at,
                      const struct ps_journal_head *head);
+static size_t to_next_head(struct ps_bytes bytes);
 static void see_word(struct evidence *evidence, const struct ps_journal_hole *hole, uint64_t at,
                      const uint8_t *word);
 static struct ps_journal_ending conclude(const struct ps_journal_window *window,
@@ -61,7 +62,7 @@ static enum ps_status look_at(struct ps_journal_window *window, const struct ps_
     struct ps_bytes bytes;
     struct ps_journal_head head;
     bool known = window->life.format != 0;
-    PS_TRY(ps_journal_window_peek(window, *at, PS_JOURNAL_HEAD_BYTES_MAX, &bytes, error));
+    PS_TRY(ps_journal_window_peek(window, *at, PS_JOURNAL_PEEK_BYTES_MAX, &bytes, error));
     bool good = *at >= hole->heads_from &&
                 ps_journal_head_read(bytes, known ? &window->life : NULL, &head) != PS_JOURNAL_BAD;
     /* Other epochs and lower positions are content, or the rest of an older file of the same
@@ -76,9 +77,23 @@ static enum ps_status look_at(struct ps_journal_window *window, const struct ps_
      * but only a segment of format 2 has them, and its first record was durable. */
     if (!known && ps_journal_head_is_of(bytes, PS_JOURNAL_FORMAT))
         evidence->proven = true;
+    if (window->life.format == PS_JOURNAL_FORMAT) {
+        *at += to_next_head(bytes);
+        return PS_OK;
+    }
     see_word(evidence, hole, *at, bytes.data);
     *at += PS_JOURNAL_ALIGNMENT;
     return PS_OK;
+}
+
+/* Behind the end of a segment of format 2 mostly lies a whole former one, at each recovery. Its
+ * words need one look each. */
+static size_t to_next_head(struct ps_bytes bytes)
+{
+    size_t at = PS_JOURNAL_ALIGNMENT;
+    while (at + PS_JOURNAL_ALIGNMENT <= bytes.size && !ps_journal_head_begins(bytes.data + at))
+        at += PS_JOURNAL_ALIGNMENT;
+    return at;
 }
 
 static void see_head(struct evidence *evidence, const struct ps_journal_hole *hole, uint64_t at,
@@ -121,8 +136,11 @@ static struct ps_journal_ending conclude(const struct ps_journal_window *window,
 {
     bool reused = window->life.format == PS_JOURNAL_FORMAT;
     uint64_t end = window->file_bytes;
+    PS_ASSERT(evidence->end >= hole->offset && end >= hole->offset);
     if (reused && evidence->end < end)
         end = evidence->end;
+    /* Followers without a lost sector: no crash leaves that in a file that only grew, so their
+     * predecessor was whole once. */
     bool odd = evidence->followed && !evidence->unwritten && !reused;
     return (struct ps_journal_ending){.damaged = evidence->proven || odd,
                                       .cut = end - hole->offset};

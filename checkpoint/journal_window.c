@@ -51,6 +51,7 @@ void ps_journal_window_fini(struct ps_journal_window *window)
     window->buffer = NULL;
 }
 
+/* What was known of the file goes with it; the next one is another segment of another life. */
 void ps_journal_window_close(struct ps_journal_window *window)
 {
     if (window->is_open)
@@ -186,6 +187,7 @@ enum ps_status ps_journal_window_content(struct ps_journal_window *window, uint6
     return PS_OK;
 }
 
+/* Mostly the first byte answers: it is that of the next record's magic. */
 static bool all_zeros(struct ps_bytes bytes)
 {
     for (size_t i = 0; i < bytes.size; i++)
@@ -212,6 +214,7 @@ enum ps_status ps_journal_window_head(struct ps_journal_window *window, uint64_t
 enum ps_status ps_journal_window_pass_zeros(struct ps_journal_window *window, uint64_t *offset,
                                             struct ps_error *error)
 {
+    PS_ASSERT(window->is_open && *offset <= window->file_bytes);
     uint64_t rest = -*offset % PS_JOURNAL_BLOCK_BYTES;
     struct ps_bytes bytes;
     if (window->life.format != PS_JOURNAL_FORMAT || rest == 0 ||

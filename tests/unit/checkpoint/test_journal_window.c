@@ -139,6 +139,80 @@ START_TEST(another_file_takes_the_place_of_the_first)
 }
 END_TEST
 
+/* A file of two blocks: something up to `end`, then zeros. */
+static void open_blocks(size_t end)
+{
+    static uint8_t blocks[2 * PS_JOURNAL_BLOCK_BYTES];
+    memset(blocks, 0x55, sizeof blocks);
+    memset(blocks + end, 0, sizeof blocks - end);
+    memory_files_put(disk, "blocks", (struct ps_bytes){blocks, sizeof blocks});
+    ck_assert_int_eq(ps_journal_window_open(&window, "blocks", NULL), PS_OK);
+}
+
+static uint64_t behind_zeros(uint32_t format, uint64_t offset)
+{
+    window.life = (struct ps_journal_life){.format = format};
+    ck_assert_int_eq(ps_journal_window_pass_zeros(&window, &offset, NULL), PS_OK);
+    return offset;
+}
+
+START_TEST(zeros_are_passed_over_up_to_the_next_block)
+{
+    const uint64_t block = PS_JOURNAL_BLOCK_BYTES;
+    open_blocks(1000);
+    ck_assert_uint_eq(behind_zeros(PS_JOURNAL_FORMAT, 1000), block);
+    ck_assert_uint_eq(behind_zeros(PS_JOURNAL_FORMAT, 992), 992);
+    ck_assert_uint_eq(behind_zeros(PS_JOURNAL_FORMAT, block), block);
+    ck_assert_uint_eq(behind_zeros(PS_JOURNAL_FORMAT, block + 8), 2 * block);
+    ck_assert_uint_eq(behind_zeros(PS_JOURNAL_FORMAT, 2 * block), 2 * block);
+    ck_assert_uint_eq(behind_zeros(PS_JOURNAL_FORMAT_1, 1000), 1000);
+    ck_assert_uint_eq(behind_zeros(0, 1000), 1000);
+    window.file_bytes = 2 * block - 1;
+    ck_assert_uint_eq(behind_zeros(PS_JOURNAL_FORMAT, block + 8), block + 8);
+}
+END_TEST
+
+START_TEST(a_head_is_one_of_the_files_life)
+{
+    static const struct ps_journal_life life = {PS_JOURNAL_FORMAT, 5};
+    uint8_t bytes[PS_JOURNAL_HEAD_BYTES_MAX] = {0};
+    struct ps_record record = {
+        .type = PS_RECORD_PUSH, .position = 9, .epoch = 7, .name = ps_bytes_of_text("w")};
+    struct ps_journal_head head = {0};
+    enum ps_journal_verdict verdict = PS_JOURNAL_BAD;
+    size_t size = ps_journal_head_write(&record, &life, 8, 0, bytes);
+    memory_files_put(disk, "head", (struct ps_bytes){bytes, size});
+    ck_assert_int_eq(ps_journal_window_open(&window, "head", NULL), PS_OK);
+
+    ck_assert_int_eq(ps_journal_window_head(&window, 0, &head, &verdict, NULL), PS_OK);
+    ck_assert_int_eq(verdict, PS_JOURNAL_BAD);
+    window.life = life;
+    ck_assert_int_eq(ps_journal_window_head(&window, 0, &head, &verdict, NULL), PS_OK);
+    ck_assert_int_eq(verdict, PS_JOURNAL_GOOD);
+    ck_assert_uint_eq(head.record.position, 9);
+    ck_assert_int_eq(ps_journal_window_head(&window, size, &head, &verdict, NULL), PS_OK);
+    ck_assert_int_eq(verdict, PS_JOURNAL_BAD);
+    ck_assert_int_eq(ps_journal_window_open(&window, "head", NULL), PS_OK);
+    ck_assert_uint_eq(window.life.format, 0);
+}
+END_TEST
+
+START_TEST(what_was_read_ahead_is_forgotten_when_asked)
+{
+    struct ps_bytes bytes;
+    open_blocks(PS_JOURNAL_BLOCK_BYTES);
+    ck_assert_int_eq(ps_journal_window_peek(&window, 0, 1, &bytes, NULL), PS_OK);
+    memory_files_flip(disk, "blocks", 8 * 100);
+    ck_assert_int_eq(ps_journal_window_peek(&window, 100, 1, &bytes, NULL), PS_OK);
+    ck_assert_uint_eq(bytes.data[0], 0x55);
+
+    ps_journal_window_forget(&window);
+
+    ck_assert_int_eq(ps_journal_window_peek(&window, 100, 1, &bytes, NULL), PS_OK);
+    ck_assert_uint_eq(bytes.data[0], 0x54);
+}
+END_TEST
+
 START_TEST(a_window_without_memory_is_none)
 {
     struct fault_heap heap = {.refuse_at = 0};
@@ -162,6 +236,9 @@ int main(void)
     tcase_add_test(tests, a_failed_read_leaves_the_window_usable);
     tcase_add_test(tests, a_file_that_has_become_shorter_is_an_error);
     tcase_add_test(tests, another_file_takes_the_place_of_the_first);
+    tcase_add_test(tests, zeros_are_passed_over_up_to_the_next_block);
+    tcase_add_test(tests, a_head_is_one_of_the_files_life);
+    tcase_add_test(tests, what_was_read_ahead_is_forgotten_when_asked);
     tcase_add_test(tests, a_window_without_memory_is_none);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
