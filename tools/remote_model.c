@@ -119,7 +119,8 @@ static void describe_values(const struct ps_remote_model *model, struct ps_model
                                                     .config_size = model->options.config.size};
 }
 
-/* Operations borrow the arrays, so they end first. */
+/* Operations borrow the arrays, so they end first. What they say is of no use to a run that gives
+ * up. */
 void ps_remote_model_fini(struct ps_remote_model *model)
 {
     struct psclient_error cause;
@@ -131,11 +132,21 @@ void ps_remote_model_fini(struct ps_remote_model *model)
     *model = (struct ps_remote_model){.memory = NULL};
 }
 
-/* Also whoever was selected pulls: servers that had values before keep them. */
-enum ps_status ps_remote_model_begin(struct ps_remote_model *model, struct ps_error *error)
+/* Asks first whether the job is initialised: servers that have lost everything hold a pull back
+ * until somebody initialises them, and that may be for us to do. Whoever was selected pulls as
+ * well, since servers that had values before keep them. */
+enum ps_status ps_remote_model_refresh(struct ps_remote_model *model, struct ps_error *error)
 {
+    struct ps_model_step *step = next_step(model);
+    PS_ASSERT(step->operation == NULL);
     PS_TRY(initialise(model, error));
-    return ps_remote_model_pull(model, error);
+    struct psclient_error cause;
+    if (psclient_pull(model->options.servers->client, step->in, PS_MODEL_PARAMETERS,
+                      model->options.call_timeout_ms, NULL, &cause) != PSCLIENT_OK)
+        return fail_from_client(model, "pull the model", &cause, error);
+    take_reply(model, step);
+    model->stale = false;
+    return PS_OK;
 }
 
 /* A client has one initialisation at a time. Whoever comes second finds a job that is initialised,
@@ -215,7 +226,7 @@ enum ps_status ps_remote_model_ready(struct ps_remote_model *model,
     /* Only once no other step is under way, which might meet the same. */
     if (model->stale) {
         PS_TRY(ps_remote_model_end(model, error));
-        PS_TRY(ps_remote_model_pull(model, error));
+        PS_TRY(ps_remote_model_refresh(model, error));
     }
     *gradient = step->gradient;
     return PS_OK;
@@ -269,7 +280,7 @@ static enum ps_status finish(struct ps_remote_model *model, struct ps_model_step
 }
 
 /* A step whose push or whose answer is not there leaves the values at hand as they were, until the
- * next step pulls new ones. */
+ * next step refreshes them. */
 static enum ps_status settle(struct ps_remote_model *model, struct ps_model_step *step, int status,
                              const struct psclient_error *cause, struct ps_error *error)
 {
@@ -301,27 +312,6 @@ static void take_reply(struct ps_remote_model *model, struct ps_model_step *step
     step->reply = model->at_hand;
     model->at_hand = values;
     describe_values(model, step->reply, step->in);
-}
-
-/* A server that lost its state says that it is not initialised: the values at hand are put back,
- * and training goes on from there. */
-enum ps_status ps_remote_model_pull(struct ps_remote_model *model, struct ps_error *error)
-{
-    struct ps_model_step *step = next_step(model);
-    PS_ASSERT(step->operation == NULL);
-    struct psclient *client = model->options.servers->client;
-    struct psclient_error cause;
-    uint64_t timeout_ms = model->options.call_timeout_ms;
-    int status = psclient_pull(client, step->in, PS_MODEL_PARAMETERS, timeout_ms, NULL, &cause);
-    if (status == PSCLIENT_NOT_INITIALIZED) {
-        PS_TRY(initialise(model, error));
-        status = psclient_pull(client, step->in, PS_MODEL_PARAMETERS, timeout_ms, NULL, &cause);
-    }
-    if (status != PSCLIENT_OK)
-        return fail_from_client(model, "pull the model", &cause, error);
-    take_reply(model, step);
-    model->stale = false;
-    return PS_OK;
 }
 
 /* The message has the errand, the reason, and the client's name for the reason. */

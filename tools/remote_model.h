@@ -87,7 +87,7 @@ struct ps_remote_model {
     float *memory;                  /* owned: all arrays */
     struct ps_model_values at_hand; /* the last that came whole; zeros before */
     struct ps_model_step steps[PS_MODEL_STEPS_MAX];
-    bool stale;     /* an answer is missing: pull before the next step */
+    bool stale;     /* an answer is missing: refresh before the next step */
     uint64_t begun; /* steps */
     struct ps_model_counts counts;
     char names[PS_MODEL_PARAMETERS][128];
@@ -100,9 +100,10 @@ PS_MUST_USE enum ps_status ps_remote_model_init(struct ps_remote_model *model,
 /* Waits for what is under way. Accepts a zeroed struct. */
 void ps_remote_model_fini(struct ps_remote_model *model);
 
-/* Initialises the job if nobody has, and has its values at hand. */
-PS_MUST_USE enum ps_status ps_remote_model_begin(struct ps_remote_model *model,
-                                                 struct ps_error *error);
+/* Has the values at hand that the servers have now, with what others have pushed. Servers without
+ * any are given those at hand: zeros at first. Nothing is under way. */
+PS_MUST_USE enum ps_status ps_remote_model_refresh(struct ps_remote_model *model,
+                                                   struct ps_error *error);
 
 /* Waits until another step may begin. `*gradient` is where its gradient goes; the values to
  * compute it from are `model->at_hand`, until the push. */
@@ -117,10 +118,5 @@ PS_MUST_USE enum ps_status ps_remote_model_push(struct ps_remote_model *model,
 /* Waits for the steps under way. */
 PS_MUST_USE enum ps_status ps_remote_model_end(struct ps_remote_model *model,
                                                struct ps_error *error);
-
-/* Has the values at hand that the servers have now, with what others have pushed. Nothing is under
- * way. */
-PS_MUST_USE enum ps_status ps_remote_model_pull(struct ps_remote_model *model,
-                                                struct ps_error *error);
 
 #endif

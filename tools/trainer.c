@@ -118,7 +118,7 @@ static enum ps_status finish_run(struct worker *workers, uint32_t count, struct 
             return ps_fail(error, workers[i].status, "%s", workers[i].error.text);
     }
     struct worker *first = &workers[0];
-    PS_TRY(ps_remote_model_pull(&first->model, error));
+    PS_TRY(ps_remote_model_refresh(&first->model, error));
     return copy_values(&first->model.at_hand, &first->options->model, trained, error);
 }
 
@@ -195,7 +195,7 @@ static void worker_main(void *argument)
  * for one step as for a million. What was done is noted after a failure, too. */
 static enum ps_status train(struct worker *worker)
 {
-    PS_TRY(ps_remote_model_begin(&worker->model, &worker->error));
+    PS_TRY(ps_remote_model_refresh(&worker->model, &worker->error));
     uint64_t start_ns = ps_clock_precise_ns();
     enum ps_status status = train_epochs(worker);
     /* The steps that the end has waited for. */

@@ -123,10 +123,10 @@ int psclient_pull(struct psclient *client, struct psclient_parameter *parameters
                   uint64_t timeout_ms, struct psclient_result *results,
                   struct psclient_error *error)
 {
-    (void)client, (void)timeout_ms, (void)results;
+    (void)client, (void)timeout_ms, (void)results, (void)error;
     ck_assert_int_eq(fake_server.under_way, 0);
-    if (!fake_server.initialised)
-        return say(error, PSCLIENT_NOT_INITIALIZED);
+    /* A real server would hold the pull back until its deadline. */
+    ck_assert(fake_server.initialised);
     size_t at = 0;
     for (size_t i = 0; i < count; i++)
         at = move(fake_server.values, &parameters[i], at, false);

@@ -22,7 +22,7 @@ static void begin(bool pipeline)
                                                     .call_timeout_ms = 1000,
                                                     .pipeline = pipeline};
     ck_assert_int_eq(ps_remote_model_init(&model, &options), PS_OK);
-    ck_assert_int_eq(ps_remote_model_begin(&model, &error), PS_OK);
+    ck_assert_int_eq(ps_remote_model_refresh(&model, &error), PS_OK);
     fake_server.trace[0] = '\0';
 }
 
@@ -197,7 +197,7 @@ START_TEST(a_job_that_others_initialised_is_pulled_and_not_written)
         .servers = &servers, .shape = {.features = 2, .outputs = 1}, .name = "m"};
     ck_assert_int_eq(ps_remote_model_init(&model, &options), PS_OK);
 
-    ck_assert_int_eq(ps_remote_model_begin(&model, &error), PS_OK);
+    ck_assert_int_eq(ps_remote_model_refresh(&model, &error), PS_OK);
 
     ck_assert_str_eq(fake_server.trace, "open\npull 7\n");
     expect_at_hand(7);
