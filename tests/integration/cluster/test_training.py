@@ -5,7 +5,7 @@ import os
 import subprocess
 import unittest
 
-from cluster import BIN, DATA, Cluster, wait_until
+from cluster import BIN, DATA, PATIENCE, Cluster, wait_until
 
 
 class Training(unittest.TestCase):
@@ -33,7 +33,8 @@ class Training(unittest.TestCase):
 
     def flags(self, epochs, workers=2):
         return ["--data", self.train, "--test", self.test, "--workers", str(workers),
-                "--optimizer", "adam", "--learning-rate", "0.002", "--epochs", str(epochs)]
+                "--optimizer", "adam", "--learning-rate", "0.002", "--epochs", str(epochs),
+                "--timeout", f"{PATIENCE}s"]
 
     def each_pipeline(self, play):
         """Plays it with a cluster for each setting of --pipeline."""
@@ -134,7 +135,7 @@ class Training(unittest.TestCase):
     def lose_everything(self, cluster, pipeline):
         def server(name):
             return cluster.run(name, [
-                os.path.join(BIN, "pserver"), "--listen", "127.0.0.1:0", "--etcd-ttl", "1s",
+                os.path.join(BIN, "pserver"), "--listen", "127.0.0.1:0", "--etcd-ttl", cluster.ttl,
                 "--log-format", "json", "--etcd", cluster.etcd_url, "--num-pservers", "1"])
 
         first = server("pserver-first")
