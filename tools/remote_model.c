@@ -67,7 +67,7 @@ static struct ps_model_step *next_step(struct ps_remote_model *model)
 enum ps_status ps_remote_model_init(struct ps_remote_model *model,
                                     const struct ps_remote_model_options *options)
 {
-    *model = (struct ps_remote_model){.options = *options};
+    *model = (struct ps_remote_model){.options = *options, .stale = true};
     size_t weights = options->shape.features * options->shape.outputs;
     size_t floats = weights + options->shape.outputs;
     size_t arrays = 1 + 2 * steps_max(model);
@@ -132,14 +132,16 @@ void ps_remote_model_fini(struct ps_remote_model *model)
     *model = (struct ps_remote_model){.memory = NULL};
 }
 
-/* Asks first whether the job is initialised: servers that have lost everything hold a pull back
- * until somebody initialises them, and that may be for us to do. Whoever was selected pulls as
- * well, since servers that had values before keep them. */
+/* At first, and when an answer is missing, the store is asked whether the job is initialised:
+ * servers that have lost everything hold a pull back until somebody initialises them, and that may
+ * be for us to do. Whoever was selected pulls as well, since servers that had values before keep
+ * them. */
 enum ps_status ps_remote_model_refresh(struct ps_remote_model *model, struct ps_error *error)
 {
     struct ps_model_step *step = next_step(model);
     PS_ASSERT(step->operation == NULL);
-    PS_TRY(initialise(model, error));
+    if (model->stale)
+        PS_TRY(initialise(model, error));
     struct psclient_error cause;
     if (psclient_pull(model->options.servers->client, step->in, PS_MODEL_PARAMETERS,
                       model->options.call_timeout_ms, NULL, &cause) != PSCLIENT_OK)

@@ -87,7 +87,7 @@ struct ps_remote_model {
     float *memory;                  /* owned: all arrays */
     struct ps_model_values at_hand; /* the last that came whole; zeros before */
     struct ps_model_step steps[PS_MODEL_STEPS_MAX];
-    bool stale;     /* an answer is missing: refresh before the next step */
+    bool stale;     /* values are missing: refresh before the next step */
     uint64_t begun; /* steps */
     struct ps_model_counts counts;
     char names[PS_MODEL_PARAMETERS][128];

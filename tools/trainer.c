@@ -37,7 +37,6 @@ static enum ps_status run_workers(struct worker *workers, const struct ps_traine
 static enum ps_status worker_create(struct worker *worker, const struct ps_trainer_options *options,
                                     uint32_t i, struct ps_model_servers *servers,
                                     struct ps_trainer_progress *progress);
-/* The model goes first: steps that are under way borrow from it, and have to end. */
 static void worker_destroy(struct worker *worker);
 static void worker_main(void *argument);
 static enum ps_status train(struct worker *worker);
