@@ -8,12 +8,14 @@
 # TSAN:     also one of those that tests/run.sh runs under the thread sanitizer.
 # VALGRIND: also one of those that tests/run.sh runs under valgrind.
 #
-# The targets tests_unit, tests_integration and tests_tsan build all programs of a kind.
+# The targets tests_unit, tests_integration, tests_asan and tests_tsan build all that tests of a kind
+# run.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
-foreach(kind unit integration tsan)
+foreach(kind unit integration asan tsan)
     add_custom_target(tests_${kind})
 endforeach()
+add_dependencies(tests_asan tests_unit)
 
 # How long a broken system may hang, in seconds: a test program 1800, a test of Check's 300, or five
 # times what the test has asked for. No test passes or fails by it: a machine that is ten times
@@ -33,6 +35,9 @@ function(ps_test name)
         set(ARG_LABEL unit)
     endif()
     set(labels ${ARG_LABEL})
+    if(ARG_ASAN)
+        list(APPEND labels asan)
+    endif()
     if(ARG_TSAN)
         list(APPEND labels tsan)
     endif()
@@ -45,13 +50,8 @@ function(ps_test name)
     set_target_properties(${name} PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     foreach(kind ${labels})
-        if(TARGET tests_${kind})
-            add_dependencies(tests_${kind} ${name})
-        endif()
+        add_dependencies(tests_${kind} ${name})
     endforeach()
-    if(ARG_ASAN)
-        list(APPEND labels asan)
-    endif()
     if(ARG_VALGRIND)
         list(APPEND labels valgrind)
     endif()
