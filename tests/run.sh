@@ -21,18 +21,18 @@ build() { # PRESET TARGET
     cmake --preset "$1" && cmake --build --preset "$1" --target "$2" -j "$jobs"
 }
 
-# Most integration tests wait for leases to run out, so more of them than cores run at once.
+# Many tests wait more than they compute, so more of them than cores run at once.
 tier_release() {
     build release all && ctest --preset release -LE '^image$' -j $((2 * jobs))
 }
 
-# The container image: alone, since it builds everything once more.
+# The container image, which builds everything once more. Much of its time the network takes.
 tier_image() {
-    build release all && ctest --preset release -L '^image$'
+    build release all && nice ctest --preset release -L '^image$'
 }
 
 tier_asan() {
-    build asan all && ctest --preset asan -L '^(unit|asan)$' -j "$jobs"
+    build asan tests_asan && ctest --preset asan -L '^(unit|asan)$' -j $((2 * jobs))
 }
 
 # The other compiler has other warnings, and they are errors.
@@ -46,7 +46,7 @@ tier_tsan() {
     if setarch -R true 2>/dev/null; then
         fixed_layout=(setarch -R)
     fi
-    build tsan tests_tsan && "${fixed_layout[@]}" ctest --preset tsan -L '^tsan$' -j "$jobs"
+    build tsan tests_tsan && "${fixed_layout[@]}" ctest --preset tsan -L '^tsan$' -j $((2 * jobs))
 }
 
 # Check forks each test, so an error ends one child and is reported like any other failure.
@@ -81,10 +81,17 @@ print_failures() { # LOG
     grep -E ' error: |^FAILED: |^valgrind FAILED' "$1" | head -20
 }
 
-# Runs one tier and adds what it says to the sum. A build that fails is one failure.
+# Runs one tier, and leaves how it ended and how many seconds it took.
 run_tier() { # NAME
-    local log=$logs/$1.log start=$SECONDS status=0 bad=0 count=0 left_out summary
-    "tier_$1" >"$log" 2>&1 || status=$?
+    local start=$SECONDS status=0
+    "tier_$1" >"$logs/$1.log" 2>&1 || status=$?
+    echo "$status $((SECONDS - start))" >"$logs/$1.end"
+}
+
+# Adds what a tier said to the sum. A build that fails is one failure.
+count_tier() { # NAME
+    local log=$logs/$1.log status seconds bad=0 count=0 left_out summary
+    read -r status seconds <"$logs/$1.end"
     summary=$(grep -E 'tests passed, [0-9]+ tests failed out of [0-9]+' "$log" | tail -1)
     if [ -n "$summary" ]; then
         bad=$(sed -E 's/.* ([0-9]+) tests failed.*/\1/' <<<"$summary")
@@ -101,8 +108,7 @@ run_tier() { # NAME
     count=$((count - ${#left_out[@]}))
     passed=$((passed + count - bad))
     failed=$((failed + bad))
-    printf '%-9s %4d passed, %d failed  %4d s\n' "$1" $((count - bad)) "$bad" \
-        $((SECONDS - start))
+    printf '%-9s %4d passed, %d failed  %4d s\n' "$1" $((count - bad)) "$bad" "$seconds"
     if [ "$bad" -ne 0 ]; then
         print_failures "$log"
         tail -12 "$log"
@@ -110,7 +116,7 @@ run_tier() { # NAME
 }
 
 main() {
-    local tiers=("$@") name start=$SECONDS
+    local tiers=("$@") name start=$SECONDS beside=""
     case "${1:-all}" in
         all) tiers=(release image asan clang tsan valgrind) ;;
         quick) tiers=(release) ;;
@@ -129,8 +135,18 @@ main() {
     fi
     printf '%-9s %27d s\n' packages $((SECONDS - start))
     for name in "${tiers[@]}"; do
+        if [ "$name" = image ]; then
+            run_tier image &
+            beside=$!
+            continue
+        fi
         run_tier "$name"
+        count_tier "$name"
     done
+    if [ -n "$beside" ]; then
+        wait "$beside"
+        count_tier image
+    fi
     printf '%-9s %27d s\n' all $((SECONDS - start))
     if [ ${#skipped[@]} -gt 0 ]; then
         echo "${#skipped[@]} skipped (deploy/install-deps.sh etcd-3.5 is what the etcd ones want):"

@@ -81,7 +81,15 @@ class Faults(unittest.TestCase):
         self.folder = folder.name
 
     def healthy_points(self, server):
-        """Every call of a save on the data directory, in the order of one that works."""
+        """Every call of a save on the data directory, in the order of one that works. Now and then
+        the C library makes a call of its own, after which all the others have another number: the
+        shortest of three saves has none of them."""
+        push(server)
+        save(server)  # from now on there is something to sweep away
+        return min((self.points_of_a_save(server) for _ in range(3)),
+                   key=lambda points: sum(n for _, n in points))
+
+    def points_of_a_save(self, server):
         push(server)
         with faults.Trace(server) as trace:
             save(server)
@@ -116,21 +124,31 @@ class Faults(unittest.TestCase):
 
     def fail_at(self, server, call, error, when):
         """The directory right after the fault, with the oldest and newest state it may hold."""
+        for _ in range(5):
+            copy = self.try_to_fail_at(server, call, error, when)
+            if copy is not None:
+                return copy
+        raise AssertionError(f"{call} {error} {when}: no call on the data directory failed")
+
+    def try_to_fail_at(self, server, call, error, when):
+        """None if it was a call of the C library's own that failed, or the save had fewer calls."""
         save(server)
         low = count(server)
         push(server)
-        folder = os.path.join(self.folder, f"{call}-{error}-{when}")
+        folder = os.path.join(self.folder, f"{call}-{error}-{when}-{low}")
         logged = len(server.process.log())
         before = saves(server)
         with faults.Trace(server, "-e", f"inject={call}:error={error}:when={when}") as trace:
             saving = ask_to_save(server)
             wait_until(lambda: trace.hit() or saves(server) > before,
                        f"{folder} or the end of the save")
-            self.assertIn(server.data, trace.hit() or "nothing", f"{folder}: the wrong call failed")
+            found = server.data in (trace.hit() or "nothing")
             copy_of(server, folder)
             high = push(server)
         saving.result(PATIENCE)
         self.assertEqual(count(server), high)
+        if not found:
+            return None
         # What a save does not need may fail without a word: it is swept next time.
         if call in ("write", "fdatasync", "fsync", "rename"):
             self.assertIn(MESSAGES[error], server.process.log()[logged:], folder)

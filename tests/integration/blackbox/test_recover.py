@@ -29,7 +29,8 @@ def in_each_world(test):
     return both
 
 
-class Recover(unittest.TestCase):
+class Recovery(unittest.TestCase):
+    """What the classes below share; ctest runs each of them by itself."""
     page = Page()
 
     def keep(self, world):
@@ -83,8 +84,8 @@ class Recover(unittest.TestCase):
         self.see(process, words, heading)
         world.cluster.kill_server(process)
 
-    # ---- Checkpoints ----
 
+class Checkpoints(Recovery):
     @in_each_world
     def test_a_bit_flipped_in_the_newest_checkpoint(self, world):
         world.work()
@@ -152,8 +153,8 @@ class Recover(unittest.TestCase):
 
         self.check(world, lost=0)
 
-    # ---- The journal ----
 
+class Journal(Recovery):
     def repair(self, world, damage, block, lost=None, index=0):
         self.refuse(world, damage, "The journal is damaged, has a hole, or ends too early", index)
         world.type(self.page.blocks("The journal is damaged, has a hole, or ends too early")[block])
@@ -226,8 +227,8 @@ class Recover(unittest.TestCase):
 
             self.repair(world, "a segment swapped with another shard's", 0)
 
-    # ---- What was published ----
 
+class Published(Recovery):
     @in_each_world
     def test_the_published_file_deleted_and_the_journal_whole(self, world):
         world.work()
@@ -257,8 +258,8 @@ class Recover(unittest.TestCase):
         self.assertIn(given_up, range(12, 25))
         self.check(world, lost=24, unknown=24 - given_up)
 
-    # ---- Around the files ----
 
+class Around(Recovery):
     def test_etcds_keys_gone(self):
         with World(2) as world:
             world.work()
@@ -326,8 +327,6 @@ class Recover(unittest.TestCase):
         wait_until(lambda: world.servers[0].event("journal goes on in another file"),
                    "the journal goes on")
         self.assertEqual(world.status()[0]["position"], LAST + 1)
-
-    # ---- The page itself ----
 
     def test_every_exit_status_and_every_row_is_on_the_page(self):
         shown = subprocess.run([os.path.join(BIN, "pserver"), "--help"], capture_output=True,

@@ -25,6 +25,16 @@ static void decode_pairs(struct encoded *encoded, size_t kept)
     }
 }
 
+/* In place, since a structure of megabytes has no room on the stack. */
+void encoded_clear(struct encoded *encoded, enum ps_encoding encoding, enum ps_dtype dtype,
+                   size_t count)
+{
+    memset(encoded, 0, sizeof *encoded);
+    encoded->encoding = encoding;
+    encoded->dtype = dtype;
+    encoded->count = count;
+}
+
 void encoded_make(struct encoded *encoded, enum ps_encoding encoding, enum ps_dtype dtype,
                   size_t count, size_t kept, uint64_t seed)
 {

@@ -27,6 +27,10 @@ struct encoded {
     struct ps_bytes pieces[ENCODED_PIECES];
 };
 
+/* An encoding without content. */
+void encoded_clear(struct encoded *encoded, enum ps_encoding encoding, enum ps_dtype dtype,
+                   size_t count);
+
 /* Random elements of ordinary size in that encoding; TOP_K keeps `kept` of them. */
 void encoded_make(struct encoded *encoded, enum ps_encoding encoding, enum ps_dtype dtype,
                   size_t count, size_t kept, uint64_t seed);

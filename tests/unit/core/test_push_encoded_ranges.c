@@ -139,8 +139,8 @@ START_TEST(blocks_of_which_nothing_is_named_keep_their_version)
     const uint32_t index = COUNT - 5; /* in the third block */
     const float value = 2;
     early_begin_with(false, 0, PS_F32, config_of("sgd", 0.1));
-    encoded = (struct encoded){
-        .encoding = PS_ENCODING_TOP_K, .dtype = PS_F32, .count = COUNT, .bytes = 8};
+    encoded_clear(&encoded, PS_ENCODING_TOP_K, PS_F32, COUNT);
+    encoded.bytes = 8;
     memcpy(encoded.content, &index, 4);
     memcpy(encoded.content + 4, &value, 4);
     for (size_t i = 0; i < CUTS; i++)

@@ -99,7 +99,7 @@ START_TEST(pairs_may_lie_all_in_one_range_or_nowhere)
     struct fault_heap heap = {.refuse_at = -1};
     struct ps_allocator memory = fault_heap_allocator(&heap);
     const uint32_t indices[2] = {20000, 20001};
-    encoded = (struct encoded){.encoding = PS_ENCODING_TOP_K, .dtype = PS_F32, .count = COUNT};
+    encoded_clear(&encoded, PS_ENCODING_TOP_K, PS_F32, COUNT);
     encoded.bytes = _i == 0 ? 16 : 0;
     memcpy(encoded.content, indices, sizeof indices);
     struct ps_staged_part *first = list_of(&memory, true);
