@@ -129,8 +129,7 @@ static enum ps_status run_and_print(const struct ps_bench_options *options, cons
         status = ps_fail(error, PS_ERR_NOT_FOUND, "no server to measure at %s: use --pserver FILE",
                          program);
     if (status == PS_OK)
-        status = options->kind->run(bench, error);
-    ps_bench_progress_end(bench);
+        status = ps_bench_run(bench, error);
     if (status == PS_OK)
         ps_bench_print(options, &machine, &bench->report);
     if (status == PS_OK && options->plot != NULL)

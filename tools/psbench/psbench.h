@@ -9,6 +9,7 @@
 #define PS_TOOLS_PSBENCH_H
 
 #include "base/status.h"
+#include "tools/psbench/psbench_disk_ways.h"
 #include "tools/psbench/psbench_load.h"
 #include "tools/psbench/psbench_options.h"
 #include "tools/psbench/psbench_rows.h"
@@ -19,8 +20,12 @@ struct ps_bench {
     const char *program; /* of the server */
     const char *folder;  /* private; removed by others */
     struct ps_bench_report report;
+    struct ps_bench_disk disk;  /* opened when first measured; ps_bench_run closes it */
     uint64_t steps, steps_done; /* for the bar */
 };
+
+/* Runs the benchmark that the options name. */
+PS_MUST_USE enum ps_status ps_bench_run(struct ps_bench *bench, struct ps_error *error);
 
 /* push, pull, pushpull, latency: one worker against sockets, memory and the update alone. */
 PS_MUST_USE enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error);
@@ -34,8 +39,10 @@ PS_MUST_USE enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_erro
 /* Replicas that are brought up to date, beside full pulls. */
 PS_MUST_USE enum ps_status ps_bench_delta(struct ps_bench *bench, struct ps_error *error);
 
-/* What it costs to have pushes on disk before they are acknowledged. */
+/* What it costs to have pushes on disk before they are acknowledged. With --pause: whether pushes
+ * that do not wait for the disk ever stop because of it. */
 PS_MUST_USE enum ps_status ps_bench_journal(struct ps_bench *bench, struct ps_error *error);
+PS_MUST_USE enum ps_status ps_bench_pause(struct ps_bench *bench, struct ps_error *error);
 
 /* What a checkpoint costs those who push meanwhile. */
 PS_MUST_USE enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps_error *error);
@@ -61,8 +68,9 @@ struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, co
 /* How long what is compared with gets. */
 uint64_t ps_bench_reference_ms(const struct ps_bench *bench);
 
-/* One more of `steps` is begun. */
+/* One more of `steps` is begun; or the present one goes on under another name. */
 void ps_bench_progress(struct ps_bench *bench, const char *what);
+void ps_bench_progress_name(struct ps_bench *bench, const char *what);
 void ps_bench_progress_end(const struct ps_bench *bench);
 
 #endif

@@ -28,10 +28,13 @@ static const struct ps_option table[] = {
            "1GiB for update, else 1MiB."),
     OPTION(outstanding, "outstanding", PS_OPTION_UINT, "N", "0", NULL,
            "Operations in flight at once. 0: 8 for journal, checkpoint and recover, else 1."),
-    OPTION(repeat, "repeat", PS_OPTION_UINT, "N", "5", NULL,
-           "Measure everything this often and print medians."),
-    OPTION(time_ms, "time", PS_OPTION_DURATION, "TIME", "1s", NULL,
-           "Length of one measurement; what it is compared with gets a quarter of it each."),
+    OPTION(
+        repeat, "repeat", PS_OPTION_UINT, "N", "0", NULL,
+        "Measure everything this often and print medians, lowest and highest. 0: 7 for journal, 1 "
+        "with --pause, 3 for report, else 5."),
+    OPTION(time_ms, "time", PS_OPTION_DURATION, "TIME", "0", NULL,
+           "Length of one measurement; what it is compared with gets a quarter of it each. 0: 10s "
+           "with --pause, else 1s."),
     OPTION(shard_size, "shard-size", PS_OPTION_BYTES, "SIZE", "256MiB", NULL,
            "checkpoint, recover: bytes of all parameters together."),
     OPTION(journal_size, "journal-size", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
@@ -46,9 +49,14 @@ static const struct ps_option table[] = {
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "The same, found through etcd."),
     OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
     OPTION(
-        ack, "ack", PS_OPTION_CHOICE, "LEVEL", "memory", "memory|logged",
-        "push, pull, pushpull, latency, checkpoint: memory keeps no journal; logged acknowledges "
-        "a push when it is on the disk of --dir."),
+        ack, "ack", PS_OPTION_CHOICE, "LEVEL", "both", "memory|logged|both",
+        "push, pushpull, batch, latency, scale, encoding: memory keeps no journal; logged "
+        "acknowledges a push when it is on the disk of --dir, as users with a data directory have "
+        "it; both measures one beside the other. pull and checkpoint take both for memory."),
+    OPTION(
+        pause, "pause", PS_OPTION_FLAG, NULL, NULL, NULL,
+        "journal: only pushes that do not wait for the disk, of a server that keeps a journal; how "
+        "long the longest took, beside the disk's own writes."),
     OPTION(
         via, "via", PS_OPTION_CHOICE, "PATH", "client", "client|threads|channel",
         "client: libpsclient, from one thread that does not wait. threads: from one that waits for "
@@ -106,6 +114,9 @@ static const struct ps_option_set set = {
                 "  delta       pulls of what has changed\n",
     .examples = "  psbench pushpull --size 64KiB\n"
                 "  psbench push --size 1MiB --outstanding 8 --namespace reno\n"
+                "  psbench push --ack logged --size 64KiB --outstanding 16\n"
+                "  psbench journal --dir /var/lib/pserver\n"
+                "  psbench journal --pause --time 60s\n"
                 "  psbench checkpoint --shard-size 1GiB --output json\n"
                 "  psbench recover --cache cold --plot recover.svg\n",
     .environment = "PSBENCH_",
@@ -113,26 +124,32 @@ static const struct ps_option_set set = {
     .option_count = PS_ARRAY_COUNT(table),
 };
 
-/* All of them, in the order in which messages name them. */
+/* All of them, in the order in which messages name them. Defaults are what is asked most often: one
+ * operation at a time for whoever waits, eight where the disk or several workers are to be kept
+ * busy. The journal has more repeats than the others, since single ones scatter by half with the
+ * disk. */
 static const struct ps_bench_kind kinds[] = {
-    {"push", ps_bench_transfer, 1 << 20, 1, true},
-    {"pull", ps_bench_transfer, 1 << 20, 1, true},
-    {"pushpull", ps_bench_transfer, 1 << 20, 1, true},
-    {"batch", ps_bench_batch, 16 << 10, 1, false},
-    {"latency", ps_bench_transfer, 4 << 10, 1, true},
-    {"journal", ps_bench_journal, 1 << 20, 8, false},
-    {"checkpoint", ps_bench_checkpoint, 1 << 20, 8, false},
-    {"recover", ps_bench_recover, 1 << 20, 8, false},
-    {"scale", ps_bench_scale, 1 << 20, 1, false},
-    {"update", ps_bench_update, 0, 1, false}, /* 0: two sizes of its own */
-    {"encoding", ps_bench_encoding, 1 << 20, 1, false},
-    {"delta", ps_bench_delta, 256 << 10, 1, false},
+    {"push", ps_bench_transfer, 1 << 20, 1, 5, true},
+    {"pull", ps_bench_transfer, 1 << 20, 1, 5, true},
+    {"pushpull", ps_bench_transfer, 1 << 20, 1, 5, true},
+    {"batch", ps_bench_batch, 16 << 10, 1, 5, false},
+    {"latency", ps_bench_transfer, 4 << 10, 1, 5, true},
+    {"journal", ps_bench_journal, 1 << 20, 8, 7, false},
+    {"checkpoint", ps_bench_checkpoint, 1 << 20, 8, 5, false},
+    {"recover", ps_bench_recover, 1 << 20, 8, 5, false},
+    {"scale", ps_bench_scale, 1 << 20, 1, 5, false},
+    {"update", ps_bench_update, 0, 1, 5, false}, /* 0: two sizes of its own */
+    {"encoding", ps_bench_encoding, 1 << 20, 1, 5, false},
+    {"delta", ps_bench_delta, 256 << 10, 1, 5, false},
 };
+/* --pause measures one long time instead of several short ones: what it looks for is rare. */
+static const struct ps_bench_kind pause_kind = {"journal", ps_bench_pause, 1 << 20, 8, 1, false};
 /* The names of all kinds, with commas between them, have about a hundred bytes. */
 enum { KINDS = sizeof kinds / sizeof kinds[0], NAMES_BYTES = 200 };
 
 static void write_names(char names[NAMES_BYTES], const char *before_last);
 static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error);
+static void set_defaults(struct ps_bench_options *options);
 static enum ps_status check(struct ps_bench_options *options, struct ps_error *error);
 static enum ps_status check_ranges(const struct ps_bench_options *options, struct ps_error *error);
 
@@ -181,19 +198,39 @@ static void write_names(char names[NAMES_BYTES], const char *before_last)
     }
 }
 
-/* Names are compared whole: "pus" is a typing error and not a benchmark. The message lists all
- * names, because there are only twelve. */
+/* Both kinds of journal are one word on the command line: --pause asks another question of the same
+ * thing. Names are compared whole: "pus" is a typing error and not a benchmark. The message lists
+ * all names, because there are only a dozen. */
 static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error)
 {
     for (size_t i = 0; i < KINDS && options->kind == NULL; i++)
         if (strcmp(kinds[i].name, options->name) == 0)
             options->kind = &kinds[i];
-    if (options->kind != NULL)
-        return PS_OK;
-    char names[NAMES_BYTES];
-    write_names(names, " or ");
-    return ps_fail(error, PS_ERR_BAD_INPUT, "unknown benchmark \"%s\": choose %s", options->name,
-                   names);
+    if (options->kind == NULL) {
+        char names[NAMES_BYTES];
+        write_names(names, " or ");
+        return ps_fail(error, PS_ERR_BAD_INPUT, "unknown benchmark \"%s\": choose %s",
+                       options->name, names);
+    }
+    if (options->pause && options->kind->run != ps_bench_journal)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--pause is an option of journal");
+    if (options->pause)
+        options->kind = &pause_kind;
+    return PS_OK;
+}
+
+/* 0 stands for what suits the benchmark. A pause is rare, so that looking for one takes longer than
+ * measuring a rate. */
+static void set_defaults(struct ps_bench_options *options)
+{
+    if (options->size == 0)
+        options->size = options->kind->size;
+    if (options->outstanding == 0)
+        options->outstanding = options->kind->outstanding;
+    if (options->repeat == 0)
+        options->repeat = options->kind->repeat;
+    if (options->time_ms == 0)
+        options->time_ms = options->pause ? 10000 : 1000;
 }
 
 /* Defaults first, since the checks are about the final values. Servers that run elsewhere can only
@@ -205,10 +242,7 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
 {
     PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
     PS_TRY(choose_kind(options, error));
-    if (options->size == 0)
-        options->size = options->kind->size;
-    if (options->outstanding == 0)
-        options->outstanding = options->kind->outstanding;
+    set_defaults(options);
     bool elsewhere = options->servers != NULL || options->etcd != NULL;
     if (elsewhere && !options->kind->transfer)
         return ps_fail(error, PS_ERR_BAD_INPUT,

@@ -19,6 +19,7 @@ struct ps_bench_kind {
     enum ps_status (*run)(struct ps_bench *bench, struct ps_error *error);
     uint64_t size;        /* what --size 0 means */
     uint64_t outstanding; /* what --outstanding 0 means */
+    uint64_t repeat;      /* what --repeat 0 means */
     bool transfer;        /* measures servers that are there already, too */
 };
 
@@ -33,7 +34,7 @@ struct ps_bench_options {
     uint64_t lanes;
     const char *busy_poll_text;
     struct ps_busy_poll_wish busy_poll;
-    bool tune_malloc, json, csv, progress;
+    bool tune_malloc, json, csv, progress, pause;
     bool help, man, version;
 };
 

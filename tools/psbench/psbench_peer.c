@@ -224,6 +224,7 @@ enum ps_status ps_bench_peer_stream(struct ps_bench_peer *peer, enum ps_bench_so
                                     struct ps_error *error)
 {
     const struct ps_bench_peer_order order = {.request = size, .reply = 0};
+    /* No order for answers: the other side only reads. */
     int connection = -1;
     PS_TRY(connect_to(peer, kind, &order, &connection, error));
     uint64_t started_ns = ps_clock_precise_ns();

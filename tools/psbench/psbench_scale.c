@@ -2,7 +2,8 @@
  * in the same repeats as many on many, so that "how many times as much?" is a quotient of
  * neighbours. All of it runs on one machine: with fewer cores than processes the figure shows the
  * machine's end, not the program's, and the report has the number of cores for that. */
-#include "tools/psbench/psbench.h"
+#include "tools/psbench/psbench_disk_best.h"
+#include "tools/psbench/psbench_promise.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 /* The servers of one job and the workers that push to them. Workers are loads with threads and
  * connections of their own, in one process. */
 struct fleet {
-    const char *row;
+    const char *row; /* without the promise */
+    enum ps_bench_promise promise;
     uint64_t server_count, worker_count;
     struct ps_bench_server servers[SERVERS_MAX];
     struct ps_bench_load *loads[WORKERS_MAX];
@@ -24,6 +26,15 @@ struct fleet {
     struct ps_bench_figures last;
 };
 
+/* What is compared under one promise. */
+struct fleets {
+    struct fleet one;  /* one worker on one server */
+    struct fleet many; /* as the options say */
+};
+
+static enum ps_status measure_all(struct ps_bench *bench, struct fleets *fleets, size_t count,
+                                  struct ps_error *error);
+static struct ps_bench_row *row_of(struct ps_bench *bench, const struct fleet *fleet);
 static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
                                  struct ps_error *error);
 static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
@@ -33,38 +44,64 @@ static void close_fleet(struct fleet *fleet);
 static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error);
 static void add_figures(struct ps_bench_figures *sum, const struct ps_bench_figures *more);
 
-/* Both fleets are up all the time; the one that is not measured sleeps in its sockets. The check
- * comes after the last repeat, for both fleets. */
+/* All fleets are up all the time; those that are not measured sleep in their sockets. The check
+ * comes after the last repeat, for all of them. */
 enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
-    struct fleet one = {.row = "scale_one_by_one", .server_count = 1, .worker_count = 1};
-    struct fleet many = {
-        .row = "scale", .server_count = options->server_count, .worker_count = options->workers};
-    bench->steps = 2 * options->repeat + 1;
-    ps_bench_progress(bench, "starting");
-    enum ps_status status = open_fleet(bench, &one, error);
-    if (status == PS_OK)
-        status = open_fleet(bench, &many, error);
-    for (uint64_t repeat = 0; repeat < options->repeat && status == PS_OK; repeat++) {
-        status = measure(bench, &many, error);
+    struct fleets fleets[2] = {0};
+    struct ps_bench_promises promises = ps_bench_promises_of(options);
+    bench->steps = promises.count * (2 * options->repeat + 1);
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < promises.count && status == PS_OK; i++) {
+        ps_bench_progress(bench, "starting");
+        fleets[i].one = (struct fleet){.row = "scale_one_by_one",
+                                       .promise = promises.list[i],
+                                       .server_count = 1,
+                                       .worker_count = 1};
+        fleets[i].many = (struct fleet){.row = "scale",
+                                        .promise = promises.list[i],
+                                        .server_count = options->server_count,
+                                        .worker_count = options->workers};
+        status = open_fleet(bench, &fleets[i].one, error);
         if (status == PS_OK)
-            status = measure(bench, &one, error);
-        if (status != PS_OK)
-            break;
-        struct ps_bench_row *row =
-            ps_bench_report_row(&bench->report, many.row, options->size, options->outstanding);
-        ps_bench_row_detail(row, "workers", (double)many.worker_count);
-        ps_bench_row_detail(row, "servers", (double)many.server_count);
-        ps_bench_row_ratio(row, "one_by_one", many.last.per_second / one.last.per_second);
+            status = open_fleet(bench, &fleets[i].many, error);
     }
-    if (status == PS_OK)
-        status = check_fleet(&one, error);
-    if (status == PS_OK)
-        status = check_fleet(&many, error);
-    close_fleet(&one);
-    close_fleet(&many);
+    for (uint64_t repeat = 0; repeat < options->repeat && status == PS_OK; repeat++)
+        status = measure_all(bench, fleets, promises.count, error);
+    for (size_t i = 0; i < promises.count; i++) {
+        if (status == PS_OK)
+            status = check_fleet(&fleets[i].one, error);
+        if (status == PS_OK)
+            status = check_fleet(&fleets[i].many, error);
+        close_fleet(&fleets[i].one);
+        close_fleet(&fleets[i].many);
+    }
     return status;
+}
+
+/* Many and one by one follow each other within a promise; the disk is last. */
+static enum ps_status measure_all(struct ps_bench *bench, struct fleets *fleets, size_t count,
+                                  struct ps_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct fleet *one = &fleets[i].one, *many = &fleets[i].many;
+        PS_TRY(measure(bench, many, error));
+        PS_TRY(measure(bench, one, error));
+        struct ps_bench_row *row = row_of(bench, many);
+        ps_bench_row_detail(row, "workers", (double)many->worker_count);
+        ps_bench_row_detail(row, "servers", (double)many->server_count);
+        ps_bench_row_ratio(row, "one_by_one", many->last.per_second / one->last.per_second);
+    }
+    /* All servers share one disk here, as they share the processors. */
+    struct fleet *logged = &fleets[count - 1].many;
+    struct ps_bench_disk_best best;
+    if (logged->promise != PS_BENCH_LOGGED)
+        return PS_OK;
+    PS_TRY(ps_bench_disk_measure(bench, &best, error));
+    ps_bench_logged_compare(bench, row_of(bench, logged), count > 1 ? &fleets[0].many.last : NULL,
+                            &best, bench->options->size);
+    return PS_OK;
 }
 
 /* The first worker makes the parameters of all, since a job is initialised once; then each worker
@@ -97,9 +134,12 @@ static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
                                     struct ps_error *error)
 {
     for (uint64_t i = 0; i < fleet->server_count; i++) {
-        char name[64];
-        (void)snprintf(name, sizeof name, "%s-%llu", fleet->row, (unsigned long long)i);
-        struct ps_bench_server_wish wish = ps_bench_server_wish_of(bench, name, NULL);
+        char name[PS_BENCH_ROW_NAME_BYTES + 32];
+        ps_bench_promised_name(fleet->row, fleet->promise, name);
+        size_t length = strlen(name);
+        (void)snprintf(name + length, sizeof name - length, "-%llu", (unsigned long long)i);
+        struct ps_bench_server_wish wish =
+            ps_bench_server_wish_of(bench, name, ps_bench_promise_ack(fleet->promise));
         wish.index = i;
         wish.count = fleet->server_count;
         PS_TRY(ps_bench_server_start(&fleet->servers[i], &wish, error));
@@ -134,7 +174,7 @@ static void close_fleet(struct fleet *fleet)
 static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
-    ps_bench_progress(bench, fleet->row);
+    ps_bench_progress(bench, row_of(bench, fleet)->name);
     enum ps_status status = PS_OK;
     uint64_t running = 0;
     for (; running < fleet->worker_count && status == PS_OK; running += status == PS_OK)
@@ -152,13 +192,18 @@ static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struc
         add_figures(&fleet->last, &figures);
     }
     if (status == PS_OK)
-        ps_bench_row_add(
-            ps_bench_report_row(&bench->report, fleet->row, options->size, options->outstanding),
-            &fleet->last);
+        ps_bench_row_add(row_of(bench, fleet), &fleet->last);
     return status;
 }
 
-/* Rates add up; of times the slowest worker's stand. Rates add up; of times the slowest worker's
+/* Both fleets of a promise push parameters of one size, so their rows differ by name alone. */
+static struct ps_bench_row *row_of(struct ps_bench *bench, const struct fleet *fleet)
+{
+    return ps_bench_promised_row(bench, fleet->row, fleet->promise, bench->options->size,
+                                 bench->options->outstanding);
+}
+
+/* Rates add up; of times the slowest worker's
  * stand, because a step of a job waits for it. A percentile of all workers together would need
  * their histograms; the slowest worker's is the one that holds up a synchronous job. */
 static void add_figures(struct ps_bench_figures *sum, const struct ps_bench_figures *more)
