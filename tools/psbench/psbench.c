@@ -122,18 +122,18 @@ static enum ps_status run_and_print(const struct ps_bench_options *options, cons
     bench->options = options;
     bench->folder = folder;
     bench->program = program;
-    struct ps_bench_machine machine;
-    ps_bench_machine_learn(&machine, folder, options->tune_malloc);
+    ps_bench_machine_learn(&bench->machine, folder, options->tune_malloc);
     enum ps_status status = PS_OK;
     if (!find_program(options, program))
         status = ps_fail(error, PS_ERR_NOT_FOUND, "no server to measure at %s: use --pserver FILE",
                          program);
     if (status == PS_OK)
         status = ps_bench_run(bench, error);
-    if (status == PS_OK)
-        ps_bench_print(options, &machine, &bench->report);
+    /* A page was written already. */
+    if (status == PS_OK && bench->report.row_count > 0)
+        ps_bench_print(options, &bench->machine, &bench->report);
     if (status == PS_OK && options->plot != NULL)
-        status = ps_bench_plot(options->plot, options, &machine, &bench->report, error);
+        status = ps_bench_plot(options->plot, options, &bench->machine, &bench->report, error);
     ps_release(ps_allocator_heap(), bench);
     return status;
 }

@@ -11,14 +11,16 @@
 #include "base/status.h"
 #include "tools/psbench/psbench_disk_ways.h"
 #include "tools/psbench/psbench_load.h"
+#include "tools/psbench/psbench_machine.h"
 #include "tools/psbench/psbench_options.h"
 #include "tools/psbench/psbench_rows.h"
 #include "tools/psbench/psbench_server.h"
 
 struct ps_bench {
     const struct ps_bench_options *options;
-    const char *program; /* of the server */
-    const char *folder;  /* private; removed by others */
+    const char *program;             /* of the server */
+    const char *folder;              /* private; removed by others */
+    struct ps_bench_machine machine; /* as it was before the run */
     struct ps_bench_report report;
     struct ps_bench_disk disk;  /* opened when first measured; ps_bench_run closes it */
     uint64_t steps, steps_done; /* for the bar */
@@ -55,6 +57,10 @@ PS_MUST_USE enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_erro
 
 /* The update loops beside the memory they run through; no server. */
 PS_MUST_USE enum ps_status ps_bench_update(struct ps_bench *bench, struct ps_error *error);
+
+/* Most of the others, one after the other, as a page with pictures in the folder of --output.
+ * Leaves bench->report empty. */
+PS_MUST_USE enum ps_status ps_bench_make_report(struct ps_bench *bench, struct ps_error *error);
 
 /* ---- Shared by them ---- */
 

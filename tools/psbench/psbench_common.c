@@ -88,6 +88,7 @@ void ps_bench_progress(struct ps_bench *bench, const char *what)
     ps_bench_progress_name(bench, what);
 }
 
+/* For what belongs to a step and takes long enough to be named. */
 void ps_bench_progress_name(struct ps_bench *bench, const char *what)
 {
     uint64_t done = bench->steps_done > 0 ? bench->steps_done - 1 : 0;
@@ -102,6 +103,7 @@ void ps_bench_progress_name(struct ps_bench *bench, const char *what)
                   bench->steps > 0 ? 100.0 * (double)done / (double)bench->steps : 0.0, what);
 }
 
+/* What is printed next begins on an empty line. */
 void ps_bench_progress_end(const struct ps_bench *bench)
 {
     if (shows_bar(bench))

@@ -60,6 +60,7 @@ static int by_name(const FTSENT **left, const FTSENT **right)
     return strcmp((*left)->fts_name, (*right)->fts_name);
 }
 
+/* By the ending, since names of segments and checkpoints begin with numbers. */
 static bool ends_with(const char *path, const char *ending)
 {
     size_t length = strlen(path), size = strlen(ending);

@@ -19,10 +19,14 @@ struct shape {
  * nothing shares the price of a sync, and with so many workers that group commit has to carry
  * them. Names are read by scripts and stay. */
 static const struct shape shapes[] = {
+    /* A large layer: the rate of the disk. */
     {"journal_alone", "push_memory", "push_memory_journaled", "push_logged", 0, 0, false},
+    /* Many middle ones, joined to a write of a mebibyte. */
     {"medium_journal_alone", "medium_push_memory", NULL, "medium_push_logged", 64 << 10, 16, false},
+    /* A lone small push: the time of one write. */
     {"small_journal_alone", "small_push_memory", NULL, "small_push_logged", PS_BENCH_SMALL_BYTES, 1,
      true},
+    /* Many small ones, which share it. */
     {"small_journal_alone_64", "small_push_memory_64", NULL, "small_push_logged_64",
      PS_BENCH_SMALL_BYTES, 64, false},
 };

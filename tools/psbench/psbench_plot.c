@@ -21,8 +21,9 @@
 
 static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
                  const struct ps_bench_machine *machine, const struct ps_bench_report *report);
-static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
+static void draw_row(struct ps_buffer *svg, const struct ps_bench_report *report, size_t number,
                      double most, bool times);
+static bool is_only_one(const struct ps_bench_report *report, const struct ps_bench_row *row);
 static void append_escaped(struct ps_buffer *svg, const char *text);
 static double value_of(const struct ps_bench_row *row, bool times);
 static double most_of(const struct ps_bench_report *report, bool times);
@@ -71,20 +72,23 @@ static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
     ps_buffer_append_text(svg, "</text>\n");
     double most = most_of(report, times);
     for (size_t i = 0; i < report->row_count; i++)
-        draw_row(svg, &report->rows[i], i, most, times);
+        draw_row(svg, report, i, most, times);
     ps_buffer_append_text(svg, "</svg>\n");
 }
 
 /* The figure stands behind the bar, with the percentile that goes with it. A row without figures
- * keeps its place, so that two pictures line up. */
-static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
+ * keeps its place, so that two pictures line up. Rows of one name are told apart by their size. */
+static void draw_row(struct ps_buffer *svg, const struct ps_bench_report *report, size_t number,
                      double most, bool times)
 {
+    const struct ps_bench_row *row = &report->rows[number];
     size_t y = TOP + number * ROW_HEIGHT;
     double value = value_of(row, times);
     ps_buffer_append_format(svg, "<text x=\"%d\" y=\"%zu\" text-anchor=\"end\">", LEFT - 10,
                             y + 14);
     append_escaped(svg, row->name);
+    if (!is_only_one(report, row))
+        ps_buffer_append_format(svg, " %llu KiB", (unsigned long long)row->bytes >> 10);
     ps_buffer_append_text(svg, "</text>\n");
     if (isnan(value)) {
         ps_buffer_append_format(svg, "<text x=\"%d\" y=\"%zu\" fill=\"#555\">unsupported</text>\n",
@@ -104,6 +108,15 @@ static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size
     else if (!times && row->p50_us.count > 0)
         ps_buffer_append_format(svg, " (p50 %.4g us)", ps_bench_series_median(&row->p50_us));
     ps_buffer_append_text(svg, "</text>\n");
+}
+
+/* The disk has a row for each size of writes, all of one name. */
+static bool is_only_one(const struct ps_bench_report *report, const struct ps_bench_row *row)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->row_count; i++)
+        count += strcmp(report->rows[i].name, row->name) == 0;
+    return count == 1;
 }
 
 /* Names of processors hold characters that XML reserves. Numeric entities are right in any XML,

@@ -20,6 +20,7 @@ struct ps_bench_promises ps_bench_promises_of(const struct ps_bench_options *opt
         return (struct ps_bench_promises){{PS_BENCH_MEMORY}, 1};
     if (strcmp(options->ack, "logged") == 0)
         return (struct ps_bench_promises){{PS_BENCH_LOGGED}, 1};
+    /* "both"; the option's table has refused other words. */
     return (struct ps_bench_promises){{PS_BENCH_MEMORY, PS_BENCH_LOGGED}, 2};
 }
 

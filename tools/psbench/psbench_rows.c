@@ -154,6 +154,7 @@ double ps_bench_series_lowest(const struct ps_bench_series *series)
     return lowest;
 }
 
+/* A rate that was reached once; what can be relied on is the median. */
 double ps_bench_series_highest(const struct ps_bench_series *series)
 {
     double highest = NAN;

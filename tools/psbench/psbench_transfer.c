@@ -253,7 +253,8 @@ static enum ps_status compare_logged(struct transfer_run *run, const struct tran
     struct ps_bench_row *row = row_of(run, logged, transfer);
     ps_bench_logged_compare(bench, row, logged != memory ? &memory->last : NULL, &best,
                             bench->options->size);
-    if (transfer->latency && logged != memory)
+    bool single = bench->options->outstanding == 1 && bench->options->size <= PS_BENCH_SMALL_BYTES;
+    if (single && logged != memory)
         ps_bench_logged_cost(row, memory->last.p50_us, logged->last.p50_us, &best);
     return PS_OK;
 }

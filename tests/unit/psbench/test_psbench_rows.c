@@ -1,8 +1,9 @@
 /* tools/psbench: psbench_rows.c, psbench_values.c, psbench_options.c, psbench_promise.c,
- * psbench_disk_best.c: what is printed was measured. */
+ * psbench_disk_best.c, psbench_page.c: what is printed was measured. */
 #include "run_suite.h"
 #include "tools/psbench/psbench_disk_best.h"
 #include "tools/psbench/psbench_options.h"
+#include "tools/psbench/psbench_page.h"
 #include "tools/psbench/psbench_promise.h"
 #include "tools/psbench/psbench_values.h"
 
@@ -184,6 +185,13 @@ static const char *const wrong_lines[] = {
     "push --repeat 101",
     "push --time 11m",
     "push --pause",
+    "push --quick",
+    "push --output docs",
+    "report --size 4KiB",
+    "report --ack logged",
+    "report --plot a.svg",
+    "report --transport auto",
+    "report --servers 127.0.0.1:1",
     "journal --ack often",
     "push --via pigeon",
     "push --busy-poll often",
@@ -208,6 +216,68 @@ START_TEST(durations_and_repeats_follow_the_benchmark)
 
     ck_assert_uint_eq(options.repeat, 1);
     ck_assert_uint_eq(options.time_ms, 10000);
+}
+END_TEST
+
+START_TEST(a_report_goes_to_a_folder_and_a_quick_one_is_short)
+{
+    struct ps_bench_options options;
+    ck_assert_int_eq(parse(&options, "report"), PS_OK);
+    ck_assert_str_eq(options.output, "docs");
+    ck_assert_uint_eq(options.repeat, 3);
+    ck_assert_uint_eq(options.time_ms, 500);
+
+    ck_assert_int_eq(parse(&options, "report --quick --output json"), PS_OK);
+
+    ck_assert_str_eq(options.output, "json");
+    ck_assert(!options.json);
+    ck_assert_uint_eq(options.repeat, 1);
+    ck_assert_uint_eq(options.time_ms, 20);
+}
+END_TEST
+
+/* Results of which each section has one row of its own and the rows of the first table. */
+static void fill_result(struct ps_bench_section_result *result)
+{
+    static const char *const names[] = {"pushpull_memory", "pushpull_logged", "batch_logged",
+                                        "push_logged"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct ps_bench_row *row = ps_bench_report_row(&result->report, names[i], 1 << 20, 1);
+        add(row, 1000);
+        add(row, 3000);
+        ps_bench_row_ratio(row, "disk", 0.25);
+    }
+    ps_bench_row_detail(ps_bench_report_row(&result->report, "batch_logged", 1 << 20, 1),
+                        "parameters", 1000);
+    struct ps_bench_row *none = ps_bench_report_row(&result->report, "disk_direct", 4096, 1);
+    (void)snprintf(none->unsupported, sizeof none->unsupported, "not here");
+}
+
+START_TEST(a_page_has_what_was_measured_and_says_what_was_not)
+{
+    struct ps_bench_options options;
+    ck_assert_int_eq(parse(&options, "report --quick"), PS_OK);
+    struct ps_bench *bench = calloc(1, sizeof *bench);
+    bench->options = &options;
+    bench->machine.commit = "abc";
+    struct ps_bench_section_result *results = calloc(PS_BENCH_SECTION_COUNT, sizeof *results);
+    for (int i = 0; i < PS_BENCH_SECTION_COUNT; i++)
+        fill_result(&results[i]);
+    struct ps_buffer page;
+    ps_buffer_init(&page, ps_allocator_heap(), 1 << 20);
+
+    ps_bench_page_append(&page, bench, results);
+
+    ck_assert_int_eq(ps_buffer_status(&page, NULL), PS_OK);
+    ck_assert_ptr_nonnull(strstr(page.text, "| 1 MiB | one worker, push and pull | MEMORY | 2000 "
+                                            "| 2.1 | - | 0.25 of the disk |"));
+    ck_assert_ptr_nonnull(strstr(page.text, "| 1000 MiB, 1,000 parameters |"));
+    ck_assert_ptr_nonnull(strstr(page.text, "| disk: direct writes | 4 KiB | not here | - |"));
+    ck_assert_ptr_nonnull(strstr(page.text, "the figures mean nothing"));
+    ck_assert_ptr_null(strstr(page.text, "nan"));
+    ps_buffer_fini(&page);
+    free(results);
+    free(bench);
 }
 END_TEST
 
@@ -331,6 +401,8 @@ int main(void)
     tcase_add_test(tests, the_last_push_that_is_allowed_is_still_exact);
     tcase_add_test(tests, defaults_follow_the_benchmark);
     tcase_add_test(tests, durations_and_repeats_follow_the_benchmark);
+    tcase_add_test(tests, a_report_goes_to_a_folder_and_a_quick_one_is_short);
+    tcase_add_test(tests, a_page_has_what_was_measured_and_says_what_was_not);
     tcase_add_test(tests, both_promises_are_measured_unless_one_is_named);
     tcase_add_test(tests, a_row_names_the_promise_that_its_pushes_had);
     tcase_add_test(tests, lowest_and_highest_are_those_of_the_repeats);
