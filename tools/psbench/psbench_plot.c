@@ -28,8 +28,7 @@ static void append_escaped(struct ps_buffer *svg, const char *text);
 static double value_of(const struct ps_bench_row *row, bool times);
 static double most_of(const struct ps_bench_report *report, bool times);
 
-/* The drawing is made in memory first: a file that exists is whole. Closing is part of writing: a
- * full disk may show only then. */
+/* The drawing is made in memory first: a file that exists is whole. */
 enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *options,
                              const struct ps_bench_machine *machine,
                              const struct ps_bench_report *report, struct ps_error *error)
@@ -37,15 +36,21 @@ enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *op
     struct ps_buffer svg;
     ps_buffer_init(&svg, ps_allocator_heap(), 1 << 20);
     draw(&svg, options, machine, report);
-    enum ps_status status = ps_buffer_status(&svg, error);
-    FILE *file = status == PS_OK ? fopen(path, "we") : NULL;
-    bool written = file != NULL && fwrite(svg.text, 1, svg.size, file) == svg.size;
-    if (file != NULL)
-        written = fclose(file) == 0 && written;
-    if (status == PS_OK && !written)
-        status = ps_fail(error, PS_ERR_IO, "--plot %s: %s", path, strerror(errno));
+    enum ps_status status = ps_bench_write_file("--plot", path, &svg, error);
     ps_buffer_fini(&svg);
     return status;
+}
+
+/* Closing is part of writing: a full disk may show only then. */
+enum ps_status ps_bench_write_file(const char *what, const char *path, const struct ps_buffer *text,
+                                   struct ps_error *error)
+{
+    PS_TRY(ps_buffer_status(text, error));
+    FILE *file = fopen(path, "we");
+    bool written = file != NULL && fwrite(text->text, 1, text->size, file) == text->size;
+    if (file != NULL)
+        written = fclose(file) == 0 && written;
+    return written ? PS_OK : ps_fail(error, PS_ERR_IO, "%s %s: %s", what, path, strerror(errno));
 }
 
 /* The headline repeats machine, network and commit, because pictures are passed on without their

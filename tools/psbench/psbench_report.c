@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "tools/psbench/psbench_output.h"
 #include "tools/psbench/psbench_page.h"
 
@@ -27,8 +26,6 @@ static enum ps_status draw(const struct ps_bench *bench, const char *picture,
 static enum ps_status draw_all(const struct ps_bench *bench,
                                const struct ps_bench_section_result *results,
                                struct ps_error *error);
-static enum ps_status write_page(const struct ps_bench *bench, struct ps_bytes content,
-                                 struct ps_error *error);
 
 /* A folder that is not there is said before minutes of measuring, not after. */
 enum ps_status ps_bench_make_report(struct ps_bench *bench, struct ps_error *error)
@@ -67,15 +64,22 @@ static enum ps_status write_all(const struct ps_bench *bench,
                                 const struct ps_bench_section_result *results,
                                 struct ps_error *error)
 {
+    char path[PS_BENCH_PATH_MAX];
     struct ps_buffer page;
+    int length = snprintf(path, sizeof path, "%s/figures.md", bench->options->output);
+    if (length >= PS_BENCH_PATH_MAX)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE, "--output: the path is too long");
+    /* Made before any file is touched: what does not fit is noticed while the old page stands. */
     ps_buffer_init(&page, ps_allocator_heap(), PAGE_BYTES_MAX);
-    /* In memory first: what does not fit is noticed before any file is touched. */
     ps_bench_page_append(&page, bench, results);
     enum ps_status status = ps_buffer_status(&page, error);
     if (status == PS_OK)
         status = draw_all(bench, results, error);
     if (status == PS_OK)
-        status = write_page(bench, (struct ps_bytes){(const uint8_t *)page.text, page.size}, error);
+        status = ps_bench_write_file("--output", path, &page, error);
+    /* All that standard output gets; whoever looks for the page finds it there. */
+    if (status == PS_OK)
+        (void)printf("%s and %d pictures beside it\n", path, PS_BENCH_SECTION_COUNT + 1);
     ps_buffer_fini(&page);
     return status;
 }
@@ -107,16 +111,4 @@ static enum ps_status draw(const struct ps_bench *bench, const char *picture,
     if (length >= PS_BENCH_PATH_MAX)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE, "--output: the path is too long");
     return ps_bench_plot(path, options, &bench->machine, report, error);
-}
-
-/* The old page or the new one, never half of it. */
-static enum ps_status write_page(const struct ps_bench *bench, struct ps_bytes content,
-                                 struct ps_error *error)
-{
-    char path[PS_BENCH_PATH_MAX];
-    const char *folder = bench->options->output;
-    (void)snprintf(path, sizeof path, "%s/figures.md", folder);
-    PS_TRY(ps_file_replace(ps_files_real(), folder, path, content, error));
-    (void)printf("%s and %d pictures beside it\n", path, PS_BENCH_SECTION_COUNT + 1);
-    return PS_OK;
 }
