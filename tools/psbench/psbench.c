@@ -10,6 +10,7 @@
 #include "base/program.h"
 #include "tools/psbench/psbench_guard.h"
 #include "tools/psbench/psbench_output.h"
+#include "tools/psbench/psbench_program.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -138,19 +139,11 @@ static enum ps_status run_and_print(const struct ps_bench_options *options, cons
     return status;
 }
 
-/* The server beside this program, unless another was named. False: it cannot be run. By the link of
- * the running program and not by argv[0], which is whatever the caller wrote. */
+/* The server beside this program, unless another was named. False: it cannot be run. */
 static bool find_program(const struct ps_bench_options *options, char path[PS_BENCH_PATH_MAX])
 {
-    if (options->program != NULL) {
-        (void)snprintf(path, PS_BENCH_PATH_MAX, "%s", options->program);
-        return access(path, X_OK) == 0;
-    }
-    ssize_t size = readlink("/proc/self/exe", path, PS_BENCH_PATH_MAX - sizeof "/pserver");
-    path[size > 0 ? size : 0] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return false;
-    memcpy(slash, "/pserver", sizeof "/pserver");
+    if (options->program == NULL)
+        return ps_bench_program_beside("pserver", path);
+    (void)snprintf(path, PS_BENCH_PATH_MAX, "%s", options->program);
     return access(path, X_OK) == 0;
 }

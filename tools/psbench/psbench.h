@@ -52,6 +52,9 @@ PS_MUST_USE enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps
 /* How long a killed server takes to come back. */
 PS_MUST_USE enum ps_status ps_bench_recover(struct ps_bench *bench, struct ps_error *error);
 
+/* Steps of pstrain, which computes between pushes. */
+PS_MUST_USE enum ps_status ps_bench_train(struct ps_bench *bench, struct ps_error *error);
+
 /* Several workers, several servers. */
 PS_MUST_USE enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error);
 

@@ -44,8 +44,8 @@ static const struct ps_option table[] = {
     OPTION(journal_size, "journal-size", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "recover: bytes of gradients pushed behind the checkpoint, to be replayed."),
     OPTION(workers, "workers", PS_OPTION_UINT, "N", "2", NULL,
-           "scale: clients, each with connections and threads of its own."),
-    OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL, "scale: servers."),
+           "scale, train: clients, each with connections and threads of its own."),
+    OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL, "scale, train: servers."),
     /* Servers that somebody else has started. */
     OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
            "push, pull, pushpull, latency: measure these servers instead of one of its own; "
@@ -56,7 +56,7 @@ static const struct ps_option table[] = {
     /* What pushes are promised, and which way they take. */
     OPTION(
         ack, "ack", PS_OPTION_CHOICE, "LEVEL", "both", "memory|logged|both",
-        "push, pushpull, batch, latency, scale, encoding: memory keeps no journal; logged "
+        "push, pushpull, batch, latency, scale, train, encoding: memory keeps no journal; logged "
         "acknowledges a push when it is on the disk of --dir, as users with a data directory have "
         "it; both measures one beside the other. pull and checkpoint take both for memory."),
     OPTION(
@@ -123,6 +123,7 @@ static const struct ps_option_set set = {
                 "  checkpoint  what saving takes, and pushes meanwhile\n"
                 "  recover     loading a checkpoint and replaying a journal\n"
                 "  scale       several clients and servers\n"
+                "  train       steps of pstrain, which computes between its pushes\n"
                 "  update      the optimizer's loops alone\n"
                 "  encoding    pushes in each encoding\n"
                 "  delta       pulls of what has changed\n"
@@ -154,6 +155,7 @@ static const struct ps_bench_kind kinds[] = {
     {"checkpoint", ps_bench_checkpoint, 1 << 20, 8, 5, false},
     {"recover", ps_bench_recover, 1 << 20, 8, 5, false},
     {"scale", ps_bench_scale, 1 << 20, 1, 5, false},
+    {"train", ps_bench_train, 0, 1, 5, false},   /* the size is the trainer's */
     {"update", ps_bench_update, 0, 1, 5, false}, /* 0: two sizes of its own */
     {"encoding", ps_bench_encoding, 1 << 20, 1, 5, false},
     {"delta", ps_bench_delta, 256 << 10, 1, 5, false},

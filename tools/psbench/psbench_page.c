@@ -20,7 +20,7 @@
 /* A row of a section in the first table. */
 struct line {
     enum ps_bench_section_id section;
-    const char *memory, *logged; /* rows of the section, one for each promise */
+    const char *memory, *logged; /* rows of the section, one for each promise; NULL: none */
     const char *setting;         /* what a user would have to do to get it */
 };
 
@@ -47,6 +47,9 @@ static const struct line lines[] = {
      "pushes as int8, 8 at a time"},
     {PS_BENCH_SECTION_SCALE, "scale_memory", "scale_logged",
      "two workers on two servers, push and pull"},
+    {PS_BENCH_SECTION_TRAIN, "train_memory", "train_logged",
+     "pstrain: logistic regression, two workers on two servers"},
+    {PS_BENCH_SECTION_TRAIN, NULL, "train_pipeline_logged", "the same with `--pipeline 1`"},
 };
 enum { LINES = sizeof lines / sizeof lines[0] };
 
@@ -186,8 +189,10 @@ static void append_beside(struct ps_buffer *page, const struct ps_bench_row *row
                  {"disk", "of the disk"},
                  {"bare_grpc", "of gRPC alone"},
                  {"one_by_one", "of one worker and server"},
+                 {"without_pipeline", "times without it"},
                  {"float32", "times float32"},
-                 {"single_calls", "times single calls"}};
+                 {"single_calls", "times single calls"},
+                 {"memory", "of MEMORY"}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         for (size_t at = 0; at < row->ratio_count; at++) {
             if (strcmp(row->ratios[at].name, known[i].ratio) != 0)
@@ -312,11 +317,11 @@ static void append_time(struct ps_buffer *page, double us)
         ps_buffer_append_text(page, us < 1000 ? " us" : " ms");
 }
 
-/* The first row of that name; with `bytes` not 0, of that size. NULL: there is none. */
+/* The first row of that name (NULL: of none); with `bytes` not 0, of that size. */
 static const struct ps_bench_row *find(const struct ps_bench_report *report, const char *name,
                                        uint64_t bytes)
 {
-    for (size_t i = 0; i < report->row_count; i++) {
+    for (size_t i = 0; name != NULL && i < report->row_count; i++) {
         const struct ps_bench_row *row = &report->rows[i];
         if (strcmp(row->name, name) == 0 && (bytes == 0 || row->bytes == bytes))
             return row;

@@ -3,13 +3,12 @@
  * neighbours. All of it runs on one machine: with fewer cores than processes the figure shows the
  * machine's end, not the program's, and the report has the number of cores for that. */
 #include "tools/psbench/psbench_disk_best.h"
-#include "tools/psbench/psbench_promise.h"
+#include "tools/psbench/psbench_job.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SERVERS_MAX 16
 #define WORKERS_MAX 64
 /* Enough that every server has some of each worker's. */
 #define PARAMETERS_PER_WORKER 16
@@ -18,12 +17,10 @@
  * connections of their own, in one process. */
 struct fleet {
     const char *row; /* without the promise */
-    enum ps_bench_promise promise;
-    uint64_t server_count, worker_count;
-    struct ps_bench_server servers[SERVERS_MAX];
-    struct ps_bench_load *loads[WORKERS_MAX];
-    char addresses[SERVERS_MAX * 64];
-    struct ps_bench_figures last;
+    uint64_t worker_count;
+    struct ps_bench_job job;
+    struct ps_bench_load *loads[WORKERS_MAX]; /* owned; one for each worker */
+    struct ps_bench_figures last;             /* of the present repeat */
 };
 
 /* What is compared under one promise. */
@@ -36,9 +33,8 @@ static enum ps_status measure_all(struct ps_bench *bench, struct fleets *fleets,
                                   struct ps_error *error);
 static struct ps_bench_row *row_of(struct ps_bench *bench, const struct fleet *fleet);
 static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
-                                 struct ps_error *error);
-static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
-                                    struct ps_error *error);
+                                 enum ps_bench_promise promise, uint64_t server_count,
+                                 uint64_t worker_count, struct ps_error *error);
 static enum ps_status check_fleet(struct fleet *fleet, struct ps_error *error);
 static void close_fleet(struct fleet *fleet);
 static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error);
@@ -55,17 +51,12 @@ enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error)
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < promises.count && status == PS_OK; i++) {
         ps_bench_progress(bench, "starting");
-        fleets[i].one = (struct fleet){.row = "scale_one_by_one",
-                                       .promise = promises.list[i],
-                                       .server_count = 1,
-                                       .worker_count = 1};
-        fleets[i].many = (struct fleet){.row = "scale",
-                                        .promise = promises.list[i],
-                                        .server_count = options->server_count,
-                                        .worker_count = options->workers};
-        status = open_fleet(bench, &fleets[i].one, error);
+        fleets[i].one.row = "scale_one_by_one";
+        fleets[i].many.row = "scale";
+        status = open_fleet(bench, &fleets[i].one, promises.list[i], 1, 1, error);
         if (status == PS_OK)
-            status = open_fleet(bench, &fleets[i].many, error);
+            status = open_fleet(bench, &fleets[i].many, promises.list[i], options->server_count,
+                                options->workers, error);
     }
     for (uint64_t repeat = 0; repeat < options->repeat && status == PS_OK; repeat++)
         status = measure_all(bench, fleets, promises.count, error);
@@ -90,13 +81,13 @@ static enum ps_status measure_all(struct ps_bench *bench, struct fleets *fleets,
         PS_TRY(measure(bench, one, error));
         struct ps_bench_row *row = row_of(bench, many);
         ps_bench_row_detail(row, "workers", (double)many->worker_count);
-        ps_bench_row_detail(row, "servers", (double)many->server_count);
+        ps_bench_row_detail(row, "servers", (double)many->job.server_count);
         ps_bench_row_ratio(row, "one_by_one", many->last.per_second / one->last.per_second);
     }
     /* All servers share one disk here, as they share the processors. */
     struct fleet *logged = &fleets[count - 1].many;
     struct ps_bench_disk_best best;
-    if (logged->promise != PS_BENCH_LOGGED)
+    if (logged->job.promise != PS_BENCH_LOGGED)
         return PS_OK;
     PS_TRY(ps_bench_disk_measure(bench, &best, error));
     ps_bench_logged_compare(bench, row_of(bench, logged), count > 1 ? &fleets[0].many.last : NULL,
@@ -109,10 +100,13 @@ static enum ps_status measure_all(struct ps_bench *bench, struct fleets *fleets,
  * the versions of its own parameters when it connects, so its check is exact although another
  * client made them. */
 static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
-                                 struct ps_error *error)
+                                 enum ps_bench_promise promise, uint64_t server_count,
+                                 uint64_t worker_count, struct ps_error *error)
 {
-    PS_TRY(start_servers(bench, fleet, error));
-    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, fleet->addresses);
+    /* Servers first: a load needs an address to connect to. */
+    PS_TRY(ps_bench_job_start(&fleet->job, bench, fleet->row, promise, server_count, error));
+    fleet->worker_count = worker_count;
+    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, fleet->job.addresses);
     wish.parameter_count = PARAMETERS_PER_WORKER * fleet->worker_count;
     /* The bare channel knows one server only. */
     wish.via = PS_BENCH_VIA_CLIENT;
@@ -124,28 +118,6 @@ static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
     for (uint64_t i = 0; i < fleet->worker_count; i++) {
         wish.first_parameter = i * PARAMETERS_PER_WORKER;
         PS_TRY(ps_bench_load_open(&wish, &fleet->loads[i], error));
-    }
-    return PS_OK;
-}
-
-/* Servers without etcd are told their index and count, and clients their addresses in this order.
- * Each server has a log and a folder named after its row and index. */
-static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
-                                    struct ps_error *error)
-{
-    for (uint64_t i = 0; i < fleet->server_count; i++) {
-        char name[PS_BENCH_ROW_NAME_BYTES + 32];
-        ps_bench_promised_name(fleet->row, fleet->promise, name);
-        size_t length = strlen(name);
-        (void)snprintf(name + length, sizeof name - length, "-%llu", (unsigned long long)i);
-        struct ps_bench_server_wish wish =
-            ps_bench_server_wish_of(bench, name, ps_bench_promise_ack(fleet->promise));
-        wish.index = i;
-        wish.count = fleet->server_count;
-        PS_TRY(ps_bench_server_start(&fleet->servers[i], &wish, error));
-        size_t used = strlen(fleet->addresses);
-        (void)snprintf(fleet->addresses + used, sizeof fleet->addresses - used, "%s%s",
-                       i > 0 ? "," : "", fleet->servers[i].address);
     }
     return PS_OK;
 }
@@ -164,8 +136,7 @@ static void close_fleet(struct fleet *fleet)
 {
     for (uint64_t i = 0; i < fleet->worker_count; i++)
         ps_bench_load_close(fleet->loads[i]);
-    for (uint64_t i = 0; i < fleet->server_count; i++)
-        ps_bench_server_kill(&fleet->servers[i]);
+    ps_bench_job_kill(&fleet->job);
 }
 
 /* All workers start, run for the time and are then finished one by one. The first to be finished
@@ -199,7 +170,7 @@ static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struc
 /* Both fleets of a promise push parameters of one size, so their rows differ by name alone. */
 static struct ps_bench_row *row_of(struct ps_bench *bench, const struct fleet *fleet)
 {
-    return ps_bench_promised_row(bench, fleet->row, fleet->promise, bench->options->size,
+    return ps_bench_promised_row(bench, fleet->row, fleet->job.promise, bench->options->size,
                                  bench->options->outstanding);
 }
 

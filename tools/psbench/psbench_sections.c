@@ -49,6 +49,9 @@ static const struct ps_bench_section sections[PS_BENCH_SECTION_COUNT] = {
                                    "encoding", 1 << 20, 8, "tcp"},
     /* Whether more machines would help; on one machine, whether its cores are used up. */
     [PS_BENCH_SECTION_SCALE] = {"scale", "Two workers on two servers", "scale", 1 << 20, 1, "tcp"},
+    /* A trainer that computes: what a user's own program may come to. */
+    [PS_BENCH_SECTION_TRAIN] = {"train", "Logistic regression by two workers on two servers",
+                                "train", 0, 0, "tcp"},
     /* The price of the promise, in the shapes that differ most. */
     [PS_BENCH_SECTION_JOURNAL] = {"journal", "What it costs to be on the disk", "journal", 0, 0,
                                   "tcp"},

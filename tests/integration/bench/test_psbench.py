@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -64,6 +63,17 @@ def processes_with(word):
         except OSError:
             continue
     return found
+
+
+def wait_for_server(folder):
+    """Returns when a server of a run with that folder has said that it serves."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        logs = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
+        if any("serving" in read(path) for path in logs if path.endswith(".log")):
+            return
+        time.sleep(0.02)
+    raise AssertionError("no server was started")
 
 
 class PsbenchTest(unittest.TestCase):
@@ -222,6 +232,14 @@ class PsbenchTest(unittest.TestCase):
             self.assertIn("one_by_one", self.row(document, name)["ratios"])
         self.assertLessEqual(DISK, set(self.row(document, "scale_logged")["ratios"]))
 
+    def test_a_trainers_steps_stand_beside_those_that_wait_for_the_disk(self):
+        document = self.measure("train", "--time", "20ms", "--repeat", "1")
+        for name in ("train_memory", "train_logged", "train_pipeline_logged"):
+            row = self.row(document, name)
+            self.assertEqual((row["bytes"], row["outstanding"]), (496, 2))
+        row = self.row(document, "train_logged")
+        self.assertEqual("memory" in row["ratios"], row["supported"])
+
     def test_journal_stands_beside_memory_and_the_disk(self):
         document = self.measure("journal", "--size", "64KiB", "--time", "30ms", "--repeat", "1")
         shapes = {"": (64 << 10, 8), "medium_": (64 << 10, 16), "small_": (4096, 1)}
@@ -297,76 +315,6 @@ class PsbenchTest(unittest.TestCase):
             self.assertRegex(pushes, r"^[0-9.e+]+ \(p99 [0-9.e+]+\)$")
             self.assertGreater(float(pushes.split()[0]), 1)  # no GB/s of 4 KiB are
 
-    def test_report_writes_a_page_whose_figures_are_numbers_and_its_pictures(self):
-        with Folder() as folder, Folder() as work:
-            done = run("report", "--quick", "--output", folder, "--dir", work, timeout=280)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(os.listdir(work), [])
-            self.assertEqual(processes_with(work), [])
-            self.assertIn(os.path.join(folder, "figures.md"), done.stdout)
-            self.assertIn("12 of 12", done.stderr)
-            page = read(os.path.join(folder, "figures.md"))
-            pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page)
-            self.assertEqual(sorted(os.listdir(folder)), sorted([*pictures, "figures.md"]))
-            self.assertEqual(len(pictures), 13)
-            for name in pictures:
-                root = xml.etree.ElementTree.parse(os.path.join(folder, name)).getroot()
-                self.assertTrue(root.tag.endswith("svg"), name)
-        self.assertRegex(page, r"Written by `psbench report` on \d{4}-\d\d-\d\d")
-        self.assertIn("cores", page)
-        self.assertIn("Made with `--quick`", page)
-        self.look_at_page(page)
-
-    def look_at_page(self, page):
-        """Every line of the first table twice, every limit, and numbers where numbers belong."""
-        first, machine, *sections = [self.table(part) for part in page.split("\n## ")[1:]]
-        promises = [line[2] for line in first]
-        self.assertEqual(promises, ["MEMORY", "LOGGED"] * 12)
-        for line in first:
-            self.assertRegex(line[0], r"^\d+ ([KM]iB|B)(, 1,000 parameters)?$")
-            self.assertGreater(float(line[3]), 0)
-            self.assertGreater(float(line[4]), 0)
-            self.assertRegex(line[5], r"^[\d.]+ [um]s$")
-            self.assertRegex(line[6], r"^(-|-?[\d.]+(e-\d+)? [\w ]+)$")
-        self.assertEqual(len(machine), 10)
-        for line in machine:
-            self.assertTrue("no direct writes" in line[2] or float(line[2]) > 0, line)
-        self.assertEqual(len(sections), 12)
-        for lines in sections:
-            for line in lines:
-                self.assertTrue(line[3] == "-" or float(line[3]) > 0, line)
-
-    @staticmethod
-    def table(part):
-        """The cells of the lines of a Markdown table, without its heading."""
-        lines = [line for line in part.splitlines() if line.startswith("|")]
-        return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-
-    def test_report_says_first_when_there_is_no_folder(self):
-        done = run("report", "--quick", "--output", "/nowhere/docs")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("/nowhere/docs", done.stderr)
-        self.assertNotIn("1 of 12", done.stderr)
-
-    def test_report_with_a_server_that_ends_names_the_section_and_writes_nothing(self):
-        with Folder() as folder:
-            done = run("report", "--quick", "--output", folder, "--pserver", "/bin/false")
-            self.assertNotEqual(done.returncode, 0)
-            self.assertIn("A parameter of 4 KiB, pushed and pulled: the server ended", done.stderr)
-            self.assertEqual(os.listdir(folder), [])
-
-    def test_report_interrupted_leaves_nothing(self):
-        with Folder() as folder, Folder() as work:
-            child = subprocess.Popen([PROGRAM, "report", "--time", "30s", "--output", folder,
-                                      "--dir", work], stdout=subprocess.DEVNULL,
-                                     stderr=subprocess.DEVNULL, env=clean_environment())
-            self.wait_for_server(work)
-            child.send_signal(signal.SIGINT)
-            self.assertEqual(child.wait(30), 128 + signal.SIGINT)
-            self.assertEqual(os.listdir(work), [])
-            self.assertEqual(os.listdir(folder), [])
-            self.assertEqual(processes_with(work), [])
-
     def test_plot_that_cannot_be_written_is_an_error(self):
         done = run("latency", "--time", "10ms", "--repeat", "1", "--plot", "/nowhere/a.svg")
         self.assertNotEqual(done.returncode, 0)
@@ -425,7 +373,7 @@ class PsbenchTest(unittest.TestCase):
                 child = subprocess.Popen([PROGRAM, "push", "--time", "30s", "--dir", folder],
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                          env=clean_environment())
-                self.wait_for_server(folder)
+                wait_for_server(folder)
                 child.send_signal(number)
                 self.assertEqual(child.wait(30), 128 + number)
                 self.assertEqual(os.listdir(folder), [])
@@ -437,7 +385,7 @@ class PsbenchTest(unittest.TestCase):
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                      env=clean_environment())
             self.addCleanup(child.terminate)
-            self.wait_for_server(folder)
+            wait_for_server(folder)
             for pid in processes_with(os.path.realpath(os.path.join(BIN, "pserver"))):
                 if self.is_child_of(pid, child.pid):
                     os.kill(pid, signal.SIGKILL)
@@ -475,15 +423,6 @@ class PsbenchTest(unittest.TestCase):
             finally:
                 server.kill()
                 server.wait()
-
-    def wait_for_server(self, folder):
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            logs = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
-            if any("serving" in read(path) for path in logs):
-                return
-            time.sleep(0.02)
-        self.fail("no server was started")
 
     def listening(self, path):
         deadline = time.monotonic() + 30
