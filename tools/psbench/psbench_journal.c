@@ -30,7 +30,8 @@ static const struct shape shapes[] = {
     {"small_journal_alone_64", "small_push_memory_64", NULL, "small_push_logged_64",
      PS_BENCH_SMALL_BYTES, 64, false},
 };
-enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+enum { LARGE, MEDIUM, SINGLE, MANY, SHAPES };
+_Static_assert(sizeof shapes / sizeof shapes[0] == SHAPES, "each shape has its number");
 
 /* One server with one load. */
 struct variant {
@@ -60,8 +61,6 @@ static enum ps_status close_measured(struct measured *measured, enum ps_status s
                                      struct ps_error *error);
 static enum ps_status measure_all(struct ps_bench *bench, struct measured all[SHAPES],
                                   struct ps_error *error);
-static enum ps_status measure_shape(struct ps_bench *bench, struct measured *measured,
-                                    struct ps_error *error);
 static enum ps_status measure_variant(struct ps_bench *bench, struct variant *variant,
                                       struct ps_error *error);
 static enum ps_status measure_alone(struct ps_bench *bench, struct measured *measured,
@@ -154,30 +153,29 @@ static enum ps_status close_measured(struct measured *measured, enum ps_status s
     return status;
 }
 
-/* One repeat. The disk comes right behind the large pushes, which are the ones that are held
- * against its rate, when no journal has anything left to write. Pushes that nobody waits for come
- * last: what is still queued then is written while the next repeat pushes without a journal. */
+/* One repeat. The disk stands between lone pushes, whose price is that of its small writes, which
+ * it begins with, and large ones, which are held against its rate, which it ends with; nothing that
+ * does not write comes between. Pushes that nobody waits for come last: what is still queued then
+ * is written while the next repeat pushes without a journal. */
 static enum ps_status measure_all(struct ps_bench *bench, struct measured all[SHAPES],
                                   struct ps_error *error)
 {
     struct ps_bench_disk_best best;
-    PS_TRY(measure_shape(bench, &all[0], error));
+    PS_TRY(measure_variant(bench, &all[SINGLE].variants[MEMORY], error));
+    PS_TRY(measure_alone(bench, &all[SINGLE], error));
+    PS_TRY(measure_variant(bench, &all[SINGLE].variants[LOGGED], error));
     ps_bench_progress(bench, "disk");
     PS_TRY(ps_bench_disk_measure(bench, &best, error));
-    for (size_t i = 1; i < SHAPES; i++)
-        PS_TRY(measure_shape(bench, &all[i], error));
+    for (size_t i = 0; i < SHAPES; i++) {
+        if (i == SINGLE)
+            continue;
+        PS_TRY(measure_alone(bench, &all[i], error));
+        PS_TRY(measure_variant(bench, &all[i].variants[LOGGED], error));
+        PS_TRY(measure_variant(bench, &all[i].variants[MEMORY], error));
+    }
     for (size_t i = 0; i < SHAPES; i++)
         compare(bench, &all[i], &best);
-    return measure_variant(bench, &all[0].variants[JOURNALED], error);
-}
-
-/* What is compared stands next to each other in time, since a disk's rate drifts within seconds. */
-static enum ps_status measure_shape(struct ps_bench *bench, struct measured *measured,
-                                    struct ps_error *error)
-{
-    PS_TRY(measure_variant(bench, &measured->variants[MEMORY], error));
-    PS_TRY(measure_variant(bench, &measured->variants[LOGGED], error));
-    return measure_alone(bench, measured, error);
+    return measure_variant(bench, &all[LARGE].variants[JOURNALED], error);
 }
 
 /* A variant without a server is passed by. The longest push is kept exactly: no percentile would

@@ -1,6 +1,6 @@
 /* push, pull, pushpull and latency, each repeat beside sockets, memcpy and the update alone. Each
- * repeat measures a server for each promise, one after the other, and right after them everything
- * they are held against: bare gRPC and raw sockets with the same bytes in the same directions and
+ * repeat measures a server for each promise, one after the other, and right after it everything
+ * that it is held against: bare gRPC and raw sockets with the same bytes in the same directions and
  * as many in flight, one way without answers, a memcpy, the update alone, and what is LOGGED
  * against the disk. The reference that a row comes near to is its limit. */
 #include "tools/psbench/psbench.h"
@@ -197,15 +197,21 @@ static enum ps_status check_side(const struct transfer_run *run, const struct si
     return PS_OK;
 }
 
-/* All promises right after each other, then what they are held against. The machine's limits beside
- * the first: they are the same for both. */
+/* Each promise right beside what it is held against, since a machine drifts within seconds: the
+ * first beside the machine's limits, which are the same for both, and LOGGED beside the disk. */
 static enum ps_status measure(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_error *error)
 {
-    for (size_t i = 0; i < sides_of(run, transfer); i++)
-        PS_TRY(measure_side(run, &run->sides[i], transfer, error));
-    PS_TRY(compare(run, transfer, row_of(run, &run->sides[0], transfer), error));
-    return transfer->operation == PS_BENCH_PULL ? PS_OK : compare_logged(run, transfer, error);
+    for (size_t i = 0; i < sides_of(run, transfer); i++) {
+        struct side *side = &run->sides[i];
+        bool pushes = transfer->operation != PS_BENCH_PULL;
+        PS_TRY(measure_side(run, side, transfer, error));
+        if (pushes && side->promise == PS_BENCH_LOGGED)
+            PS_TRY(compare_logged(run, transfer, error));
+        if (i == 0)
+            PS_TRY(compare(run, transfer, row_of(run, side, transfer), error));
+    }
+    return PS_OK;
 }
 
 /* How many bytes went through shared memory is noted for each row, whatever was asked for. The
@@ -246,8 +252,6 @@ static enum ps_status compare_logged(struct transfer_run *run, const struct tran
     struct ps_bench *bench = run->bench;
     /* The same one where only LOGGED was asked for. */
     struct side *memory = &run->sides[0], *logged = &run->sides[run->side_count - 1];
-    if (logged->promise != PS_BENCH_LOGGED)
-        return PS_OK;
     struct ps_bench_disk_best best;
     PS_TRY(ps_bench_disk_measure(bench, &best, error));
     struct ps_bench_row *row = row_of(run, logged, transfer);
