@@ -21,7 +21,7 @@
 
 static void become_program(const char *const *words, int output, int log);
 static enum ps_status wait_for(pid_t child, const char *log, struct ps_error *error);
-static enum ps_status last_words(const char *log, enum ps_status status, struct ps_error *error);
+static enum ps_status last_words(const char *log, struct ps_error *error);
 
 /* By the link of the running program and not by argv[0], which is whatever the caller wrote. */
 bool ps_bench_program_beside(const char *name, char path[PS_BENCH_PATH_MAX])
@@ -73,33 +73,29 @@ static void become_program(const char *const *words, int output, int log)
     _exit(EX_UNAVAILABLE);
 }
 
-/* A refused command line is a status of its own: an older program does not know a newer option. */
+/* A signal is like any other end but the good one. */
 static enum ps_status wait_for(pid_t child, const char *log, struct ps_error *error)
 {
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return PS_OK;
-    /* A signal has no status of its own here: it is like any other end. */
-    bool refused = WIFEXITED(status) && WEXITSTATUS(status) == EX_USAGE;
-    return last_words(log, refused ? PS_ERR_BAD_INPUT : PS_ERR_UNAVAILABLE, error);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? PS_OK : last_words(log, error);
 }
 
 /* The last line that it wrote; a program that ends without a word has only its status. */
-static enum ps_status last_words(const char *log, enum ps_status status, struct ps_error *error)
+static enum ps_status last_words(const char *log, struct ps_error *error)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
     uint8_t *content = NULL;
     size_t size = 0;
     if (ps_file_read_all(ps_files_real(), log, LOG_BYTES_MAX, memory, &content, &size, NULL) !=
         PS_OK)
-        return ps_fail(error, status, "the program ended early");
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "the program ended early");
     while (size > 0 && content[size - 1] == '\n')
         content[--size] = '\0';
     const char *line = strrchr((const char *)content, '\n');
     line = line != NULL ? line + 1 : (const char *)content;
-    (void)ps_fail(error, status, "the program ended: %.200s", line);
+    enum ps_status status = ps_fail(error, PS_ERR_UNAVAILABLE, "the program ended: %.200s", line);
     ps_release(memory, content);
     return status;
 }

@@ -39,7 +39,7 @@ static void close_run(struct train_run *run);
 static enum ps_status measure_all(struct train_run *run, struct ps_error *error);
 static enum ps_status measure(struct train_run *run, struct side *side, bool overlaps,
                               struct ps_error *error);
-static enum ps_status train(struct train_run *run, const struct side *side, bool overlaps,
+static enum ps_status train(struct train_run *run, const struct ps_bench_job *job, bool overlaps,
                             double *steps_per_second, struct ps_error *error);
 static enum ps_status read_steps(const char *path, double *steps_per_second,
                                  struct ps_error *error);
@@ -63,7 +63,7 @@ enum ps_status ps_bench_train(struct ps_bench *bench, struct ps_error *error)
 }
 
 /* The trainer beside this program, also where --pserver names another server: it is what users of
- * this version have. Rows come before servers, since nothing else can fail for lack of a disk. */
+ * this version have. Its rows are on the disk before a server is started that writes there, too. */
 static enum ps_status open_run(struct train_run *run, struct ps_error *error)
 {
     struct ps_bench_promises promises = ps_bench_promises_of(run->bench->options);
@@ -109,25 +109,17 @@ static enum ps_status measure_all(struct train_run *run, struct ps_error *error)
     return last->job.promise == PS_BENCH_LOGGED ? measure(run, last, true, error) : PS_OK;
 }
 
-/* A trainer that knows no overlapping refuses its command line: the row says so and stays empty. */
+/* The rows of both promises are of one size and as many workers, and differ by name alone. */
 static enum ps_status measure(struct train_run *run, struct side *side, bool overlaps,
                               struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
-    const struct ps_bench_options *options = bench->options;
     struct ps_bench_figures figures = {0};
-    struct ps_error why = {0};
     struct ps_bench_row *row =
         ps_bench_promised_row(bench, overlaps ? "train_pipeline" : "train", side->job.promise,
-                              (FEATURES + 1) * sizeof(float), options->workers);
+                              (FEATURES + 1) * sizeof(float), bench->options->workers);
     ps_bench_progress(bench, row->name);
-    enum ps_status status = train(run, side, overlaps, &figures.per_second, &why);
-    if (status == PS_ERR_BAD_INPUT) {
-        (void)snprintf(row->unsupported, sizeof row->unsupported, "%.200s", why.text);
-        return PS_OK;
-    }
-    if (status != PS_OK)
-        return ps_fail(error, status, "%s", why.text);
+    PS_TRY(train(run, &side->job, overlaps, &figures.per_second, error));
     ps_bench_row_add(row, &figures);
     ps_bench_row_detail(row, "servers", (double)side->job.server_count);
     /* Each beside its neighbour in time. */
@@ -140,8 +132,8 @@ static enum ps_status measure(struct train_run *run, struct side *side, bool ove
     return PS_OK;
 }
 
-/* The words of --pipeline are left out where it is off, since a trainer without it is the same. */
-static enum ps_status train(struct train_run *run, const struct side *side, bool overlaps,
+/* As a user would run it. */
+static enum ps_status train(struct train_run *run, const struct ps_bench_job *job, bool overlaps,
                             double *steps_per_second, struct ps_error *error)
 {
     const struct ps_bench_options *options = run->bench->options;
@@ -155,23 +147,22 @@ static enum ps_status train(struct train_run *run, const struct side *side, bool
                                  "--data",
                                  run->data,
                                  "--servers",
-                                 side->job.addresses,
+                                 job->addresses,
                                  "--workers",
                                  workers,
                                  "--epochs",
                                  epochs,
                                  "--output",
                                  "json",
-                                 overlaps ? "--pipeline" : NULL,
-                                 "1",
+                                 "--pipeline",
+                                 overlaps ? "1" : "0",
                                  NULL};
     /* It trains, evaluates and prints one document; only its steps are timed, by itself. */
     PS_TRY(ps_bench_program_run(words, output, error));
     return read_steps(output, steps_per_second, error);
 }
 
-/* All workers together. An older trainer, whose document has no such member, is treated like one
- * that refuses its command line. */
+/* All workers together. */
 static enum ps_status read_steps(const char *path, double *steps_per_second, struct ps_error *error)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
@@ -184,7 +175,7 @@ static enum ps_status read_steps(const char *path, double *steps_per_second, str
         ps_json_parse((struct ps_bytes){content, size}, DOCUMENT_BYTES_MAX, &document, error);
     if (status == PS_OK &&
         !ps_json_real_of(ps_json_member(document, "steps_per_second"), steps_per_second))
-        status = ps_fail(error, PS_ERR_BAD_INPUT, "this trainer does not count its steps");
+        status = ps_fail(error, PS_ERR_INTERNAL, "the trainer does not say how many steps it made");
     ps_json_destroy(document);
     ps_release(memory, content);
     return status;
