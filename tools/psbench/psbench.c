@@ -10,6 +10,7 @@
 #include "base/program.h"
 #include "tools/psbench/psbench_guard.h"
 #include "tools/psbench/psbench_output.h"
+#include "tools/psbench/psbench_program.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -122,36 +123,27 @@ static enum ps_status run_and_print(const struct ps_bench_options *options, cons
     bench->options = options;
     bench->folder = folder;
     bench->program = program;
-    struct ps_bench_machine machine;
-    ps_bench_machine_learn(&machine, folder, options->tune_malloc);
+    ps_bench_machine_learn(&bench->machine, folder, options->tune_malloc);
     enum ps_status status = PS_OK;
     if (!find_program(options, program))
         status = ps_fail(error, PS_ERR_NOT_FOUND, "no server to measure at %s: use --pserver FILE",
                          program);
     if (status == PS_OK)
-        status = options->kind->run(bench, error);
-    ps_bench_progress_end(bench);
-    if (status == PS_OK)
-        ps_bench_print(options, &machine, &bench->report);
+        status = ps_bench_run(bench, error);
+    /* A page was written already. */
+    if (status == PS_OK && bench->report.row_count > 0)
+        ps_bench_print(options, &bench->machine, &bench->report);
     if (status == PS_OK && options->plot != NULL)
-        status = ps_bench_plot(options->plot, options, &machine, &bench->report, error);
+        status = ps_bench_plot(options->plot, options, &bench->machine, &bench->report, error);
     ps_release(ps_allocator_heap(), bench);
     return status;
 }
 
-/* The server beside this program, unless another was named. False: it cannot be run. By the link of
- * the running program and not by argv[0], which is whatever the caller wrote. */
+/* The server beside this program, unless another was named. False: it cannot be run. */
 static bool find_program(const struct ps_bench_options *options, char path[PS_BENCH_PATH_MAX])
 {
-    if (options->program != NULL) {
-        (void)snprintf(path, PS_BENCH_PATH_MAX, "%s", options->program);
-        return access(path, X_OK) == 0;
-    }
-    ssize_t size = readlink("/proc/self/exe", path, PS_BENCH_PATH_MAX - sizeof "/pserver");
-    path[size > 0 ? size : 0] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return false;
-    memcpy(slash, "/pserver", sizeof "/pserver");
+    if (options->program == NULL)
+        return ps_bench_program_beside("pserver", path);
+    (void)snprintf(path, PS_BENCH_PATH_MAX, "%s", options->program);
     return access(path, X_OK) == 0;
 }

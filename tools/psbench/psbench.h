@@ -9,18 +9,25 @@
 #define PS_TOOLS_PSBENCH_H
 
 #include "base/status.h"
+#include "tools/psbench/psbench_disk_ways.h"
 #include "tools/psbench/psbench_load.h"
+#include "tools/psbench/psbench_machine.h"
 #include "tools/psbench/psbench_options.h"
 #include "tools/psbench/psbench_rows.h"
 #include "tools/psbench/psbench_server.h"
 
 struct ps_bench {
     const struct ps_bench_options *options;
-    const char *program; /* of the server */
-    const char *folder;  /* private; removed by others */
+    const char *program;             /* of the server */
+    const char *folder;              /* private; removed by others */
+    struct ps_bench_machine machine; /* as it was before the run */
     struct ps_bench_report report;
+    struct ps_bench_disk disk;  /* opened when first measured; ps_bench_run closes it */
     uint64_t steps, steps_done; /* for the bar */
 };
+
+/* Runs the benchmark that the options name. */
+PS_MUST_USE enum ps_status ps_bench_run(struct ps_bench *bench, struct ps_error *error);
 
 /* push, pull, pushpull, latency: one worker against sockets, memory and the update alone. */
 PS_MUST_USE enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error);
@@ -34,8 +41,10 @@ PS_MUST_USE enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_erro
 /* Replicas that are brought up to date, beside full pulls. */
 PS_MUST_USE enum ps_status ps_bench_delta(struct ps_bench *bench, struct ps_error *error);
 
-/* What it costs to have pushes on disk before they are acknowledged. */
+/* What it costs to have pushes on disk before they are acknowledged. With --pause: whether pushes
+ * that do not wait for the disk ever stop because of it. */
 PS_MUST_USE enum ps_status ps_bench_journal(struct ps_bench *bench, struct ps_error *error);
+PS_MUST_USE enum ps_status ps_bench_pause(struct ps_bench *bench, struct ps_error *error);
 
 /* What a checkpoint costs those who push meanwhile. */
 PS_MUST_USE enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps_error *error);
@@ -43,11 +52,18 @@ PS_MUST_USE enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps
 /* How long a killed server takes to come back. */
 PS_MUST_USE enum ps_status ps_bench_recover(struct ps_bench *bench, struct ps_error *error);
 
+/* Steps of pstrain, which computes between pushes. */
+PS_MUST_USE enum ps_status ps_bench_train(struct ps_bench *bench, struct ps_error *error);
+
 /* Several workers, several servers. */
 PS_MUST_USE enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error);
 
 /* The update loops beside the memory they run through; no server. */
 PS_MUST_USE enum ps_status ps_bench_update(struct ps_bench *bench, struct ps_error *error);
+
+/* Most of the others, one after the other, as a page with pictures in the folder of --output.
+ * Leaves bench->report empty. */
+PS_MUST_USE enum ps_status ps_bench_make_report(struct ps_bench *bench, struct ps_error *error);
 
 /* ---- Shared by them ---- */
 
@@ -61,8 +77,9 @@ struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, co
 /* How long what is compared with gets. */
 uint64_t ps_bench_reference_ms(const struct ps_bench *bench);
 
-/* One more of `steps` is begun. */
+/* One more of `steps` is begun; or the present one goes on under another name. */
 void ps_bench_progress(struct ps_bench *bench, const char *what);
+void ps_bench_progress_name(struct ps_bench *bench, const char *what);
 void ps_bench_progress_end(const struct ps_bench *bench);
 
 #endif

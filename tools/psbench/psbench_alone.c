@@ -53,6 +53,7 @@ enum ps_status ps_bench_alone_copy(struct ps_bench_alone *alone, uint64_t time_m
     return ps_bench_repeat(copy_once, alone, time_ms, figures, error);
 }
 
+/* Always the same two buffers, so that small ones stay in the cache. */
 static enum ps_status copy_once(void *context, uint64_t number, struct ps_error *error)
 {
     struct ps_bench_alone *alone = context;

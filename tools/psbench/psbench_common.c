@@ -16,6 +16,15 @@
 static bool shows_bar(const struct ps_bench *bench);
 static enum ps_bench_via via_of(const char *word);
 
+/* What a benchmark leaves open is closed here, whatever came of it. */
+enum ps_status ps_bench_run(struct ps_bench *bench, struct ps_error *error)
+{
+    enum ps_status status = bench->options->kind->run(bench, error);
+    ps_bench_disk_close(&bench->disk);
+    ps_bench_progress_end(bench);
+    return status;
+}
+
 /* A message must be allowed to be as large as one parameter and a little more, whatever the
  * server's own bound is. */
 struct ps_bench_server_wish ps_bench_server_wish_of(const struct ps_bench *bench, const char *name,
@@ -75,7 +84,14 @@ uint64_t ps_bench_reference_ms(const struct ps_bench *bench)
  * one. */
 void ps_bench_progress(struct ps_bench *bench, const char *what)
 {
-    uint64_t done = bench->steps_done++;
+    bench->steps_done++;
+    ps_bench_progress_name(bench, what);
+}
+
+/* For what belongs to a step and takes long enough to be named. */
+void ps_bench_progress_name(struct ps_bench *bench, const char *what)
+{
+    uint64_t done = bench->steps_done > 0 ? bench->steps_done - 1 : 0;
     if (!shows_bar(bench))
         return;
     static const char full[BAR_WIDTH + 1] = "########################";
@@ -87,6 +103,7 @@ void ps_bench_progress(struct ps_bench *bench, const char *what)
                   bench->steps > 0 ? 100.0 * (double)done / (double)bench->steps : 0.0, what);
 }
 
+/* What is printed next begins on an empty line. */
 void ps_bench_progress_end(const struct ps_bench *bench)
 {
     if (shows_bar(bench))

@@ -71,7 +71,7 @@ static enum ps_status open_run(struct delta_run *run, struct ps_error *error)
     const struct ps_allocator *memory = ps_allocator_heap();
     size_t size = run->bench->options->size;
     struct psclient_error reason = {0};
-    PS_TRY(ps_bench_step_open(&run->step, run->bench, PARAMETERS, error));
+    PS_TRY(ps_bench_step_open(&run->step, run->bench, PS_BENCH_MEMORY, PARAMETERS, error));
     run->copies = ps_zeroed_array(memory, PARAMETERS, sizeof *run->copies);
     run->copied = ps_zeroed_array(memory, PARAMETERS, size);
     if (run->copies == NULL || run->copied == NULL)

@@ -1,7 +1,6 @@
-/* Appending, syncing, reading: without a server between. Journal, checkpoint and recovery are held
- * against appends with fdatasync, and against reading with a checksum, done with plain system calls
- * in the file system that the server uses. No cleverness is added, so that the quotient shows what
- * the server adds or saves. */
+/* Finding, reading and forgetting files, without a server between. A recovery is held against
+ * reading the same files with a checksum, done with plain system calls in the file system that the
+ * server uses. No cleverness is added, so that the quotient shows what the server adds or saves. */
 #include "tools/psbench/psbench_disk.h"
 
 #include "base/alloc.h"
@@ -16,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATH_BYTES 1024
 /* As much as a recovery reads at a time. */
 #define READ_BYTES ((size_t)1 << 20)
 
@@ -26,10 +24,6 @@ struct reading {
     uint32_t checksum;
 };
 
-static enum ps_status append_for(int file, const uint8_t *pieces, size_t size,
-                                 uint64_t pieces_per_sync, uint64_t time_ms,
-                                 struct ps_bench_figures *figures, struct ps_error *error);
-static bool write_all(int file, const uint8_t *bytes, size_t size);
 static int by_name(const FTSENT **left, const FTSENT **right);
 static bool ends_with(const char *path, const char *ending);
 static enum ps_status add_file(struct ps_bench_files *files, const char *path,
@@ -37,81 +31,6 @@ static enum ps_status add_file(struct ps_bench_files *files, const char *path,
 static enum ps_status read_one(struct reading *reading, const char *path, struct ps_error *error);
 static enum ps_status forget_one(const char *path, struct ps_error *error);
 static enum ps_status failed_at(const char *path, struct ps_error *error);
-
-/* Pieces of one sync are written in one go from one buffer, as a journal writes what is queued; so
- * `pieces_per_sync` stands for the operations in flight. The file is removed at once, because a run
- * of a minute may have filled gigabytes of a disk that others use. The folder is the run's own, so
- * the name is free. */
-enum ps_status ps_bench_disk_append(const char *folder, size_t size, uint64_t pieces_per_sync,
-                                    uint64_t time_ms, struct ps_bench_figures *figures,
-                                    struct ps_error *error)
-{
-    char path[PATH_BYTES];
-    (void)snprintf(path, sizeof path, "%s/disk-alone", folder);
-    size_t bytes = size * pieces_per_sync;
-    uint8_t *pieces = ps_plain(ps_allocator_heap(), bytes);
-    if (pieces == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
-    /* Zeros might be stored as a hole or compressed away. */
-    memset(pieces, 0xa5, bytes);
-    /* A new file in each run: appending makes it grow, so each sync also writes the file's new
-     * length. */
-    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
-    enum ps_status status = file < 0 ? failed_at(path, error) : PS_OK;
-    if (status == PS_OK)
-        status = append_for(file, pieces, size, pieces_per_sync, time_ms, figures, error);
-    if (file >= 0) {
-        (void)close(file);
-        (void)unlink(path);
-    }
-    ps_release(ps_allocator_heap(), pieces);
-    return status;
-}
-
-/* The time of one entry is that of a write together with its sync: what a push that waits for the
- * disk waits for at least. Memory for the times is taken before the clock starts. */
-static enum ps_status append_for(int file, const uint8_t *pieces, size_t size,
-                                 uint64_t pieces_per_sync, uint64_t time_ms,
-                                 struct ps_bench_figures *figures, struct ps_error *error)
-{
-    struct ps_bench_times *times = ps_zeroed(ps_allocator_heap(), sizeof *times);
-    if (times == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
-    uint64_t started_ns = ps_clock_precise_ns();
-    uint64_t now_ns = started_ns;
-    uint64_t count = 0;
-    bool whole = true;
-    /* The first condition is for slow disks, on which not even three syncs fit into the time. */
-    while (whole && (count < PS_BENCH_REFERENCE_COUNT_MIN * pieces_per_sync ||
-                     now_ns < started_ns + time_ms * 1000000)) {
-        whole = write_all(file, pieces, size * pieces_per_sync) && fdatasync(file) == 0;
-        /* The end of one write is the start of the next, so a single reading of the clock serves
-         * both. */
-        uint64_t then_ns = now_ns;
-        now_ns = ps_clock_precise_ns();
-        ps_bench_times_note(times, now_ns - then_ns);
-        count += pieces_per_sync;
-    }
-    *figures = ps_bench_figures_of(count, now_ns - started_ns, times);
-    ps_release(ps_allocator_heap(), times);
-    return whole ? PS_OK : failed_at("disk-alone", error);
-}
-
-/* A signal or a full pipe of the kernel may cut a write short. A write of 0 bytes is taken for a
- * failure, or a full disk would be tried for ever. */
-static bool write_all(int file, const uint8_t *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(file, bytes, size);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return false;
-        bytes += put;
-        size -= (size_t)put;
-    }
-    return true;
-}
 
 /* Below a data folder the files stand two or three levels deep, by job and shard. Links are not
  * followed: below a data folder there are none. */
@@ -141,6 +60,7 @@ static int by_name(const FTSENT **left, const FTSENT **right)
     return strcmp((*left)->fts_name, (*right)->fts_name);
 }
 
+/* By the ending, since names of segments and checkpoints begin with numbers. */
 static bool ends_with(const char *path, const char *ending)
 {
     size_t length = strlen(path), size = strlen(ending);
@@ -203,7 +123,7 @@ enum ps_status ps_bench_disk_forget(const struct ps_bench_files *files, struct p
     return PS_OK;
 }
 
-/* Only clean pages are forgotten. Only clean pages are forgotten, so what is not written yet is
+/* Only clean pages are forgotten, so what is not written yet is
  * written first. The kernel may refuse without saying so; the read afterwards then shows a rate
  * that no disk has. */
 static enum ps_status forget_one(const char *path, struct ps_error *error)

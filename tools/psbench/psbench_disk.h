@@ -1,29 +1,20 @@
-/* What the disk alone can do, on the file system that the server writes to.
+/* The files that a server wrote: to be found, read and forgotten by the system's cache.
  *
  * Threads:  one.
  * Blocking: for the disk, each for about its time.
  * Errors:   PS_ERR_IO, PS_ERR_NO_MEMORY.
- * Memory:   released before return. Files it makes are removed.
+ * Memory:   released before return.
  */
 #ifndef PS_TOOLS_PSBENCH_DISK_H
 #define PS_TOOLS_PSBENCH_DISK_H
 
 #include "base/status.h"
-#include "tools/psbench/psbench_rows.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define PS_BENCH_FILES_MAX 512
 #define PS_BENCH_FILE_PATH_MAX 512
-
-/* Appends pieces of `size` bytes to a new file in `folder`, with an fdatasync behind every
- * `pieces_per_sync`, for `time_ms`. A piece counts when its fdatasync has returned; the times are
- * those of a write of so many pieces together with its fdatasync. */
-PS_MUST_USE enum ps_status ps_bench_disk_append(const char *folder, size_t size,
-                                                uint64_t pieces_per_sync, uint64_t time_ms,
-                                                struct ps_bench_figures *figures,
-                                                struct ps_error *error);
 
 /* Some files, by path. */
 struct ps_bench_files {

@@ -55,8 +55,14 @@ int ps_bench_guard(const char *parent, int (*measure)(void *context, const char 
     else
         (void)fprintf(stderr, "psbench: no process to measure in: %s\n", strerror(errno));
     wait_for_orphans();
-    (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    ps_bench_remove_folder(folder);
     return code;
+}
+
+/* Links are not followed: only what the run made is removed. */
+void ps_bench_remove_folder(const char *folder)
+{
+    (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Until the child has ended by itself, or because a signal told us to. A stop is passed on as

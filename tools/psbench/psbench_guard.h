@@ -16,6 +16,9 @@
 int ps_bench_guard(const char *parent, int (*measure)(void *context, const char *folder),
                    void *context);
 
+/* Removes a folder with everything in it, as far as that is possible. */
+void ps_bench_remove_folder(const char *folder);
+
 /* Moves this process and its future children into a new network namespace with loopback up and the
  * given TCP congestion control. It is gone when the last of them has ended.
  *

@@ -12,6 +12,8 @@
 #define OUTSTANDING_MAX 256
 /* Half of what a gRPC message can have, so that a request and its answer fit together. */
 #define SIZE_BYTES_MAX ((uint64_t)1 << 30)
+/* Of report --quick: a few parameters of the largest size that it has. */
+#define QUICK_SHARD_BYTES ((uint64_t)4 << 20)
 
 /* A row of the table; the macro's parameters end in underscores where a field has the same name. */
 #define OPTION(field, name_, type_, value, fallback_, choices_, help_)                             \
@@ -23,32 +25,44 @@
 /* A default of 0 means that the benchmark chooses: 4 KiB is a good size for a latency and a bad one
  * for a throughput. */
 static const struct ps_option table[] = {
+    /* What is sent, how much of it at a time, how often and for how long. */
     OPTION(size, "size", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Bytes of one gradient or parameter; a multiple of 4. 0: 4KiB for latency, 64MiB and "
            "1GiB for update, else 1MiB."),
     OPTION(outstanding, "outstanding", PS_OPTION_UINT, "N", "0", NULL,
            "Operations in flight at once. 0: 8 for journal, checkpoint and recover, else 1."),
-    OPTION(repeat, "repeat", PS_OPTION_UINT, "N", "5", NULL,
-           "Measure everything this often and print medians."),
-    OPTION(time_ms, "time", PS_OPTION_DURATION, "TIME", "1s", NULL,
-           "Length of one measurement; what it is compared with gets a quarter of it each."),
+    OPTION(
+        repeat, "repeat", PS_OPTION_UINT, "N", "0", NULL,
+        "Measure everything this often and print medians, lowest and highest. 0: 7 for journal, 1 "
+        "with --pause, 3 for report, else 5."),
+    OPTION(time_ms, "time", PS_OPTION_DURATION, "TIME", "0", NULL,
+           "Length of one measurement; what it is compared with gets a quarter of it each. 0: 10s "
+           "with --pause, 500ms for report, else 1s."),
+    /* The shape of a job, where a benchmark has one. */
     OPTION(shard_size, "shard-size", PS_OPTION_BYTES, "SIZE", "256MiB", NULL,
            "checkpoint, recover: bytes of all parameters together."),
     OPTION(journal_size, "journal-size", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "recover: bytes of gradients pushed behind the checkpoint, to be replayed."),
     OPTION(workers, "workers", PS_OPTION_UINT, "N", "2", NULL,
-           "scale: clients, each with connections and threads of its own."),
-    OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL, "scale: servers."),
+           "scale, train: clients, each with connections and threads of its own."),
+    OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL, "scale, train: servers."),
+    /* Servers that somebody else has started. */
     OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
            "push, pull, pushpull, latency: measure these servers instead of one of its own; "
            "unix:PATH is a server's socket on this host. They must be fresh, or have been measured "
            "with the same size before."),
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "The same, found through etcd."),
     OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
+    /* What pushes are promised, and which way they take. */
     OPTION(
-        ack, "ack", PS_OPTION_CHOICE, "LEVEL", "memory", "memory|logged",
-        "push, pull, pushpull, latency, checkpoint: memory keeps no journal; logged acknowledges "
-        "a push when it is on the disk of --dir."),
+        ack, "ack", PS_OPTION_CHOICE, "LEVEL", "both", "memory|logged|both",
+        "push, pushpull, batch, latency, scale, train, encoding: memory keeps no journal; logged "
+        "acknowledges a push when it is on the disk of --dir, as users with a data directory have "
+        "it; both measures one beside the other. pull and checkpoint take both for memory."),
+    OPTION(
+        pause, "pause", PS_OPTION_FLAG, NULL, NULL, NULL,
+        "journal: only pushes that do not wait for the disk, of a server that keeps a journal; how "
+        "long the longest took, beside the disk's own writes."),
     OPTION(
         via, "via", PS_OPTION_CHOICE, "PATH", "client", "client|threads|channel",
         "client: libpsclient, from one thread that does not wait. threads: from one that waits for "
@@ -58,6 +72,7 @@ static const struct ps_option table[] = {
            "How content gets to the server. tcp: in messages, over the connection. shared: large "
            "content through memory shared with the server, or it is an error. auto: as libpsclient "
            "chooses by itself. The report says what was used."),
+    /* The server that is started, the disk and the network under it. */
     OPTION(program, "pserver", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "The server to start; without it the pserver beside this program."),
     OPTION(folder, "dir", PS_OPTION_TEXT, "DIR", NULL, NULL,
@@ -66,6 +81,7 @@ static const struct ps_option table[] = {
     OPTION(name_space, "namespace", PS_OPTION_TEXT, "ALGORITHM", NULL, NULL,
            "Run in a network namespace of its own (made for the run, gone after it), with this TCP "
            "congestion control: reno, cubic, bbr. Needs root."),
+    /* Settings of single benchmarks, of servers and of the client. */
     OPTION(cache, "cache", PS_OPTION_CHOICE, "STATE", "warm", "warm|cold",
            "recover: cold asks the kernel to forget the files before each reading."),
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
@@ -74,11 +90,17 @@ static const struct ps_option table[] = {
            "Of the servers' threads and of the client, as pserver's option of this name."),
     OPTION(tune_malloc, "tune-malloc", PS_OPTION_FLAG, NULL, "true", NULL,
            "Keep freed buffers in the process, on both sides."),
-    OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json|csv",
-           "json prints one document on standard output and nothing else there."),
+    /* What becomes of the figures. */
+    OPTION(
+        output, "output", PS_OPTION_TEXT, "FORM|DIR", NULL, NULL,
+        "table (the default), json or csv; json prints one document on standard output and nothing "
+        "else there. report: the folder of the page and its pictures, docs unless said."),
+    OPTION(quick, "quick", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "report: tiny sizes and times, to see that everything works; the figures mean nothing."),
     OPTION(plot, "plot", PS_OPTION_TEXT, "FILE.svg", NULL, NULL, "Draw the rows into this file."),
     OPTION(progress, "progress", PS_OPTION_FLAG, NULL, "true", NULL,
            "A bar on standard error while it runs, where that is a terminal."),
+    /* Pages; nothing is measured then. */
     OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
     OPTION(man, "man", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the man page and exit."),
     OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
@@ -101,38 +123,54 @@ static const struct ps_option_set set = {
                 "  checkpoint  what saving takes, and pushes meanwhile\n"
                 "  recover     loading a checkpoint and replaying a journal\n"
                 "  scale       several clients and servers\n"
+                "  train       steps of pstrain, which computes between its pushes\n"
                 "  update      the optimizer's loops alone\n"
                 "  encoding    pushes in each encoding\n"
-                "  delta       pulls of what has changed\n",
+                "  delta       pulls of what has changed\n"
+                "  report      most of these, as the page figures.md with pictures\n",
     .examples = "  psbench pushpull --size 64KiB\n"
                 "  psbench push --size 1MiB --outstanding 8 --namespace reno\n"
+                "  psbench push --ack logged --size 64KiB --outstanding 16\n"
+                "  psbench journal --dir /var/lib/pserver\n"
+                "  psbench journal --pause --time 60s\n"
                 "  psbench checkpoint --shard-size 1GiB --output json\n"
-                "  psbench recover --cache cold --plot recover.svg\n",
+                "  psbench recover --cache cold --plot recover.svg\n"
+                "  psbench report --output docs --dir /var/lib/pserver\n",
     .environment = "PSBENCH_",
     .options = table,
     .option_count = PS_ARRAY_COUNT(table),
 };
 
-/* All of them, in the order in which messages name them. */
+/* All of them, in the order in which messages name them. Defaults are what is asked most often: one
+ * operation at a time for whoever waits, eight where the disk or several workers are to be kept
+ * busy. The journal has more repeats than the others, since single ones scatter by half with the
+ * disk. */
 static const struct ps_bench_kind kinds[] = {
-    {"push", ps_bench_transfer, 1 << 20, 1, true},
-    {"pull", ps_bench_transfer, 1 << 20, 1, true},
-    {"pushpull", ps_bench_transfer, 1 << 20, 1, true},
-    {"batch", ps_bench_batch, 16 << 10, 1, false},
-    {"latency", ps_bench_transfer, 4 << 10, 1, true},
-    {"journal", ps_bench_journal, 1 << 20, 8, false},
-    {"checkpoint", ps_bench_checkpoint, 1 << 20, 8, false},
-    {"recover", ps_bench_recover, 1 << 20, 8, false},
-    {"scale", ps_bench_scale, 1 << 20, 1, false},
-    {"update", ps_bench_update, 0, 1, false}, /* 0: two sizes of its own */
-    {"encoding", ps_bench_encoding, 1 << 20, 1, false},
-    {"delta", ps_bench_delta, 256 << 10, 1, false},
+    {"push", ps_bench_transfer, 1 << 20, 1, 5, true},
+    {"pull", ps_bench_transfer, 1 << 20, 1, 5, true},
+    {"pushpull", ps_bench_transfer, 1 << 20, 1, 5, true},
+    {"batch", ps_bench_batch, 16 << 10, 1, 5, false},
+    {"latency", ps_bench_transfer, 4 << 10, 1, 5, true},
+    {"journal", ps_bench_journal, 1 << 20, 8, 7, false},
+    {"checkpoint", ps_bench_checkpoint, 1 << 20, 8, 5, false},
+    {"recover", ps_bench_recover, 1 << 20, 8, 5, false},
+    {"scale", ps_bench_scale, 1 << 20, 1, 5, false},
+    {"train", ps_bench_train, 0, 1, 5, false},   /* the size is the trainer's */
+    {"update", ps_bench_update, 0, 1, 5, false}, /* 0: two sizes of its own */
+    {"encoding", ps_bench_encoding, 1 << 20, 1, 5, false},
+    {"delta", ps_bench_delta, 256 << 10, 1, 5, false},
+    {"report", ps_bench_make_report, 0, 0, 3, false}, /* each section has a size of its own */
 };
+/* --pause measures one long time instead of several short ones: what it looks for is rare. */
+static const struct ps_bench_kind pause_kind = {"journal", ps_bench_pause, 1 << 20, 8, 1, false};
 /* The names of all kinds, with commas between them, have about a hundred bytes. */
 enum { KINDS = sizeof kinds / sizeof kinds[0], NAMES_BYTES = 200 };
 
 static void write_names(char names[NAMES_BYTES], const char *before_last);
 static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error);
+static void set_defaults(struct ps_bench_options *options);
+static enum ps_status check_form(struct ps_bench_options *options, struct ps_error *error);
+static enum ps_status check_report(struct ps_bench_options *options, struct ps_error *error);
 static enum ps_status check(struct ps_bench_options *options, struct ps_error *error);
 static enum ps_status check_ranges(const struct ps_bench_options *options, struct ps_error *error);
 
@@ -146,7 +184,7 @@ const struct ps_option_set *ps_bench_option_set(void)
 /* Pages that were asked for are printed whatever else is wrong with the command line. Environment
  * before arguments: what is typed wins. The name of the benchmark is a word and may stand before,
  * behind or between options. The structure is zeroed first, so that a failure leaves no pointer
- * undefined. --output is turned into two flags, so that nobody compares its words later. */
+ * undefined. */
 enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc, char **argv,
                                      struct ps_error *error)
 {
@@ -163,8 +201,6 @@ enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
         return ps_fail(error, PS_ERR_BAD_INPUT, "name one benchmark (%s); see psbench --help",
                        names);
     }
-    options->json = strcmp(options->output, "json") == 0;
-    options->csv = strcmp(options->output, "csv") == 0;
     options->name = argv[1];
     return check(options, error);
 }
@@ -181,19 +217,83 @@ static void write_names(char names[NAMES_BYTES], const char *before_last)
     }
 }
 
-/* Names are compared whole: "pus" is a typing error and not a benchmark. The message lists all
- * names, because there are only twelve. */
+/* Both kinds of journal are one word on the command line: --pause asks another question of the same
+ * thing. Names are compared whole: "pus" is a typing error and not a benchmark. The message lists
+ * all names, because there are only a dozen. */
 static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error)
 {
-    for (size_t i = 0; i < KINDS && options->kind == NULL; i++)
-        if (strcmp(kinds[i].name, options->name) == 0)
-            options->kind = &kinds[i];
-    if (options->kind != NULL)
+    options->kind = ps_bench_kind_named(options->name);
+    if (options->kind == NULL) {
+        char names[NAMES_BYTES];
+        write_names(names, " or ");
+        return ps_fail(error, PS_ERR_BAD_INPUT, "unknown benchmark \"%s\": choose %s",
+                       options->name, names);
+    }
+    if (options->pause && options->kind->run != ps_bench_journal)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--pause is an option of journal");
+    if (options->pause)
+        options->kind = &pause_kind;
+    return PS_OK;
+}
+
+/* Also for the sections of a report, which are benchmarks like any other. */
+const struct ps_bench_kind *ps_bench_kind_named(const char *name)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    }
+    return NULL;
+}
+
+/* 0 stands for what suits the benchmark. A pause is rare, so that looking for one takes longer than
+ * measuring a rate. */
+static void set_defaults(struct ps_bench_options *options)
+{
+    if (options->size == 0)
+        options->size = options->kind->size;
+    if (options->outstanding == 0)
+        options->outstanding = options->kind->outstanding;
+    if (options->repeat == 0)
+        options->repeat = options->kind->repeat;
+    if (options->time_ms == 0)
+        options->time_ms = options->pause ? 10000 : 1000;
+}
+
+/* The words of --output are turned into two flags, so that nobody compares them later. */
+static enum ps_status check_form(struct ps_bench_options *options, struct ps_error *error)
+{
+    /* A folder is refused like any other word: only report writes files. */
+    const char *form = options->output != NULL ? options->output : "table";
+    options->json = strcmp(form, "json") == 0;
+    options->csv = strcmp(form, "csv") == 0;
+    if (!options->json && !options->csv && strcmp(form, "table") != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--output must be table, json or csv");
+    if (options->quick)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--quick is an option of report");
+    return PS_OK;
+}
+
+/* What makes a section is not the user's to choose: pages of several machines have the same rows.
+ * Half a second for each measurement makes the page a matter of minutes. */
+static enum ps_status check_report(struct ps_bench_options *options, struct ps_error *error)
+{
+    if (options->size != 0 || options->outstanding != 0 || options->plot != NULL ||
+        strcmp(options->ack, "both") != 0 || strcmp(options->transport, "tcp") != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "report chooses sizes, ways, promises and pictures: leave out --size, "
+                       "--outstanding, --transport, --ack and --plot");
+    if (options->output == NULL)
+        options->output = "docs";
+    /* A quick page is for tests, which look at rows and never at figures. */
+    if (options->time_ms == 0)
+        options->time_ms = options->quick ? 20 : 500;
+    if (!options->quick)
         return PS_OK;
-    char names[NAMES_BYTES];
-    write_names(names, " or ");
-    return ps_fail(error, PS_ERR_BAD_INPUT, "unknown benchmark \"%s\": choose %s", options->name,
-                   names);
+    options->repeat = options->repeat == 0 ? 1 : options->repeat;
+    options->shard_size = QUICK_SHARD_BYTES;
+    options->journal_size = QUICK_SHARD_BYTES;
+    return PS_OK;
 }
 
 /* Defaults first, since the checks are about the final values. Servers that run elsewhere can only
@@ -205,10 +305,9 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
 {
     PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
     PS_TRY(choose_kind(options, error));
-    if (options->size == 0)
-        options->size = options->kind->size;
-    if (options->outstanding == 0)
-        options->outstanding = options->kind->outstanding;
+    bool report = options->kind->run == ps_bench_make_report;
+    PS_TRY(report ? check_report(options, error) : check_form(options, error));
+    set_defaults(options);
     bool elsewhere = options->servers != NULL || options->etcd != NULL;
     if (elsewhere && !options->kind->transfer)
         return ps_fail(error, PS_ERR_BAD_INPUT,

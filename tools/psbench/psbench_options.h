@@ -19,6 +19,7 @@ struct ps_bench_kind {
     enum ps_status (*run)(struct ps_bench *bench, struct ps_error *error);
     uint64_t size;        /* what --size 0 means */
     uint64_t outstanding; /* what --outstanding 0 means */
+    uint64_t repeat;      /* what --repeat 0 means */
     bool transfer;        /* measures servers that are there already, too */
 };
 
@@ -29,15 +30,19 @@ struct ps_bench_options {
     uint64_t shard_size, journal_size, workers, server_count;
     const char *servers, *etcd, *job;
     const char *ack, *via, *transport, *program, *folder, *name_space, *cache;
-    const char *output, *plot;
+    const char *output; /* a form, or for report a folder */
+    const char *plot;
     uint64_t lanes;
     const char *busy_poll_text;
     struct ps_busy_poll_wish busy_poll;
-    bool tune_malloc, json, csv, progress;
+    bool tune_malloc, json, csv, progress, pause, quick;
     bool help, man, version;
 };
 
 const struct ps_option_set *ps_bench_option_set(void);
+
+/* NULL: there is none of that name. */
+const struct ps_bench_kind *ps_bench_kind_named(const char *name);
 
 /* Reads environment and flags and checks them. */
 PS_MUST_USE enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,

@@ -15,6 +15,7 @@ static void print_table(const struct ps_bench_options *options,
                         const struct ps_bench_report *report);
 static void print_table_row(const struct ps_bench_row *row);
 static void print_series(const char *title, const struct ps_bench_series *all, size_t count);
+static double rounded(double value);
 static void print_csv(const struct ps_bench_machine *machine, const struct ps_bench_report *report);
 static void print_csv_number(double value, const char *behind);
 static void print_csv_series(const struct ps_bench_series *all, size_t count, const char *behind);
@@ -26,7 +27,8 @@ static void json_settings(struct ps_json_writer *json, const struct ps_bench_opt
                           const struct ps_bench_machine *machine);
 static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row);
 static void json_series(struct ps_json_writer *json, const char *key,
-                        const struct ps_bench_series *all, size_t count);
+                        const struct ps_bench_series *all, size_t count,
+                        double (*value_of)(const struct ps_bench_series *series));
 
 /* Only called with a report that is whole and was checked. Standard output has this and nothing
  * else; progress and complaints go to standard error. */
@@ -61,34 +63,37 @@ static void print_table(const struct ps_bench_options *options,
                  machine->allocator, options->via, options->transport, options->busy_poll_text,
                  options->ack, machine->file_system, (unsigned long long)options->repeat,
                  (double)options->time_ms / 1e3);
-    (void)printf("%-24s %11s %5s %12s %9s %10s %10s %7s\n", "name", "bytes", "flight", "per second",
-                 "GB/s", "p50 us", "p99 us", "spread");
+    (void)printf("%-26s %11s %6s %12s %12s %12s %9s %10s %10s\n", "name", "bytes", "flight",
+                 "per second", "lowest", "highest", "GB/s", "p50 us", "p99 us");
     for (size_t i = 0; i < report->row_count; i++)
         print_table_row(&report->rows[i]);
 }
 
 /* Rows of which no single operation was timed (a copy, a stream) have dashes instead of
  * percentiles. The rate is of operations; gigabytes are those of one direction, so a push and pull
- * of 1 MiB counts 1 MiB. */
+ * of 1 MiB counts 1 MiB. Lowest and highest stand beside the median, since a spread says how far to
+ * trust it. */
 static void print_table_row(const struct ps_bench_row *row)
 {
-    (void)printf("%-24s %11llu %5llu ", row->name, (unsigned long long)row->bytes,
+    (void)printf("%-26s %11llu %6llu ", row->name, (unsigned long long)row->bytes,
                  (unsigned long long)row->outstanding);
     /* A row that the server could not fill, for instance of an older version without a journal. */
     if (row->per_second.count == 0) {
         (void)printf("unsupported: %s\n", row->unsupported);
         return;
     }
-    (void)printf("%12.1f %9.3f ", ps_bench_series_median(&row->per_second),
-                 ps_bench_row_gigabytes(row));
+    (void)printf("%12.1f %12.1f %12.1f %9.3f ", ps_bench_series_median(&row->per_second),
+                 ps_bench_series_lowest(&row->per_second),
+                 ps_bench_series_highest(&row->per_second), ps_bench_row_gigabytes(row));
     if (row->p50_us.count > 0)
-        (void)printf("%10.1f %10.1f ", ps_bench_series_median(&row->p50_us),
+        (void)printf("%10.1f %10.1f\n", ps_bench_series_median(&row->p50_us),
                      ps_bench_series_median(&row->p99_us));
     else
-        (void)printf("%10s %10s ", "-", "-");
-    /* The spread ends the line, where the eye compares it down the table. */
-    (void)printf("%5.0f %%\n", 100 * ps_bench_series_spread(&row->per_second));
+        (void)printf("%10s %10s\n", "-", "-");
     print_series("ratio to", row->ratios, row->ratio_count);
+    /* Behind the ratios, since it says what one of them is to. */
+    if (row->reference[0] != '\0')
+        (void)printf("    %-30s %s\n", "disk is", row->reference);
     print_series("", row->details, row->detail_count);
 }
 
@@ -97,9 +102,21 @@ static void print_table_row(const struct ps_bench_row *row)
  * other. */
 static void print_series(const char *title, const struct ps_bench_series *all, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        (void)printf("    %s%s%-30s %.10g\n", title, title[0] != '\0' ? " " : "", all[i].name,
-                     round(ps_bench_series_median(&all[i]) * 1000) / 1000);
+    for (size_t i = 0; i < count; i++) {
+        (void)printf("    %s%s%-30s %.10g", title, title[0] != '\0' ? " " : "", all[i].name,
+                     rounded(ps_bench_series_median(&all[i])));
+        /* Counts that are the same in every repeat have no range. */
+        if (ps_bench_series_spread(&all[i]) != 0)
+            (void)printf("  (%.10g to %.10g)", rounded(ps_bench_series_lowest(&all[i])),
+                         rounded(ps_bench_series_highest(&all[i])));
+        (void)putchar('\n');
+    }
+}
+
+/* More digits than three would claim more than five repeats can know. */
+static double rounded(double value)
+{
+    return round(value * 1000) / 1000;
 }
 
 /* A figure per column; ratios and details, of which each row has its own, share one column each as
@@ -108,7 +125,7 @@ static void print_series(const char *title, const struct ps_bench_series *all, s
 static void print_csv(const struct ps_bench_machine *machine, const struct ps_bench_report *report)
 {
     (void)printf("name,bytes,outstanding,per_second,gigabytes_per_second,p50_us,p99_us,spread,"
-                 "repeats,supported,ratios,details,commit\n");
+                 "repeats,supported,ratios,details,reference,commit\n");
     for (size_t i = 0; i < report->row_count; i++) {
         const struct ps_bench_row *row = &report->rows[i];
         (void)printf("%s,%llu,%llu,", row->name, (unsigned long long)row->bytes,
@@ -122,7 +139,7 @@ static void print_csv(const struct ps_bench_machine *machine, const struct ps_be
                      row->unsupported[0] == '\0' ? "true" : "false");
         print_csv_series(row->ratios, row->ratio_count, ",");
         print_csv_series(row->details, row->detail_count, ",");
-        (void)printf("%s\n", machine->commit);
+        (void)printf("%s,%s\n", row->reference, machine->commit);
     }
 }
 
@@ -219,19 +236,27 @@ static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row
     ps_json_real(json, "p50_us", ps_bench_series_median(&row->p50_us));
     ps_json_real(json, "p99_us", ps_bench_series_median(&row->p99_us));
     ps_json_real(json, "spread", ps_bench_series_spread(&row->per_second));
+    /* The range goes with every median, so that a script can tell a difference from noise. */
+    ps_json_real(json, "lowest", ps_bench_series_lowest(&row->per_second));
+    ps_json_real(json, "highest", ps_bench_series_highest(&row->per_second));
     ps_json_uint(json, "repeats", row->per_second.count);
-    json_series(json, "ratios", row->ratios, row->ratio_count);
-    json_series(json, "details", row->details, row->detail_count);
+    if (row->reference[0] != '\0')
+        json_text(json, "reference", row->reference);
+    json_series(json, "ratios", row->ratios, row->ratio_count, ps_bench_series_median);
+    json_series(json, "ratios_lowest", row->ratios, row->ratio_count, ps_bench_series_lowest);
+    json_series(json, "ratios_highest", row->ratios, row->ratio_count, ps_bench_series_highest);
+    json_series(json, "details", row->details, row->detail_count, ps_bench_series_median);
     ps_json_end_object(json);
 }
 
 /* Members in the order in which they were measured. A series without values cannot be: it is made
  * by adding the first one. */
 static void json_series(struct ps_json_writer *json, const char *key,
-                        const struct ps_bench_series *all, size_t count)
+                        const struct ps_bench_series *all, size_t count,
+                        double (*value_of)(const struct ps_bench_series *series))
 {
     ps_json_begin_object(json, key);
     for (size_t i = 0; i < count; i++)
-        ps_json_real(json, all[i].name, ps_bench_series_median(&all[i]));
+        ps_json_real(json, all[i].name, value_of(&all[i]));
     ps_json_end_object(json);
 }

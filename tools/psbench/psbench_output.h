@@ -8,6 +8,7 @@
 #ifndef PS_TOOLS_PSBENCH_OUTPUT_H
 #define PS_TOOLS_PSBENCH_OUTPUT_H
 
+#include "base/buffer.h"
 #include "tools/psbench/psbench_machine.h"
 #include "tools/psbench/psbench_options.h"
 #include "tools/psbench/psbench_rows.h"
@@ -21,5 +22,11 @@ PS_MUST_USE enum ps_status ps_bench_plot(const char *path, const struct ps_bench
                                          const struct ps_bench_machine *machine,
                                          const struct ps_bench_report *report,
                                          struct ps_error *error);
+
+/* Writes the whole text to the file, whatever was in it. `what` goes before the path in
+ * messages. */
+PS_MUST_USE enum ps_status ps_bench_write_file(const char *what, const char *path,
+                                               const struct ps_buffer *text,
+                                               struct ps_error *error);
 
 #endif

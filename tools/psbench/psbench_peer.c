@@ -169,6 +169,7 @@ static bool many_at_a_time(struct exchange *exchange)
         bool sending = exchange->sent_part > 0 || (room && !over);
         if (!sending && exchange->sent == exchange->answered)
             return true;
+        /* Readable even where nothing is to be sent any more. */
         struct pollfd ready = {exchange->socket, (short)(POLLIN | (sending ? POLLOUT : 0)), 0};
         if (poll(&ready, 1, PS_BENCH_PEER_WAIT_MS) != 1)
             return false;
@@ -223,6 +224,7 @@ enum ps_status ps_bench_peer_stream(struct ps_bench_peer *peer, enum ps_bench_so
                                     size_t size, uint64_t time_ms, struct ps_bench_figures *figures,
                                     struct ps_error *error)
 {
+    /* The other side reads and gives nothing back but one byte at the end. */
     const struct ps_bench_peer_order order = {.request = size, .reply = 0};
     int connection = -1;
     PS_TRY(connect_to(peer, kind, &order, &connection, error));

@@ -21,14 +21,14 @@
 
 static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
                  const struct ps_bench_machine *machine, const struct ps_bench_report *report);
-static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
+static void draw_row(struct ps_buffer *svg, const struct ps_bench_report *report, size_t number,
                      double most, bool times);
+static bool is_only_one(const struct ps_bench_report *report, const struct ps_bench_row *row);
 static void append_escaped(struct ps_buffer *svg, const char *text);
 static double value_of(const struct ps_bench_row *row, bool times);
 static double most_of(const struct ps_bench_report *report, bool times);
 
-/* The drawing is made in memory first: a file that exists is whole. Closing is part of writing: a
- * full disk may show only then. */
+/* The drawing is made in memory first: a file that exists is whole. */
 enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *options,
                              const struct ps_bench_machine *machine,
                              const struct ps_bench_report *report, struct ps_error *error)
@@ -36,15 +36,21 @@ enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *op
     struct ps_buffer svg;
     ps_buffer_init(&svg, ps_allocator_heap(), 1 << 20);
     draw(&svg, options, machine, report);
-    enum ps_status status = ps_buffer_status(&svg, error);
-    FILE *file = status == PS_OK ? fopen(path, "we") : NULL;
-    bool written = file != NULL && fwrite(svg.text, 1, svg.size, file) == svg.size;
-    if (file != NULL)
-        written = fclose(file) == 0 && written;
-    if (status == PS_OK && !written)
-        status = ps_fail(error, PS_ERR_IO, "--plot %s: %s", path, strerror(errno));
+    enum ps_status status = ps_bench_write_file("--plot", path, &svg, error);
     ps_buffer_fini(&svg);
     return status;
+}
+
+/* Closing is part of writing: a full disk may show only then. */
+enum ps_status ps_bench_write_file(const char *what, const char *path, const struct ps_buffer *text,
+                                   struct ps_error *error)
+{
+    PS_TRY(ps_buffer_status(text, error));
+    FILE *file = fopen(path, "we");
+    bool written = file != NULL && fwrite(text->text, 1, text->size, file) == text->size;
+    if (file != NULL)
+        written = fclose(file) == 0 && written;
+    return written ? PS_OK : ps_fail(error, PS_ERR_IO, "%s %s: %s", what, path, strerror(errno));
 }
 
 /* The headline repeats machine, network and commit, because pictures are passed on without their
@@ -71,20 +77,23 @@ static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
     ps_buffer_append_text(svg, "</text>\n");
     double most = most_of(report, times);
     for (size_t i = 0; i < report->row_count; i++)
-        draw_row(svg, &report->rows[i], i, most, times);
+        draw_row(svg, report, i, most, times);
     ps_buffer_append_text(svg, "</svg>\n");
 }
 
 /* The figure stands behind the bar, with the percentile that goes with it. A row without figures
- * keeps its place, so that two pictures line up. */
-static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
+ * keeps its place, so that two pictures line up. Rows of one name are told apart by their size. */
+static void draw_row(struct ps_buffer *svg, const struct ps_bench_report *report, size_t number,
                      double most, bool times)
 {
+    const struct ps_bench_row *row = &report->rows[number];
     size_t y = TOP + number * ROW_HEIGHT;
     double value = value_of(row, times);
     ps_buffer_append_format(svg, "<text x=\"%d\" y=\"%zu\" text-anchor=\"end\">", LEFT - 10,
                             y + 14);
     append_escaped(svg, row->name);
+    if (!is_only_one(report, row))
+        ps_buffer_append_format(svg, " %llu KiB", (unsigned long long)row->bytes >> 10);
     ps_buffer_append_text(svg, "</text>\n");
     if (isnan(value)) {
         ps_buffer_append_format(svg, "<text x=\"%d\" y=\"%zu\" fill=\"#555\">unsupported</text>\n",
@@ -104,6 +113,15 @@ static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size
     else if (!times && row->p50_us.count > 0)
         ps_buffer_append_format(svg, " (p50 %.4g us)", ps_bench_series_median(&row->p50_us));
     ps_buffer_append_text(svg, "</text>\n");
+}
+
+/* The disk has a row for each size of writes, all of one name. */
+static bool is_only_one(const struct ps_bench_report *report, const struct ps_bench_row *row)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->row_count; i++)
+        count += strcmp(report->rows[i].name, row->name) == 0;
+    return count == 1;
 }
 
 /* Names of processors hold characters that XML reserves. Numeric entities are right in any XML,

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,8 +64,11 @@ struct ps_bench_row *ps_bench_report_row(struct ps_bench_report *report, const c
             return row;
     }
     PS_ASSERT(report->row_count < PS_BENCH_ROWS_MAX);
+    PS_ASSERT(strlen(name) < PS_BENCH_ROW_NAME_BYTES);
     struct ps_bench_row *row = &report->rows[report->row_count++];
-    *row = (struct ps_bench_row){.name = name, .bytes = bytes, .outstanding = outstanding};
+    *row = (struct ps_bench_row){.bytes = bytes, .outstanding = outstanding};
+    /* Copied, since benchmarks compose names. */
+    (void)snprintf(row->name, sizeof row->name, "%s", name);
     return row;
 }
 
@@ -141,16 +145,33 @@ double ps_bench_series_median(const struct ps_bench_series *series)
     return (values[middle - 1] + values[middle]) / 2;
 }
 
+/* fmin and fmax pass over NaN, so the first value replaces it. */
+double ps_bench_series_lowest(const struct ps_bench_series *series)
+{
+    double lowest = NAN;
+    for (uint32_t i = 0; i < series->count; i++)
+        lowest = fmin(lowest, series->values[i]);
+    return lowest;
+}
+
+/* A rate that was reached once; what can be relied on is the median. */
+double ps_bench_series_highest(const struct ps_bench_series *series)
+{
+    double highest = NAN;
+    for (uint32_t i = 0; i < series->count; i++)
+        highest = fmax(highest, series->values[i]);
+    return highest;
+}
+
 /* The whole range, not a deviation: with five repeats it is the more honest figure, and it shows a
  * single outlier. */
 double ps_bench_series_spread(const struct ps_bench_series *series)
 {
     if (series->count < 2)
         return 0;
-    double values[PS_BENCH_REPEATS_MAX];
-    sorted(series, values);
+    double range = ps_bench_series_highest(series) - ps_bench_series_lowest(series);
     double median = ps_bench_series_median(series);
-    return median > 0 ? (values[series->count - 1] - values[0]) / median : 0;
+    return median > 0 ? range / median : 0;
 }
 
 /* 10^9 bytes, as networks and disks count. */

@@ -6,7 +6,7 @@
  * Threads:  one.
  * Blocking: never.
  * Errors:   none; more rows, series or repeats than there is room for abort.
- * Memory:   in place; names are borrowed and outlive the report.
+ * Memory:   in place; names of rows are copied, those of series borrowed and outlive the report.
  */
 #ifndef PS_TOOLS_PSBENCH_ROWS_H
 #define PS_TOOLS_PSBENCH_ROWS_H
@@ -21,6 +21,7 @@
 #define PS_BENCH_REPEATS_MAX 100
 #define PS_BENCH_ROWS_MAX 64
 #define PS_BENCH_SERIES_MAX 12
+#define PS_BENCH_ROW_NAME_BYTES 48
 
 /* What is compared with runs at least so often, however short its time: one is chance. */
 #define PS_BENCH_REFERENCE_COUNT_MIN 3
@@ -33,7 +34,7 @@ struct ps_bench_series {
 };
 
 struct ps_bench_row {
-    const char *name;
+    char name[PS_BENCH_ROW_NAME_BYTES];
     uint64_t bytes; /* of one operation */
     uint64_t outstanding;
     struct ps_bench_series per_second, p50_us, p99_us;
@@ -42,6 +43,7 @@ struct ps_bench_row {
     struct ps_bench_series details[PS_BENCH_SERIES_MAX]; /* figures that only this row has */
     size_t detail_count;
     char unsupported[256]; /* why there are no figures; empty: there are */
+    char reference[32];    /* which way of writing "disk" was; empty: not compared with it */
 };
 
 struct ps_bench_report {
@@ -83,6 +85,10 @@ void ps_bench_report_beside(struct ps_bench_report *report, struct ps_bench_row 
 
 /* The middle value; NaN when there are none. */
 double ps_bench_series_median(const struct ps_bench_series *series);
+
+/* NaN when there are none. */
+double ps_bench_series_lowest(const struct ps_bench_series *series);
+double ps_bench_series_highest(const struct ps_bench_series *series);
 
 /* (largest - smallest) / median; 0 for fewer than two. */
 double ps_bench_series_spread(const struct ps_bench_series *series);

@@ -2,13 +2,13 @@
  * in the same repeats as many on many, so that "how many times as much?" is a quotient of
  * neighbours. All of it runs on one machine: with fewer cores than processes the figure shows the
  * machine's end, not the program's, and the report has the number of cores for that. */
-#include "tools/psbench/psbench.h"
+#include "tools/psbench/psbench_disk_best.h"
+#include "tools/psbench/psbench_job.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SERVERS_MAX 16
 #define WORKERS_MAX 64
 /* Enough that every server has some of each worker's. */
 #define PARAMETERS_PER_WORKER 16
@@ -16,55 +16,83 @@
 /* The servers of one job and the workers that push to them. Workers are loads with threads and
  * connections of their own, in one process. */
 struct fleet {
-    const char *row;
-    uint64_t server_count, worker_count;
-    struct ps_bench_server servers[SERVERS_MAX];
-    struct ps_bench_load *loads[WORKERS_MAX];
-    char addresses[SERVERS_MAX * 64];
-    struct ps_bench_figures last;
+    const char *row; /* without the promise */
+    uint64_t worker_count;
+    struct ps_bench_job job;
+    struct ps_bench_load *loads[WORKERS_MAX]; /* owned; one for each worker */
+    struct ps_bench_figures last;             /* of the present repeat */
 };
 
+/* What is compared under one promise. */
+struct fleets {
+    struct fleet one;  /* one worker on one server */
+    struct fleet many; /* as the options say */
+};
+
+static enum ps_status measure_all(struct ps_bench *bench, struct fleets *fleets, size_t count,
+                                  struct ps_error *error);
+static struct ps_bench_row *row_of(struct ps_bench *bench, const struct fleet *fleet);
 static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
-                                 struct ps_error *error);
-static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
-                                    struct ps_error *error);
+                                 enum ps_bench_promise promise, uint64_t server_count,
+                                 uint64_t worker_count, struct ps_error *error);
 static enum ps_status check_fleet(struct fleet *fleet, struct ps_error *error);
 static void close_fleet(struct fleet *fleet);
 static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error);
 static void add_figures(struct ps_bench_figures *sum, const struct ps_bench_figures *more);
 
-/* Both fleets are up all the time; the one that is not measured sleeps in its sockets. The check
- * comes after the last repeat, for both fleets. */
+/* All fleets are up all the time; those that are not measured sleep in their sockets. The check
+ * comes after the last repeat, for all of them. */
 enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
-    struct fleet one = {.row = "scale_one_by_one", .server_count = 1, .worker_count = 1};
-    struct fleet many = {
-        .row = "scale", .server_count = options->server_count, .worker_count = options->workers};
-    bench->steps = 2 * options->repeat + 1;
-    ps_bench_progress(bench, "starting");
-    enum ps_status status = open_fleet(bench, &one, error);
-    if (status == PS_OK)
-        status = open_fleet(bench, &many, error);
-    for (uint64_t repeat = 0; repeat < options->repeat && status == PS_OK; repeat++) {
-        status = measure(bench, &many, error);
+    struct fleets fleets[2] = {0};
+    struct ps_bench_promises promises = ps_bench_promises_of(options);
+    bench->steps = promises.count * (2 * options->repeat + 1);
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < promises.count && status == PS_OK; i++) {
+        ps_bench_progress(bench, "starting");
+        fleets[i].one.row = "scale_one_by_one";
+        fleets[i].many.row = "scale";
+        status = open_fleet(bench, &fleets[i].one, promises.list[i], 1, 1, error);
         if (status == PS_OK)
-            status = measure(bench, &one, error);
-        if (status != PS_OK)
-            break;
-        struct ps_bench_row *row =
-            ps_bench_report_row(&bench->report, many.row, options->size, options->outstanding);
-        ps_bench_row_detail(row, "workers", (double)many.worker_count);
-        ps_bench_row_detail(row, "servers", (double)many.server_count);
-        ps_bench_row_ratio(row, "one_by_one", many.last.per_second / one.last.per_second);
+            status = open_fleet(bench, &fleets[i].many, promises.list[i], options->server_count,
+                                options->workers, error);
     }
-    if (status == PS_OK)
-        status = check_fleet(&one, error);
-    if (status == PS_OK)
-        status = check_fleet(&many, error);
-    close_fleet(&one);
-    close_fleet(&many);
+    for (uint64_t repeat = 0; repeat < options->repeat && status == PS_OK; repeat++)
+        status = measure_all(bench, fleets, promises.count, error);
+    for (size_t i = 0; i < promises.count; i++) {
+        if (status == PS_OK)
+            status = check_fleet(&fleets[i].one, error);
+        if (status == PS_OK)
+            status = check_fleet(&fleets[i].many, error);
+        close_fleet(&fleets[i].one);
+        close_fleet(&fleets[i].many);
+    }
     return status;
+}
+
+/* Many and one by one follow each other within a promise; the disk is last. */
+static enum ps_status measure_all(struct ps_bench *bench, struct fleets *fleets, size_t count,
+                                  struct ps_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct fleet *one = &fleets[i].one, *many = &fleets[i].many;
+        PS_TRY(measure(bench, many, error));
+        PS_TRY(measure(bench, one, error));
+        struct ps_bench_row *row = row_of(bench, many);
+        ps_bench_row_detail(row, "workers", (double)many->worker_count);
+        ps_bench_row_detail(row, "servers", (double)many->job.server_count);
+        ps_bench_row_ratio(row, "one_by_one", many->last.per_second / one->last.per_second);
+    }
+    /* All servers share one disk here, as they share the processors. */
+    struct fleet *logged = &fleets[count - 1].many;
+    struct ps_bench_disk_best best;
+    if (logged->job.promise != PS_BENCH_LOGGED)
+        return PS_OK;
+    PS_TRY(ps_bench_disk_measure(bench, &best, error));
+    ps_bench_logged_compare(bench, row_of(bench, logged), count > 1 ? &fleets[0].many.last : NULL,
+                            &best, bench->options->size);
+    return PS_OK;
 }
 
 /* The first worker makes the parameters of all, since a job is initialised once; then each worker
@@ -72,10 +100,13 @@ enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error)
  * the versions of its own parameters when it connects, so its check is exact although another
  * client made them. */
 static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
-                                 struct ps_error *error)
+                                 enum ps_bench_promise promise, uint64_t server_count,
+                                 uint64_t worker_count, struct ps_error *error)
 {
-    PS_TRY(start_servers(bench, fleet, error));
-    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, fleet->addresses);
+    /* Servers first: a load needs an address to connect to. */
+    PS_TRY(ps_bench_job_start(&fleet->job, bench, fleet->row, promise, server_count, error));
+    fleet->worker_count = worker_count;
+    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, fleet->job.addresses);
     wish.parameter_count = PARAMETERS_PER_WORKER * fleet->worker_count;
     /* The bare channel knows one server only. */
     wish.via = PS_BENCH_VIA_CLIENT;
@@ -87,25 +118,6 @@ static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
     for (uint64_t i = 0; i < fleet->worker_count; i++) {
         wish.first_parameter = i * PARAMETERS_PER_WORKER;
         PS_TRY(ps_bench_load_open(&wish, &fleet->loads[i], error));
-    }
-    return PS_OK;
-}
-
-/* Servers without etcd are told their index and count, and clients their addresses in this order.
- * Each server has a log and a folder named after its row and index. */
-static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
-                                    struct ps_error *error)
-{
-    for (uint64_t i = 0; i < fleet->server_count; i++) {
-        char name[64];
-        (void)snprintf(name, sizeof name, "%s-%llu", fleet->row, (unsigned long long)i);
-        struct ps_bench_server_wish wish = ps_bench_server_wish_of(bench, name, NULL);
-        wish.index = i;
-        wish.count = fleet->server_count;
-        PS_TRY(ps_bench_server_start(&fleet->servers[i], &wish, error));
-        size_t used = strlen(fleet->addresses);
-        (void)snprintf(fleet->addresses + used, sizeof fleet->addresses - used, "%s%s",
-                       i > 0 ? "," : "", fleet->servers[i].address);
     }
     return PS_OK;
 }
@@ -124,8 +136,7 @@ static void close_fleet(struct fleet *fleet)
 {
     for (uint64_t i = 0; i < fleet->worker_count; i++)
         ps_bench_load_close(fleet->loads[i]);
-    for (uint64_t i = 0; i < fleet->server_count; i++)
-        ps_bench_server_kill(&fleet->servers[i]);
+    ps_bench_job_kill(&fleet->job);
 }
 
 /* All workers start, run for the time and are then finished one by one. The first to be finished
@@ -134,7 +145,7 @@ static void close_fleet(struct fleet *fleet)
 static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
-    ps_bench_progress(bench, fleet->row);
+    ps_bench_progress(bench, row_of(bench, fleet)->name);
     enum ps_status status = PS_OK;
     uint64_t running = 0;
     for (; running < fleet->worker_count && status == PS_OK; running += status == PS_OK)
@@ -152,13 +163,18 @@ static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struc
         add_figures(&fleet->last, &figures);
     }
     if (status == PS_OK)
-        ps_bench_row_add(
-            ps_bench_report_row(&bench->report, fleet->row, options->size, options->outstanding),
-            &fleet->last);
+        ps_bench_row_add(row_of(bench, fleet), &fleet->last);
     return status;
 }
 
-/* Rates add up; of times the slowest worker's stand. Rates add up; of times the slowest worker's
+/* Both fleets of a promise push parameters of one size, so their rows differ by name alone. */
+static struct ps_bench_row *row_of(struct ps_bench *bench, const struct fleet *fleet)
+{
+    return ps_bench_promised_row(bench, fleet->row, fleet->job.promise, bench->options->size,
+                                 bench->options->outstanding);
+}
+
+/* Rates add up; of times the slowest worker's
  * stand, because a step of a job waits for it. A percentile of all workers together would need
  * their histograms; the slowest worker's is the one that holds up a synchronous job. */
 static void add_figures(struct ps_bench_figures *sum, const struct ps_bench_figures *more)

@@ -10,11 +10,15 @@
 /* One operation in flight: a step is one call. The lists are built once and used in every step, as
  * a trainer with a fixed model would do. */
 enum ps_status ps_bench_step_open(struct ps_bench_step *step, struct ps_bench *bench,
-                                  size_t parameter_count, struct ps_error *error)
+                                  enum ps_bench_promise promise, size_t parameter_count,
+                                  struct ps_error *error)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
     size_t size = bench->options->size;
-    const struct ps_bench_server_wish server = ps_bench_server_wish_of(bench, "server", NULL);
+    char name[PS_BENCH_ROW_NAME_BYTES];
+    ps_bench_promised_name("server", promise, name);
+    const struct ps_bench_server_wish server =
+        ps_bench_server_wish_of(bench, name, ps_bench_promise_ack(promise));
     PS_TRY(ps_bench_server_start(&step->server, &server, error));
     struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, step->server.address);
     wish.parameter_count = parameter_count;

@@ -9,7 +9,7 @@
 #define PS_TOOLS_PSBENCH_STEP_H
 
 #include "client/psclient.h"
-#include "tools/psbench/psbench.h"
+#include "tools/psbench/psbench_promise.h"
 
 struct ps_bench_step {
     struct ps_bench_server server;
@@ -22,7 +22,8 @@ struct ps_bench_step {
 /* `step` is zeroed first, and to be closed in any case. The parameters have the size that the
  * options say. */
 PS_MUST_USE enum ps_status ps_bench_step_open(struct ps_bench_step *step, struct ps_bench *bench,
-                                              size_t parameter_count, struct ps_error *error);
+                                              enum ps_bench_promise promise, size_t parameter_count,
+                                              struct ps_error *error);
 void ps_bench_step_close(struct ps_bench_step *step);
 
 #endif

@@ -1,11 +1,14 @@
 /* push, pull, pushpull and latency, each repeat beside sockets, memcpy and the update alone. Each
- * repeat measures the server and then, right after it, everything it is held against: bare gRPC and
- * raw sockets with the same bytes in the same directions and as many in flight, one way without
- * answers, a memcpy, and the update alone. The reference that a row comes near to is its limit. */
+ * repeat measures a server for each promise, one after the other, and right after it everything
+ * that it is held against: bare gRPC and raw sockets with the same bytes in the same directions and
+ * as many in flight, one way without answers, a memcpy, the update alone, and what is LOGGED
+ * against the disk. The reference that a row comes near to is its limit. */
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_alone.h"
+#include "tools/psbench/psbench_disk_best.h"
 #include "tools/psbench/psbench_echo.h"
 #include "tools/psbench/psbench_peer.h"
+#include "tools/psbench/psbench_promise.h"
 
 #include <string.h>
 
@@ -19,22 +22,42 @@ struct transfer {
     bool latency;
 };
 
+/* A server that keeps one promise, and a load on it. */
+struct side {
+    enum ps_bench_promise promise;
+    struct ps_bench_server server; /* not running: it was there already */
+    struct ps_bench_load *load;    /* owned */
+    struct ps_bench_figures last;  /* of the present repeat */
+};
+
 /* Everything is opened once and used in all repeats. */
 struct transfer_run {
     struct ps_bench *bench;
-    struct ps_bench_peer peer;
-    struct ps_bench_echo echo;
-    struct ps_bench_alone alone;
-    struct ps_bench_server server;
-    struct ps_bench_load *load;
+    struct ps_bench_peer peer;   /* raw sockets */
+    struct ps_bench_echo echo;   /* bare gRPC */
+    struct ps_bench_alone alone; /* memory and the update */
+    struct side sides[2];        /* MEMORY before LOGGED */
+    size_t side_count;           /* of those that are open */
 };
 
 static size_t choose(const char *name, struct transfer transfers[2]);
 static enum ps_status open_run(struct transfer_run *run, struct ps_error *error);
+static enum ps_status open_side(struct transfer_run *run, struct side *side,
+                                struct ps_error *error);
 static void close_run(struct transfer_run *run);
+static enum ps_status warm_up(struct transfer_run *run, const struct transfer *transfer,
+                              struct ps_error *error);
 static enum ps_status measure(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_error *error);
-static enum ps_status check_ways(const struct transfer_run *run, struct ps_error *error);
+static size_t sides_of(const struct transfer_run *run, const struct transfer *transfer);
+static enum ps_status measure_side(struct transfer_run *run, struct side *side,
+                                   const struct transfer *transfer, struct ps_error *error);
+static struct ps_bench_row *row_of(struct transfer_run *run, const struct side *side,
+                                   const struct transfer *transfer);
+static enum ps_status check_side(const struct transfer_run *run, const struct side *side,
+                                 struct ps_error *error);
+static enum ps_status compare_logged(struct transfer_run *run, const struct transfer *transfer,
+                                     struct ps_error *error);
 static enum ps_status compare(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_bench_row *row, struct ps_error *error);
 static enum ps_status compare_grpc(struct transfer_run *run, const struct transfer *transfer,
@@ -45,29 +68,26 @@ static enum ps_status compare_echo(struct transfer_run *run, const struct transf
 static enum ps_status compare_stream(struct transfer_run *run, const struct transfer *transfer,
                                      struct ps_bench_row *row, struct ps_error *error);
 
-/* The warm-up runs every operation once through, so that buffers, blocks and connections are
- * there. */
+/* Pulls are the same whatever pushes were promised, so of them there is one row. */
 enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error)
 {
     struct transfer transfers[2];
     size_t count = choose(bench->options->name, transfers);
     struct transfer_run run = {.bench = bench};
-    /* One step more for the start. */
-    bench->steps = bench->options->repeat * count + 1;
     ps_bench_progress(bench, "starting");
     enum ps_status status = open_run(&run, error);
-    struct ps_bench_figures warm_up;
-    for (size_t i = 0; i < count && status == PS_OK; i++)
-        status = ps_bench_load_run(run.load, transfers[i].operation, ps_bench_reference_ms(bench),
-                                   &warm_up, error);
+    /* One step more for the start. */
+    bench->steps = 1;
+    for (size_t i = 0; i < count && status == PS_OK; i++) {
+        bench->steps += bench->options->repeat * sides_of(&run, &transfers[i]);
+        status = warm_up(&run, &transfers[i], error);
+    }
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
         for (size_t i = 0; i < count && status == PS_OK; i++)
             status = measure(&run, &transfers[i], error);
     }
-    if (status == PS_OK)
-        status = ps_bench_load_check(run.load, error);
-    if (status == PS_OK)
-        status = check_ways(&run, error);
+    for (size_t i = 0; i < run.side_count && status == PS_OK; i++)
+        status = check_side(&run, &run.sides[i], error);
     close_run(&run);
     return status;
 }
@@ -90,49 +110,85 @@ static size_t choose(const char *name, struct transfer transfers[2])
     return 1;
 }
 
-/* Forking comes before starting threads: raw sockets and bare gRPC first, then the server, whose
- * warden is a thread, then the client. Servers that run already are measured as they are; what they
- * were started with is theirs to report. */
+/* Forking comes before starting threads: raw sockets and bare gRPC first, then the servers, whose
+ * wardens are threads, then the clients. A benchmark of pulls alone opens one server. */
 static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
 {
-    struct ps_bench *bench = run->bench;
-    const struct ps_bench_options *options = bench->options;
+    const struct ps_bench_options *options = run->bench->options;
     size_t size = options->size > SMALL_BYTES ? options->size : SMALL_BYTES;
     PS_TRY(ps_bench_peer_open(&run->peer, size, error));
     PS_TRY(ps_bench_echo_open(&run->echo, size, options->busy_poll, error));
     PS_TRY(ps_bench_alone_open(&run->alone, options->size, error));
-    bool elsewhere = options->servers != NULL || options->etcd != NULL;
-    if (!elsewhere) {
-        bool logged = strcmp(options->ack, "logged") == 0;
-        /* Without a journal the server needs no data folder, and no disk can slow it down. */
-        const struct ps_bench_server_wish wish =
-            ps_bench_server_wish_of(bench, "server", logged ? "logged" : NULL);
-        PS_TRY(ps_bench_server_start(&run->server, &wish, error));
+    /* A pull of a server that keeps a journal is measured only when asked for by --ack. */
+    struct ps_bench_promises promises = ps_bench_promises_of(options);
+    size_t count = strcmp(options->name, "pull") == 0 ? 1 : promises.count;
+    for (; run->side_count < count; run->side_count++) {
+        struct side *side = &run->sides[run->side_count];
+        side->promise = promises.list[run->side_count];
+        PS_TRY(open_side(run, side, error));
     }
-    struct ps_bench_load_wish wish =
-        ps_bench_load_wish_of(bench, elsewhere ? options->servers : run->server.address);
+    return PS_OK;
+}
+
+/* Servers that run already are measured as they are; what they were started with is theirs to
+ * report. Without a journal a server needs no data folder, and no disk can slow it down. */
+static enum ps_status open_side(struct transfer_run *run, struct side *side, struct ps_error *error)
+{
+    struct ps_bench *bench = run->bench;
+    const struct ps_bench_options *options = bench->options;
+    if (side->promise != PS_BENCH_AS_GIVEN) {
+        char name[PS_BENCH_ROW_NAME_BYTES];
+        ps_bench_promised_name("server", side->promise, name);
+        const struct ps_bench_server_wish wish =
+            ps_bench_server_wish_of(bench, name, ps_bench_promise_ack(side->promise));
+        PS_TRY(ps_bench_server_start(&side->server, &wish, error));
+    }
+    struct ps_bench_load_wish wish = ps_bench_load_wish_of(
+        bench, side->promise == PS_BENCH_AS_GIVEN ? options->servers : side->server.address);
     wish.etcd = options->etcd;
     wish.job = options->job;
-    return ps_bench_load_open(&wish, &run->load, error);
+    return ps_bench_load_open(&wish, &side->load, error);
 }
 
 /* In the opposite order; each accepts what was never opened. Processes that were forked are killed
  * and collected here, so that none outlives the benchmark. */
 static void close_run(struct transfer_run *run)
 {
-    ps_bench_load_close(run->load);
-    ps_bench_server_kill(&run->server);
+    for (size_t i = 0; i < PS_ARRAY_COUNT(run->sides); i++) {
+        ps_bench_load_close(run->sides[i].load);
+        ps_bench_server_kill(&run->sides[i].server);
+    }
     ps_bench_alone_close(&run->alone);
     ps_bench_echo_close(&run->echo);
     ps_bench_peer_close(&run->peer);
 }
 
-/* A way that was asked for and not taken is not a measurement of it: --transport shared must not
- * silently report what TCP does. */
-static enum ps_status check_ways(const struct transfer_run *run, struct ps_error *error)
+/* Every operation once through, so that buffers, blocks, connections and the journal's first
+ * segment are there. */
+static enum ps_status warm_up(struct transfer_run *run, const struct transfer *transfer,
+                              struct ps_error *error)
+{
+    struct ps_bench_figures unused;
+    for (size_t i = 0; i < sides_of(run, transfer); i++)
+        PS_TRY(ps_bench_load_run(run->sides[i].load, transfer->operation,
+                                 ps_bench_reference_ms(run->bench), &unused, error));
+    return PS_OK;
+}
+
+/* Nothing is promised about a pull that a second server could show. */
+static size_t sides_of(const struct transfer_run *run, const struct transfer *transfer)
+{
+    return transfer->operation == PS_BENCH_PULL ? 1 : run->side_count;
+}
+
+/* The results, and the way. A way that was asked for and not taken is not a measurement of it:
+ * --transport shared must not silently report what TCP does. */
+static enum ps_status check_side(const struct transfer_run *run, const struct side *side,
+                                 struct ps_error *error)
 {
     const struct ps_bench_options *options = run->bench->options;
-    struct ps_bench_ways ways = ps_bench_load_ways(run->load);
+    PS_TRY(ps_bench_load_check(side->load, error));
+    struct ps_bench_ways ways = ps_bench_load_ways(side->load);
     if (strcmp(options->transport, "shared") == 0 && ways.shared_bytes == 0)
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "nothing went through shared memory: %llu bytes are too few, or the server "
@@ -141,26 +197,70 @@ static enum ps_status check_ways(const struct transfer_run *run, struct ps_error
     return PS_OK;
 }
 
-/* How many bytes went through shared memory is noted for each row, whatever was asked for. The
- * longest single operation is kept exactly: a stall of a second is invisible in a median, and the
- * first thing that a trainer would complain about. Rows are found again in each repeat by name,
- * size and number in flight. */
+/* Each promise right beside what it is held against, since a machine drifts within seconds: the
+ * first beside the machine's limits, which are the same for both, and LOGGED beside the disk. */
 static enum ps_status measure(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_error *error)
 {
+    for (size_t i = 0; i < sides_of(run, transfer); i++) {
+        struct side *side = &run->sides[i];
+        bool pushes = transfer->operation != PS_BENCH_PULL;
+        PS_TRY(measure_side(run, side, transfer, error));
+        if (pushes && side->promise == PS_BENCH_LOGGED)
+            PS_TRY(compare_logged(run, transfer, error));
+        if (i == 0)
+            PS_TRY(compare(run, transfer, row_of(run, side, transfer), error));
+    }
+    return PS_OK;
+}
+
+/* How many bytes went through shared memory is noted for each row, whatever was asked for. The
+ * longest single operation is kept exactly: a stall of a second is invisible in a median, and the
+ * first thing that a trainer would complain about. */
+static enum ps_status measure_side(struct transfer_run *run, struct side *side,
+                                   const struct transfer *transfer, struct ps_error *error)
+{
     struct ps_bench *bench = run->bench;
-    ps_bench_progress(bench, transfer->row);
-    struct ps_bench_figures figures;
-    struct ps_bench_ways before = ps_bench_load_ways(run->load);
-    PS_TRY(ps_bench_load_run(run->load, transfer->operation, bench->options->time_ms, &figures,
+    struct ps_bench_row *row = row_of(run, side, transfer);
+    ps_bench_progress(bench, row->name);
+    struct ps_bench_ways before = ps_bench_load_ways(side->load);
+    PS_TRY(ps_bench_load_run(side->load, transfer->operation, bench->options->time_ms, &side->last,
                              error));
-    struct ps_bench_ways ways = ps_bench_load_ways(run->load);
-    struct ps_bench_row *row = ps_bench_report_row(
-        &bench->report, transfer->row, bench->options->size, bench->options->outstanding);
-    ps_bench_row_add(row, &figures);
-    ps_bench_row_detail(row, "longest_us", figures.longest_us);
+    struct ps_bench_ways ways = ps_bench_load_ways(side->load);
+    ps_bench_row_add(row, &side->last);
+    ps_bench_row_detail(row, "longest_us", side->last.longest_us);
     ps_bench_row_detail(row, "shared_bytes", (double)(ways.shared_bytes - before.shared_bytes));
-    return compare(run, transfer, row, error);
+    return PS_OK;
+}
+
+/* Rows are found again in each repeat by name, size and number in flight. */
+static struct ps_bench_row *row_of(struct transfer_run *run, const struct side *side,
+                                   const struct transfer *transfer)
+{
+    const struct ps_bench_options *options = run->bench->options;
+    enum ps_bench_promise promise =
+        transfer->operation == PS_BENCH_PULL ? PS_BENCH_AS_GIVEN : side->promise; /* no suffix */
+    return ps_bench_promised_row(run->bench, transfer->row, promise, options->size,
+                                 options->outstanding);
+}
+
+/* What is LOGGED stands beside the disk, and beside MEMORY where that was measured as well. A
+ * single operation is held against a single write: what counts is what a trainer waits for. */
+static enum ps_status compare_logged(struct transfer_run *run, const struct transfer *transfer,
+                                     struct ps_error *error)
+{
+    struct ps_bench *bench = run->bench;
+    /* The same one where only LOGGED was asked for. */
+    struct side *memory = &run->sides[0], *logged = &run->sides[run->side_count - 1];
+    struct ps_bench_disk_best best;
+    PS_TRY(ps_bench_disk_measure(bench, &best, error));
+    struct ps_bench_row *row = row_of(run, logged, transfer);
+    ps_bench_logged_compare(bench, row, logged != memory ? &memory->last : NULL, &best,
+                            bench->options->size);
+    bool single = bench->options->outstanding == 1 && bench->options->size <= PS_BENCH_SMALL_BYTES;
+    if (single && logged != memory)
+        ps_bench_logged_cost(row, memory->last.p50_us, logged->last.p50_us, &best);
+    return PS_OK;
 }
 
 /* The far copy is measured only where content does not travel over a socket: then each byte crosses

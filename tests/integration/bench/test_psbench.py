@@ -18,7 +18,11 @@ PROGRAM = os.path.join(BIN, "psbench")
 TINY = ["--size", "4KiB", "--time", "30ms", "--repeat", "2"]
 SMALL_SHARD = ["--shard-size", "64KiB", "--journal-size", "16KiB"]
 FIELDS = {"name", "bytes", "outstanding", "supported", "per_second", "gigabytes_per_second",
-          "p50_us", "p99_us", "spread", "repeats", "ratios", "details"}
+          "p50_us", "p99_us", "spread", "lowest", "highest", "repeats", "ratios", "ratios_lowest",
+          "ratios_highest", "details"}
+REFERENCES = {"bare_grpc", "raw_tcp", "raw_unix", "raw_tcp_one_way", "memcpy", "update_loop"}
+DISK = {"disk", "memory", "lower_of_both"}
+DISK_SIZES = [4096, 64 << 10, 1 << 20, 4 << 20, 8 << 20]
 
 
 class Folder:
@@ -61,6 +65,17 @@ def processes_with(word):
     return found
 
 
+def wait_for_server(folder):
+    """Returns when a server of a run with that folder has said that it serves."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        logs = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
+        if any("serving" in read(path) for path in logs if path.endswith(".log")):
+            return
+        time.sleep(0.02)
+    raise AssertionError("no server was started")
+
+
 class PsbenchTest(unittest.TestCase):
     def measure(self, *arguments, timeout=120):
         """Runs one benchmark; returns its document after looking at what all have in common."""
@@ -87,9 +102,15 @@ class PsbenchTest(unittest.TestCase):
             return
         self.assertGreater(row["per_second"], 0)
         self.assertGreater(row["gigabytes_per_second"], 0)
+        self.assertLessEqual(row["lowest"], row["per_second"])
+        self.assertGreaterEqual(row["highest"], row["per_second"])
         for name, value in row["ratios"].items():
-            if name != "cost_to_fdatasync":
+            self.assertLessEqual(row["ratios_lowest"][name], value)
+            self.assertGreaterEqual(row["ratios_highest"][name], value)
+            if not name.startswith("cost_to_"):
                 self.assertGreater(value, 0, name)
+        if "disk_gigabytes_per_second" in row["details"]:
+            self.assertRegex(row["reference"], "^(direct|buffered) [148] MiB$")
 
     def row(self, document, name):
         rows = [row for row in document["rows"] if row["name"] == name]
@@ -97,11 +118,31 @@ class PsbenchTest(unittest.TestCase):
         return rows[0]
 
     def test_push_stands_beside_sockets_memory_and_the_update(self):
-        row = self.row(self.measure("push", *TINY), "push")
+        document = self.measure("push", *TINY)
+        row = self.row(document, "push_memory")
         self.assertEqual((row["bytes"], row["outstanding"], row["repeats"]), (4096, 1, 2))
-        self.assertEqual(set(row["ratios"]), {"bare_grpc", "raw_tcp", "raw_unix", "raw_tcp_one_way",
-                                              "memcpy", "update_loop"})
+        self.assertEqual(set(row["ratios"]), REFERENCES)
         self.assertGreaterEqual(row["p99_us"], row["p50_us"])
+        self.assertEqual(DISK, {name for name in self.row(document, "push_logged")["ratios"]
+                                if not name.startswith("cost_to_")})
+
+    def test_the_disk_is_measured_by_both_ways_and_several_sizes(self):
+        document = self.measure("push", *TINY)
+        for name in ("disk_append", "disk_direct"):
+            sizes = [row["bytes"] for row in document["rows"] if row["name"] == name]
+            self.assertEqual(sizes, DISK_SIZES)
+
+    def test_memory_has_no_direct_writes(self):
+        with tempfile.TemporaryDirectory(prefix="test-psbench-", dir="/dev/shm") as folder:
+            done = run("push", *TINY, "--dir", folder, "--output", "json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            document = json.loads(done.stdout)
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(document["settings"]["file_system"], "tmpfs")
+        for row in document["rows"]:
+            self.look_at(row)
+            self.assertEqual(row["supported"], row["name"] != "disk_direct")
+        self.assertRegex(self.row(document, "push_logged")["reference"], "^buffered [148] MiB$")
 
     def test_pull_stands_beside_sockets_and_memory(self):
         row = self.row(self.measure("pull", *TINY, "--outstanding", "4"), "pull")
@@ -110,7 +151,8 @@ class PsbenchTest(unittest.TestCase):
 
     def test_pushpull_keeps_several_in_flight(self):
         document = self.measure("pushpull", *TINY, "--outstanding", "4")
-        self.assertEqual(self.row(document, "pushpull")["outstanding"], 4)
+        self.assertEqual(self.row(document, "pushpull_memory")["outstanding"], 4)
+        self.assertEqual(self.row(document, "pushpull_logged")["outstanding"], 4)
         self.assertEqual(self.row(document, "raw_tcp")["outstanding"], 4)
 
     def test_pushpull_over_the_bare_channel(self):
@@ -120,9 +162,9 @@ class PsbenchTest(unittest.TestCase):
     def test_content_goes_through_shared_memory_when_asked_to(self):
         arguments = ["--size", "256KiB", "--time", "300ms", "--repeat", "2", "--outstanding", "4"]
         for via in ("client", "channel"):
-            for name in ("push", "pull"):
+            for name, row in (("push", "push_memory"), ("pull", "pull")):
                 document = self.measure(name, *arguments, "--transport", "shared", "--via", via)
-                row = self.row(document, name)
+                row = self.row(document, row)
                 self.assertIn("shared_bytes", row["details"])
                 self.assertGreater(row["ratios"]["memcpy_far"], 0)
 
@@ -132,7 +174,8 @@ class PsbenchTest(unittest.TestCase):
         self.assertIn("nothing went through shared memory", done.stderr)
 
     def test_a_parameter_larger_than_a_default_message(self):
-        self.measure("pushpull", "--size", "65MiB", "--time", "1ms", "--repeat", "1")
+        self.measure("pushpull", "--size", "65MiB", "--time", "1ms", "--repeat", "1", "--ack",
+                     "memory")
 
     def test_pushpull_from_a_thread_for_each_in_flight(self):
         document = self.measure("pushpull", *TINY, "--via", "threads", "--outstanding", "4")
@@ -147,10 +190,20 @@ class PsbenchTest(unittest.TestCase):
         wire = {"float32": 65536, "float64": 131072, "bfloat16": 32768, "float16": 32768,
                 "int8": 16640, "top_k": 1312}
         for name, size in wire.items():
-            row = self.row(document, f"encoding_{name}")
-            self.assertEqual(row["details"]["wire_bytes"], size)
-            self.assertGreater(row["per_second"], 0)
-            self.assertEqual("float32" in row["ratios"], name != "float32")
+            for promise in ("memory", "logged"):
+                row = self.row(document, f"encoding_{name}_{promise}")
+                self.assertEqual(row["details"]["wire_bytes"], size)
+                self.assertGreater(row["per_second"], 0)
+                self.assertEqual("float32" in row["ratios"], name != "float32")
+                self.assertEqual("disk" in row["ratios"], promise == "logged")
+
+    def test_batches_stand_beside_single_calls(self):
+        document = self.measure("batch", "--size", "64", "--time", "10ms", "--repeat", "1")
+        for promise in ("memory", "logged"):
+            row = self.row(document, f"batch_{promise}")
+            self.assertIn("single_calls", row["ratios"])
+            self.assertEqual(row["details"]["parameters"], 1000)
+        self.assertLessEqual(DISK, set(row["ratios"]))
 
     def test_delta_pulls_stand_beside_full_ones(self):
         document = self.measure("delta", "--size", "4KiB", "--time", "30ms", "--repeat", "1")
@@ -169,27 +222,54 @@ class PsbenchTest(unittest.TestCase):
 
     def test_latency_has_a_row_for_each_direction(self):
         document = self.measure("latency", "--time", "30ms", "--repeat", "1")
-        for name in ("latency_push", "latency_pull"):
+        for name in ("latency_push_memory", "latency_push_logged", "latency_pull"):
             self.assertEqual(self.row(document, name)["bytes"], 4096)
+        self.assertIn("cost_to_fdatasync", self.row(document, "latency_push_logged")["ratios"])
 
     def test_scale_stands_beside_one_by_one(self):
         document = self.measure("scale", *TINY, "--workers", "2", "--num-pservers", "2")
-        self.assertIn("one_by_one", self.row(document, "scale")["ratios"])
+        for name in ("scale_memory", "scale_logged"):
+            self.assertIn("one_by_one", self.row(document, name)["ratios"])
+        self.assertLessEqual(DISK, set(self.row(document, "scale_logged")["ratios"]))
+
+    def test_a_trainers_steps_stand_beside_those_that_wait_for_the_disk(self):
+        document = self.measure("train", "--time", "20ms", "--repeat", "1")
+        for name in ("train_memory", "train_logged", "train_pipeline_logged"):
+            row = self.row(document, name)
+            self.assertEqual((row["bytes"], row["outstanding"]), (496, 2))
+        self.assertIn("memory", self.row(document, "train_logged")["ratios"])
+        self.assertIn("without_pipeline", self.row(document, "train_pipeline_logged")["ratios"])
 
     def test_journal_stands_beside_memory_and_the_disk(self):
         document = self.measure("journal", "--size", "64KiB", "--time", "30ms", "--repeat", "1")
-        for name in ("push_memory", "push_memory_journaled", "disk_append",
-                     "small_push_memory", "small_fdatasync"):
+        shapes = {"": (64 << 10, 8), "medium_": (64 << 10, 16), "small_": (4096, 1)}
+        for prefix, shape in shapes.items():
+            for name in ("push_memory", "push_logged", "journal_alone"):
+                row = self.row(document, prefix + name)
+                self.assertEqual((row["bytes"], row["outstanding"]), shape)
+            self.assertGreater(row["details"]["processor_seconds_per_gigabyte"], 0)
+        for name in ("push_memory_journaled", "small_push_memory_64", "small_journal_alone_64"):
             self.assertTrue(self.row(document, name)["supported"])
-        self.assertEqual(set(self.row(document, "push_logged")["ratios"]),
-                         {"memory", "disk", "lower_of_both"})
-        self.assertIn("p50_over_memory_us", self.row(document, "small_push_logged")["details"])
+        for name in ("push_logged", "medium_push_logged", "small_push_logged_64"):
+            self.assertEqual(set(self.row(document, name)["ratios"]), DISK | {"journal_alone"})
+        row = self.row(document, "small_push_logged")
+        self.assertIn("p50_over_memory_us", row["details"])
+        self.assertEqual("cost_to_direct" in row["ratios"], "direct_p50_us" in row["details"])
+
+    def test_the_longest_push_stands_beside_the_disks_own_writes(self):
+        document = self.measure("journal", "--pause", "--time", "300ms", "--size", "64KiB")
+        row = self.row(document, "push_memory_journaled")
+        self.assertLessEqual({"longest_us", "disk_p99_us", "disk_longest_us"},
+                             set(row["details"]))
+        self.assertGreaterEqual(row["details"]["longest_us"], row["p50_us"])
+        self.assertGreater(row["ratios"]["p99_to_disk"], 0)
 
     def test_checkpoint_stands_beside_pushing_in_peace(self):
         row = self.row(self.measure("checkpoint", *TINY, "--shard-size", "1MiB"),
                        "push_during_checkpoint")
         self.assertIn("without_checkpoint", row["ratios"])
-        self.assertGreater(row["details"]["checkpoint_to_disk_append"], 0)
+        self.assertGreater(row["details"]["checkpoint_to_disk"], 0)
+        self.assertGreater(row["details"]["idle_checkpoint_to_disk"], 0)
         self.assertGreater(row["details"]["longest_us"], 0)
 
     def test_recover_stands_beside_reading_the_same_bytes(self):
@@ -202,19 +282,24 @@ class PsbenchTest(unittest.TestCase):
                              set(details))
         self.assertEqual((details["cold_cache"], details["replayed_records"]), (1, 4))
 
-    def test_push_that_is_logged(self):
-        document = self.measure("push", *TINY, "--ack", "logged")
-        self.assertEqual(document["settings"]["ack"], "logged")
+    def test_one_promise_alone(self):
+        for promise, other in (("logged", "memory"), ("memory", "logged")):
+            document = self.measure("push", *TINY, "--ack", promise)
+            self.assertEqual(document["settings"]["ack"], promise)
+            self.assertLessEqual(REFERENCES, set(self.row(document, f"push_{promise}")["ratios"]))
+            self.assertNotIn(f"push_{other}", [row["name"] for row in document["rows"]])
 
     def test_csv_has_a_line_for_each_row(self):
         done = run("latency", "--time", "10ms", "--repeat", "1", "--output", "csv")
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
-        self.assertIn("latency_push", [row["name"] for row in rows])
-        self.assertTrue(all(float(row["per_second"]) > 0 for row in rows))
+        self.assertIn("latency_push_logged", [row["name"] for row in rows])
+        self.assertTrue(all(float(row["per_second"]) > 0 for row in rows
+                            if row["supported"] == "true"))
 
     def test_table_names_machine_and_settings(self):
         done = run("latency", "--time", "10ms", "--repeat", "1")
-        for word in ("machine", "program", "settings", "latency_push", "ratio to raw_tcp"):
+        for word in ("machine", "program", "settings", "latency_push_memory", "ratio to raw_tcp",
+                     "ratio to disk", "disk is"):
             self.assertIn(word, done.stdout)
 
     def test_plot_is_a_picture(self):
@@ -226,7 +311,7 @@ class PsbenchTest(unittest.TestCase):
             self.assertTrue(picture.getroot().tag.endswith("svg"))
             texts = [node.text for node in picture.iter() if node.tag.endswith("text")]
             self.assertEqual(texts[0], "psbench latency: microseconds of one operation (median)")
-            pushes = texts[texts.index("latency_push") + 1]
+            pushes = texts[texts.index("latency_push_memory") + 1]
             self.assertRegex(pushes, r"^[0-9.e+]+ \(p99 [0-9.e+]+\)$")
             self.assertGreater(float(pushes.split()[0]), 1)  # no GB/s of 4 KiB are
 
@@ -253,7 +338,9 @@ class PsbenchTest(unittest.TestCase):
         self.assertEqual(done.stdout, "")
 
     def test_a_wrong_line_is_a_usage_error(self):
-        for line in (["dance"], [], ["push", "--size", "3"], ["push", "--no-such"]):
+        for line in (["dance"], [], ["push", "--size", "3"], ["push", "--no-such"],
+                     ["push", "--pause"], ["push", "--ack", "often"], ["push", "--quick"],
+                     ["push", "--output", "docs"], ["report", "--size", "4KiB"]):
             done = run(*line)
             self.assertEqual(done.returncode, 64, line)
             self.assertIn("psbench:", done.stderr)
@@ -286,7 +373,7 @@ class PsbenchTest(unittest.TestCase):
                 child = subprocess.Popen([PROGRAM, "push", "--time", "30s", "--dir", folder],
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                          env=clean_environment())
-                self.wait_for_server(folder)
+                wait_for_server(folder)
                 child.send_signal(number)
                 self.assertEqual(child.wait(30), 128 + number)
                 self.assertEqual(os.listdir(folder), [])
@@ -298,7 +385,7 @@ class PsbenchTest(unittest.TestCase):
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                      env=clean_environment())
             self.addCleanup(child.terminate)
-            self.wait_for_server(folder)
+            wait_for_server(folder)
             for pid in processes_with(os.path.realpath(os.path.join(BIN, "pserver"))):
                 if self.is_child_of(pid, child.pid):
                     os.kill(pid, signal.SIGKILL)
@@ -326,8 +413,9 @@ class PsbenchTest(unittest.TestCase):
             try:
                 address = self.listening(os.path.join(folder, "log"))
                 for _ in range(2):
-                    done = run("push", *TINY, "--servers", address)
+                    done = run("push", *TINY, "--servers", address, "--output", "json")
                     self.assertEqual(done.returncode, 0, done.stderr)
+                    self.row(json.loads(done.stdout), "push")
                 other = run("push", *TINY, "--size", "8KiB", "--servers", address)
                 self.assertNotEqual(other.returncode, 0)
                 self.assertIn("psbench: push:", other.stderr)
@@ -335,15 +423,6 @@ class PsbenchTest(unittest.TestCase):
             finally:
                 server.kill()
                 server.wait()
-
-    def wait_for_server(self, folder):
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            logs = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
-            if any("serving" in read(path) for path in logs):
-                return
-            time.sleep(0.02)
-        self.fail("no server was started")
 
     def listening(self, path):
         deadline = time.monotonic() + 30
