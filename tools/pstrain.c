@@ -30,7 +30,7 @@
 /* Filled from the table below; the fields have no defaults of their own. */
 struct pstrain_options {
     const char *data, *test, *model, *optimizer, *etcd, *etcd_user, *etcd_password, *servers, *job,
-        *name, *output, *out, *encoding, *reply_encoding;
+        *name, *output, *out, *encoding, *reply_encoding, *pipeline;
     uint64_t workers, part, parts, epochs, batch, seed, model_seed, timeout_ms, split_bytes, rows,
         features;
     double learning_rate, l2, noise, top_k_share;
@@ -66,6 +66,9 @@ static const struct ps_option table[] = {
     OPTION(parts, "parts", PS_OPTION_UINT, "N", "1", NULL, "Processes that share the rows."),
     OPTION(epochs, "epochs", PS_OPTION_UINT, "N", "10", NULL, "Passes over the training rows."),
     OPTION(batch, "batch", PS_OPTION_UINT, "ROWS", "128", NULL, "Rows of one mini-batch."),
+    OPTION(pipeline, "pipeline", PS_OPTION_CHOICE, "0|1", "0", "0|1",
+           "1: compute the next batch's gradient while the last push is under way, from parameters "
+           "that are without it. Faster; results differ a little from run to run."),
     OPTION(seed, "seed", PS_OPTION_UINT, "N", "1", NULL, "Order of the rows."),
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
     OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
@@ -295,6 +298,8 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
         .epochs = (uint32_t)options->epochs,
         .batch = (uint32_t)options->batch,
         .seed = options->seed,
+        /* 0 unless asked for: one worker then comes to the same digits in every run. */
+        .pipeline = strcmp(options->pipeline, "1") == 0,
         .call_timeout_ms = options->timeout_ms,
     };
     return PS_OK;
@@ -364,6 +369,7 @@ static void report(struct invocation *invocation, double seconds)
         .optimizer = invocation->options.optimizer,
         .workers = invocation->trainer.workers,
         .epochs = invocation->trainer.epochs,
+        .pipeline = invocation->trainer.pipeline,
         .seconds = seconds,
         .interrupted = invocation->signal != 0,
         .progress = &invocation->progress,

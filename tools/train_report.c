@@ -14,9 +14,18 @@
 /* A log of a run of hours then has thousands of lines, not millions. */
 #define FILE_PERIOD_MS 1000
 
+/* How fast the steps went, and what they spent their time on. */
+struct step_figures {
+    double steps;
+    double per_second;
+    double computing_seconds, waiting_seconds; /* of all workers together */
+};
+
 static void line_main(void *argument);
 static void print_line(const struct ps_progress_line *line, uint64_t start_ms, bool terminal);
 static void print_text(const struct ps_train_report *report);
+static void print_steps(const struct ps_trainer_progress *progress, uint32_t workers);
+static struct step_figures figures_of(const struct ps_trainer_progress *progress, uint32_t workers);
 static void print_json(const struct ps_train_report *report);
 
 /* The thread borrows options and progress until fini. The lock is a leaf: nothing else is taken
@@ -109,10 +118,39 @@ static void print_text(const struct ps_train_report *report)
         (void)printf("test loss       %.4f\n", report->test.loss);
         (void)printf("test accuracy   %.4f\n", report->test.accuracy);
     }
+    /* One of each parameter in each step, so twice the steps when none is lost. */
     (void)printf(
         "pushes          %llu (%llu lost, %llu retries)\n", atomic_load(&report->progress->pushes),
         atomic_load(&report->progress->lost_pushes), atomic_load(&report->progress->retries));
+    print_steps(report->progress, report->workers);
     (void)printf("seconds         %.2f\n", report->seconds);
+}
+
+/* Where a step's time goes is what somebody wants to know who looks for more of them: faster rows,
+ * or servers and a network that answer sooner. */
+static void print_steps(const struct ps_trainer_progress *progress, uint32_t workers)
+{
+    struct step_figures figures = figures_of(progress, workers);
+    /* A run that was stopped at once has made none, and spent no time. */
+    double steps = figures.steps > 0 ? figures.steps : 1;
+    (void)printf("steps           %.0f (%.1f/s; each %.3f ms of computing, %.3f ms of waiting)\n",
+                 figures.steps, figures.per_second, figures.computing_seconds * 1e3 / steps,
+                 figures.waiting_seconds * 1e3 / steps);
+}
+
+/* The workers' times are sums; a second of training is one of each worker. Computing is all that is
+ * not waiting. */
+static struct step_figures figures_of(const struct ps_trainer_progress *progress, uint32_t workers)
+{
+    struct step_figures figures = {.steps = (double)atomic_load(&progress->steps),
+                                   .waiting_seconds =
+                                       (double)atomic_load(&progress->waiting_ns) / 1e9};
+    /* Counted when a worker ends: while the run goes on there is no rate yet, and nobody asks. */
+    double training_seconds = (double)atomic_load(&progress->training_ns) / 1e9;
+    figures.computing_seconds = training_seconds - figures.waiting_seconds;
+    if (training_seconds > 0)
+        figures.per_second = figures.steps * workers / training_seconds;
+    return figures;
 }
 
 /* All digits of the losses, unlike the text: a test compares them. One object on one line; every
@@ -133,7 +171,13 @@ static void print_json(const struct ps_train_report *report)
         ps_json_real(json, "test_loss", report->test.loss);
         ps_json_real(json, "test_accuracy", report->test.accuracy);
     }
+    struct step_figures figures = figures_of(report->progress, report->workers);
+    ps_json_uint(json, "pipeline", report->pipeline ? 1 : 0);
     ps_json_real(json, "seconds", report->seconds);
+    ps_json_uint(json, "steps", atomic_load(&report->progress->steps));
+    ps_json_real(json, "steps_per_second", figures.per_second);
+    ps_json_real(json, "computing_seconds", figures.computing_seconds);
+    ps_json_real(json, "waiting_seconds", figures.waiting_seconds);
     ps_json_uint(json, "examples", atomic_load(&report->progress->examples));
     ps_json_uint(json, "pushes", atomic_load(&report->progress->pushes));
     ps_json_uint(json, "lost_pushes", atomic_load(&report->progress->lost_pushes));

@@ -38,6 +38,7 @@ struct ps_train_report {
     const char *optimizer;
     uint32_t workers;
     uint32_t epochs;
+    bool pipeline;
     double seconds;
     bool interrupted;
     const struct ps_trainer_progress *progress;

@@ -51,8 +51,10 @@ class Job(unittest.TestCase):
         self.assertEqual(self.training.returncode, 0, self.training.stderr)
         document = json.loads(self.training.stdout)
         for name in ("train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds",
-                     "retries"):
+                     "retries", "steps_per_second", "computing_seconds", "waiting_seconds"):
             self.assertIsInstance(document[name], (int, float), name)
+            self.assertGreaterEqual(document[name], 0, name)
+        self.assertEqual((document["steps"], document["pipeline"]), (8, 0))
         self.assertEqual(document["examples"], 1000)
         self.assertEqual(document["lost_pushes"], 0)
         self.assertIs(document["interrupted"], False)
@@ -63,6 +65,17 @@ class Job(unittest.TestCase):
                    "1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("train accuracy", done.stdout)
+        self.assertRegex(done.stdout, r"steps           4 \([\d.]+/s; each [\d.]+ ms of computing, "
+                                      r"[\d.]+ ms of waiting\)\n")
+
+    def test_training_takes_both_settings_of_the_pipeline(self):
+        for pipeline in ("0", "1"):
+            done = run("pstrain", "--data", self.data, *self.where, "--split-bytes", "64",
+                       "--epochs", "3", "--pipeline", pipeline, "--output", "json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            document = json.loads(done.stdout)
+            self.assertEqual((document["pipeline"], document["steps"]), (int(pipeline), 12))
+            self.assertEqual((document["pushes"], document["lost_pushes"]), (24, 0))
 
     def test_status_shows_every_server(self):
         table, document = self.psctl("status")
@@ -226,6 +239,11 @@ class Reasons(unittest.TestCase):
                 self.assertIn("0 to 0", refused.stderr)
 
     def test_training_that_is_interrupted_says_where_it_stands(self):
+        for pipeline in ("0", "1"):
+            with self.subTest(pipeline=pipeline):
+                self.interrupt_training(pipeline)
+
+    def interrupt_training(self, pipeline):
         with Server() as server, tempfile.TemporaryDirectory() as folder:
             data = os.path.join(folder, "t")
             run("pstrain", "generate", "--out", data, "--rows", "1000")
@@ -233,7 +251,8 @@ class Reasons(unittest.TestCase):
             with open(errors, "wb") as file:
                 child = subprocess.Popen(
                     [program("pstrain"), "--data", data, "--servers", server.address, "--epochs",
-                     "1000000", "--output", "json"], stdout=subprocess.PIPE, stderr=file, text=True)
+                     "1000000", "--output", "json", "--pipeline", pipeline],
+                    stdout=subprocess.PIPE, stderr=file, text=True)
             self.addCleanup(child.kill)
 
             def said():
@@ -349,7 +368,8 @@ class Usage(unittest.TestCase):
         for option, value in [("workers", "0"), ("workers", "1000000"), ("part", "1"),
                               ("parts", "0"), ("batch", "0"), ("epochs", "9999999999"),
                               ("learning-rate", "-1"), ("l2", "-1"), ("name", "x" * 65),
-                              ("model", "deep"), ("optimizer", "magic"), ("l2", "nan")]:
+                              ("model", "deep"), ("pipeline", "2"), ("optimizer", "magic"),
+                              ("l2", "nan")]:
             self.refused(USAGE, "--" + option, "pstrain", "--data", "/none", *here,
                          f"--{option}={value}")
         for option, value in [("features", "1"), ("features", "1000000"), ("rows", "0"),

@@ -1,0 +1,44 @@
+/* libpsclient's calls, as pstrain makes them, played by one server in memory: what is pushed is
+ * taken off the values (rate 1). Every call leaves a line in `trace`, and a test says beforehand
+ * what the next pushes meet. Programs that link this have nothing of the real client.
+ *
+ * Threads:  calls one at a time.
+ * Blocking: never.
+ * Errors:   as told; asserts with Check.
+ * Memory:   in place.
+ */
+#ifndef PS_TESTS_UNIT_TOOLS_FAKE_CLIENT_H
+#define PS_TESTS_UNIT_TOOLS_FAKE_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Elements of the largest model, weights and bias together. */
+#define FAKE_ELEMENTS_MAX 64
+
+/* What the next push meets. */
+enum fake_fate {
+    FAKE_OK,
+    FAKE_UNKNOWN, /* applied, but nobody says so */
+    FAKE_LOST,    /* the server has lost everything before it came */
+    FAKE_REFUSED,
+    FAKE_PULL_FAILED /* applied; the values are not read */
+};
+
+struct fake_server {
+    bool initialised;
+    float values[FAKE_ELEMENTS_MAX]; /* weights, then bias */
+    size_t count;
+    bool refuse_open;
+    enum fake_fate fates[64]; /* of the pushes, in order; FAKE_OK behind the last */
+    size_t pushes;
+    int under_way, under_way_max; /* operations */
+    char trace[4096];
+};
+
+extern struct fake_server fake_server;
+
+/* A server that was never initialised. */
+void fake_server_begin(void);
+
+#endif
