@@ -130,6 +130,10 @@ static void append_head(struct ps_buffer *page, const struct ps_bench *bench)
         (double)machine->memory_bytes / (1 << 30), machine->kernel, machine->file_system,
         machine->congestion_control, machine->allocator, machine->load,
         (unsigned long long)options->repeat, (double)options->time_ms / 1e3);
+    /* Half of a processor for others already shows in every rate. */
+    if (machine->load > 0.5)
+        ps_buffer_append_text(page, "\n**The machine did other work as well: look at lowest and "
+                                    "highest before any figure.**\n");
     if (options->quick)
         /* Such a page may lie in a test's folder for long enough to be taken for a real one. */
         ps_buffer_append_text(page, "\n**Made with `--quick`: sizes and times are those of a test, "

@@ -260,6 +260,7 @@ START_TEST(a_page_has_what_was_measured_and_says_what_was_not)
     struct ps_bench *bench = calloc(1, sizeof *bench);
     bench->options = &options;
     bench->machine.commit = "abc";
+    bench->machine.load = 9;
     struct ps_bench_section_result *results = calloc(PS_BENCH_SECTION_COUNT, sizeof *results);
     for (int i = 0; i < PS_BENCH_SECTION_COUNT; i++)
         fill_result(&results[i]);
@@ -274,6 +275,7 @@ START_TEST(a_page_has_what_was_measured_and_says_what_was_not)
     ck_assert_ptr_nonnull(strstr(page.text, "| 1000 MiB, 1,000 parameters |"));
     ck_assert_ptr_nonnull(strstr(page.text, "| disk: direct writes | 4 KiB | not here | - |"));
     ck_assert_ptr_nonnull(strstr(page.text, "the figures mean nothing"));
+    ck_assert_ptr_nonnull(strstr(page.text, "did other work as well"));
     ck_assert_ptr_null(strstr(page.text, "nan"));
     ps_buffer_fini(&page);
     free(results);
