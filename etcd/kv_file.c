@@ -114,6 +114,7 @@ enum ps_status ps_kv_file_open_on(const struct ps_files *files, const char *fold
     /* Descriptors that are not open are -1, so that file_destroy can end a store that was begun by
      * half. */
     store->guard = (struct ps_kv_file_guard){-1, -1};
+    store->lock = (struct ps_kv_file_lock){-1, -1};
     enum ps_status status = start(store, folder, error);
     if (status != PS_OK) {
         file_destroy(&store->base);
@@ -149,6 +150,7 @@ static void file_destroy(struct ps_kv *kv)
     struct file_store *store = (struct file_store *)kv;
     close_watch(store);
     ps_kv_file_guard_close(&store->guard);
+    ps_kv_file_lock_fini(&store->lock);
     if (store->interruptions >= 0)
         (void)close(store->interruptions);
     ps_release(store->memory, store);

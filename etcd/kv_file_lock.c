@@ -14,12 +14,21 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+static enum ps_status wait_contended(struct ps_kv_file_lock *lock, int descriptor, const char *path,
+                                     const struct ps_clock *clock, uint64_t deadline_ms,
+                                     struct ps_error *error);
 static enum ps_status wait_for_turn(int descriptor, int closings, const char *path,
                                     const struct ps_clock *clock, uint64_t deadline_ms,
                                     struct ps_error *error);
-static enum ps_status wait_contended(int descriptor, const char *path, const struct ps_clock *clock,
-                                     uint64_t deadline_ms, struct ps_error *error);
 static bool try_lock(int descriptor);
+
+void ps_kv_file_lock_fini(struct ps_kv_file_lock *lock)
+{
+    PS_ASSERT(lock->descriptor < 0);
+    if (lock->closings >= 0)
+        (void)close(lock->closings);
+    lock->closings = -1;
+}
 
 /* The lock's file is never removed: a process that held the old file and one that made a new file
  * would both have "the" lock. */
@@ -27,14 +36,14 @@ enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock, const char 
                                        const struct ps_clock *clock, uint64_t deadline_ms,
                                        struct ps_error *error)
 {
-    lock->descriptor = -1;
+    PS_ASSERT(lock->descriptor < 0);
     /* Opened anew each time: a lock of flock belongs to this opening and ends with it. */
     int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (descriptor < 0)
         return ps_fail(error, PS_ERR_IO, "open %s: %s", path, strerror(errno));
     enum ps_status status = PS_OK;
     if (!try_lock(descriptor))
-        status = wait_contended(descriptor, path, clock, deadline_ms, error);
+        status = wait_contended(lock, descriptor, path, clock, deadline_ms, error);
     if (status == PS_OK)
         lock->descriptor = descriptor;
     else
@@ -42,21 +51,22 @@ enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock, const char 
     return status;
 }
 
-/* inotify is set up only when the lock is taken; nearly always it is free. */
-static enum ps_status wait_contended(int descriptor, const char *path, const struct ps_clock *clock,
-                                     uint64_t deadline_ms, struct ps_error *error)
+/* inotify is set up by the first wait, since nearly always the lock is free, and kept from then on:
+ * closing it takes the kernel 10 to 20 ms, all of them with the lock held. What was closed between
+ * two waits is one event, which costs one try. */
+static enum ps_status wait_contended(struct ps_kv_file_lock *lock, int descriptor, const char *path,
+                                     const struct ps_clock *clock, uint64_t deadline_ms,
+                                     struct ps_error *error)
 {
     /* Non-blocking: reading events must not wait when they are used up. */
-    int closings = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (closings < 0)
+    if (lock->closings < 0)
+        lock->closings = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (lock->closings < 0)
         return ps_fail(error, PS_ERR_IO, "inotify: %s", strerror(errno));
-    enum ps_status status = PS_OK;
-    if (inotify_add_watch(closings, path, IN_CLOSE) < 0)
-        status = ps_fail(error, PS_ERR_IO, "watch %s: %s", path, strerror(errno));
-    else
-        status = wait_for_turn(descriptor, closings, path, clock, deadline_ms, error);
-    (void)close(closings);
-    return status;
+    /* The watch that is there already, unless somebody has replaced the file. */
+    if (inotify_add_watch(lock->closings, path, IN_CLOSE) < 0)
+        return ps_fail(error, PS_ERR_IO, "watch %s: %s", path, strerror(errno));
+    return wait_for_turn(descriptor, lock->closings, path, clock, deadline_ms, error);
 }
 
 /* Each try comes after the watch began, so a closing in between is not missed. When several wait,

@@ -3,7 +3,7 @@
  * Threads:  each lock belongs to one thread; two locks in one process exclude each other too.
  * Blocking: until the deadline.
  * Errors:   PS_ERR_UNAVAILABLE when somebody else kept it until the deadline; PS_ERR_IO.
- * Memory:   none.
+ * Memory:   none; a descriptor from the first wait to fini.
  */
 #ifndef PS_ETCD_KV_FILE_LOCK_H
 #define PS_ETCD_KV_FILE_LOCK_H
@@ -11,9 +11,14 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+/* Begins as {-1, -1}. */
 struct ps_kv_file_lock {
     int descriptor; /* -1: not held */
+    int closings;   /* inotify on the lock's file, once somebody has waited; -1: none */
 };
+
+/* Of a lock that is not held. */
+void ps_kv_file_lock_fini(struct ps_kv_file_lock *lock);
 
 /* Takes the lock file at `path`, which is made when missing. The kernel gives it back when the
  * process dies. */

@@ -32,8 +32,8 @@ static struct ps_kv *open_real(void)
 
 START_TEST(a_lock_given_back_is_free)
 {
-    struct ps_kv_file_lock first = {-1};
-    struct ps_kv_file_lock second = {-1};
+    struct ps_kv_file_lock first = {-1, -1};
+    struct ps_kv_file_lock second = {-1, -1};
     char path[600];
     (void)temp_folder_path(&folder, "lock", path, sizeof path);
     const struct ps_clock *clock = ps_clock_real();
@@ -43,12 +43,37 @@ START_TEST(a_lock_given_back_is_free)
     ps_kv_file_lock_release(&first);
     ck_assert_int_eq(ps_kv_file_lock_acquire(&second, path, clock, 0, NULL), PS_OK);
     ps_kv_file_lock_release(&second);
+    ps_kv_file_lock_fini(&first);
+    ps_kv_file_lock_fini(&second);
+}
+END_TEST
+
+START_TEST(what_a_wait_needs_is_set_up_once)
+{
+    struct ps_kv_file_lock first = {-1, -1};
+    struct ps_kv_file_lock second = {-1, -1};
+    char path[600];
+    (void)temp_folder_path(&folder, "lock", path, sizeof path);
+    const struct ps_clock *clock = ps_clock_real();
+    ck_assert_int_eq(ps_kv_file_lock_acquire(&first, path, clock, 0, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_kv_file_lock_acquire(&second, path, clock, 0, NULL), PS_ERR_UNAVAILABLE);
+    int closings = second.closings;
+    ck_assert_int_eq(ps_kv_file_lock_acquire(&second, path, clock, 0, NULL), PS_ERR_UNAVAILABLE);
+
+    ck_assert_int_ge(closings, 0);
+    ck_assert_int_eq(second.closings, closings);
+    ck_assert_int_eq(first.closings, -1);
+    ps_kv_file_lock_release(&first);
+    ps_kv_file_lock_fini(&first);
+    ps_kv_file_lock_fini(&second);
+    ck_assert_int_eq(second.closings, -1);
 }
 END_TEST
 
 START_TEST(a_lock_file_that_cannot_be_made_is_reported)
 {
-    struct ps_kv_file_lock lock = {-1};
+    struct ps_kv_file_lock lock = {-1, -1};
     char path[600];
     (void)temp_folder_path(&folder, "absent/lock", path, sizeof path);
 
@@ -79,6 +104,7 @@ int main(void)
     TCase *tests = tcase_create("kv_file_lock");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_lock_given_back_is_free);
+    tcase_add_test(tests, what_a_wait_needs_is_set_up_once);
     tcase_add_test(tests, a_lock_file_that_cannot_be_made_is_reported);
     tcase_add_test(tests, a_lock_held_elsewhere_is_waited_for_until_the_deadline);
     suite_add_tcase(suite, tests);
