@@ -47,9 +47,11 @@ void ps_buffer_fini(struct ps_buffer *buffer)
     *buffer = (struct ps_buffer){.memory = buffer->memory};
 }
 
+/* Fields of messages are a few bytes each, so whether they fit is asked here before make_room is. */
 void ps_buffer_append(struct ps_buffer *buffer, struct ps_bytes bytes)
 {
-    if (!make_room(buffer, bytes.size))
+    bool fits = !buffer->failed && bytes.size < buffer->capacity - buffer->size;
+    if (!fits && !make_room(buffer, bytes.size))
         return;
     if (bytes.size > 0)
         memcpy(buffer->text + buffer->size, bytes.data, bytes.size);

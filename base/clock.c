@@ -64,7 +64,12 @@ uint64_t ps_unix_ns(const struct ps_clock *clock)
  * kept. */
 int64_t ps_clock_offset_ms(const struct ps_clock *clock)
 {
-    return (int64_t)(ps_unix_ns(clock) / 1000000) - (int64_t)ps_now_ms(clock);
+    return ps_clock_offset_at(clock, ps_now_ms(clock));
+}
+
+int64_t ps_clock_offset_at(const struct ps_clock *clock, uint64_t now_ms)
+{
+    return (int64_t)(ps_unix_ns(clock) / 1000000) - (int64_t)now_ms;
 }
 
 uint64_t ps_deadline_after(const struct ps_clock *clock, uint64_t timeout_ms)

@@ -38,6 +38,9 @@ uint64_t ps_unix_ns(const struct ps_clock *clock);
  * count, and the wall clock was set right afterwards. */
 int64_t ps_clock_offset_ms(const struct ps_clock *clock);
 
+/* The same, with a now_ms that the caller has just read: each look at a clock takes time. */
+int64_t ps_clock_offset_at(const struct ps_clock *clock, uint64_t now_ms);
+
 /* A jump of that offset beyond this is one of the two. */
 #define PS_CLOCK_JUMP_MS 500
 

@@ -39,11 +39,11 @@ size_t ps_utf8_first(struct ps_bytes bytes)
     return overlong || surrogate || beyond ? 0 : length;
 }
 
-/* Empty text is valid. */
+/* Empty text is valid. Names are ASCII nearly always, and every request has one. */
 bool ps_utf8_valid(struct ps_bytes bytes)
 {
     while (bytes.size > 0) {
-        size_t length = ps_utf8_first(bytes);
+        size_t length = bytes.data[0] < 0x80 ? 1 : ps_utf8_first(bytes);
         if (length == 0)
             return false;
         bytes.data += length;

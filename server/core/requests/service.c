@@ -195,11 +195,12 @@ void ps_service_prove(struct ps_service *service, uint64_t until_ms)
         ps_service_tell_changed(service);
 }
 
-/* Without any lock, by every call: two loads and a look at the clock. */
+/* Without any lock, by every call, some several times: two loads, and each clock is read once. */
 bool ps_service_is_proved(const struct ps_service *service)
 {
-    int64_t offset_ms = ps_clock_offset_ms(service->clock);
-    return ps_now_ms(service->clock) < atomic_load(&service->proved_until_ms) &&
+    uint64_t now_ms = ps_now_ms(service->clock);
+    int64_t offset_ms = ps_clock_offset_at(service->clock, now_ms);
+    return now_ms < atomic_load(&service->proved_until_ms) &&
            offset_ms - atomic_load(&service->proved_offset_ms) <= PS_CLOCK_JUMP_MS;
 }
 

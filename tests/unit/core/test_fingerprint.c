@@ -35,6 +35,31 @@ START_TEST(the_same_request_agrees_with_itself_however_it_is_cut)
 }
 END_TEST
 
+/* A place that a border cuts is put together of both sides, wherever the border is. */
+START_TEST(a_border_may_be_anywhere)
+{
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 31);
+    struct ps_push_request request = push("w");
+    for (size_t at = 0; at <= 1000; at++) {
+        const struct ps_bytes pieces[] = {{bytes, at}, {bytes + at, 1000 - at}};
+        const struct ps_view cut = {pieces, 2, 1000};
+        ck_assert_uint_eq(ps_fingerprint_of_push(&request, cut), of("w", 1000));
+    }
+}
+END_TEST
+
+/* They are in journals and checkpoints of former versions. */
+START_TEST(the_numbers_never_change)
+{
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 31);
+
+    ck_assert_uint_eq(of("w", sizeof bytes), 0xbb12a825);
+    ck_assert_uint_eq(of("w", 200), 0xbb120e6f);
+}
+END_TEST
+
 START_TEST(another_name_size_or_content_differs)
 {
     memset(bytes, 0, sizeof bytes);
@@ -93,6 +118,8 @@ int main(void)
 {
     TCase *tests = tcase_create("fingerprint");
     tcase_add_test(tests, the_same_request_agrees_with_itself_however_it_is_cut);
+    tcase_add_test(tests, a_border_may_be_anywhere);
+    tcase_add_test(tests, the_numbers_never_change);
     tcase_add_test(tests, another_name_size_or_content_differs);
     tcase_add_test(tests, small_contents_are_looked_at_whole);
     tcase_add_test(tests, what_is_not_known_agrees);
