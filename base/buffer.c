@@ -47,7 +47,7 @@ void ps_buffer_fini(struct ps_buffer *buffer)
     *buffer = (struct ps_buffer){.memory = buffer->memory};
 }
 
-/* Fields of messages are a few bytes each, so whether they fit is asked here before make_room is. */
+/* Fields of messages are a few bytes each, and by the thousand: what fits takes no call. */
 void ps_buffer_append(struct ps_buffer *buffer, struct ps_bytes bytes)
 {
     bool fits = !buffer->failed && bytes.size < buffer->capacity - buffer->size;
