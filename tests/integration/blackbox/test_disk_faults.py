@@ -345,5 +345,40 @@ class Limits(unittest.TestCase):
             self.assertEqual(push(server), 2)
 
 
+@unittest.skipUnless(os.path.isdir("/dev/shm"), "no file system in memory")
+class NoDisk(unittest.TestCase):
+    """A file system that takes O_DIRECT and goes through its cache all the same."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="pserver-test-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def test_the_journal_goes_through_the_cache_and_says_so(self):
+        with Server(data=self.folder) as server:
+            server.make_ready()
+            server.calls.push("w", [1.0] * 4)
+            self.assertEqual(server.process.wait_event("journal begins")["way"], "buffered")
+            server.process.kill()
+            server.start()
+            self.assertEqual(server.calls.pull("w")[1], 1)
+
+    def test_direct_is_refused_with_what_to_do(self):
+        with Server("--journal-sync", "direct", data=self.folder, wait=False) as server:
+            self.assertEqual(server.process.wait_exit(), 69)
+            error = server.process.wait_event("ended")
+            self.assertEqual(error["status"], "unsupported")
+            self.assertIn("leave --journal-sync at auto", server.process.log())
+
+    def test_both_ways_read_each_other(self):
+        with Server("--journal-sync", "buffered") as server:
+            server.make_ready()
+            for version, way in enumerate(("buffered", "auto", "buffered"), 1):
+                server.calls.push("w", [1.0] * 4)
+                server.process.kill()
+                server.flags = ("--journal-sync", way)
+                server.start()
+                self.assertEqual(server.calls.pull("w")[1], version)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
