@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #define LONG_MS 120000
 #define COUNT 1000
@@ -251,6 +252,7 @@ START_TEST(a_large_push_to_a_server_that_stands_still_ends_with_its_timeout)
     for (size_t i = 0; i < WIDE; i++)
         wide[i] = 1;
     ck_assert_int_eq(kill(servers[0].pid, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(servers[0].pid, NULL, WUNTRACED), servers[0].pid);
     uint64_t start_ms = ps_now_ms(ps_clock_real());
 
     for (int i = 0; i < STOPPED_PUSHES; i++)

@@ -91,6 +91,8 @@ class Process:
 
     def signal(self, number):
         self.child.send_signal(number)
+        if number == signal.SIGSTOP:  # the threads stop one by one
+            os.waitid(os.P_PID, self.child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def alive(self):
         return self.child.poll() is None

@@ -185,6 +185,8 @@ void etcd_process_kill(struct etcd_process *process)
 void etcd_process_freeze(struct etcd_process *process)
 {
     need(kill(process->pid, SIGSTOP) == 0, "SIGSTOP");
+    /* Its threads stop one by one; each may answer until then. */
+    need(waitpid(process->pid, NULL, WUNTRACED) == process->pid, "waitpid");
 }
 
 void etcd_process_thaw(struct etcd_process *process)
