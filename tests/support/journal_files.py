@@ -1,8 +1,28 @@
-"""Segments of a journal as files, for tests that damage them."""
+"""Where the records of a segment end, by docs/journal-format.md, for tests that damage one."""
+
+import struct
+
+MAGIC, BLOCK = b"PSJR", 4096
 
 
 def records_end(path):
-    """Where the last record ends: behind it are zeros up to the next block. For segments that were
-    no other ones before, and whose last content does not end in eight zeros."""
+    """Behind the last record of a whole segment: from there on come zeros up to the end of a block,
+    or the remains of what the file was before, whose positions do not go on from here."""
     with open(path, "rb") as file:
-        return (len(file.read().rstrip(b"\0")) + 7) // 8 * 8
+        data = file.read()
+    end = at = 0
+    expected = None
+    while data[at:at + 4] == MAGIC:
+        id_bytes, name_bytes = struct.unpack_from("<BH", data, at + 11)
+        content_bytes, position = struct.unpack_from("<QQ", data, at + 24)
+        if expected is not None and position != expected:
+            break
+        # The first record has the position of the push behind it.
+        expected = position if expected is None else position + 1
+        end = at + up_to(80 + id_bytes + name_bytes, 8) + up_to(content_bytes, 8)
+        at = end if data[end:end + 4] == MAGIC else up_to(end, BLOCK)
+    return end
+
+
+def up_to(size, unit):
+    return (size + unit - 1) // unit * unit
