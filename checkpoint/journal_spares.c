@@ -11,7 +11,6 @@ struct search {
     struct ps_journal_segment oldest;
 };
 
-/* The oldest first, so that those of the last sweep but one, should any be left, are used up. */
 static void look_at(void *context, const char *name);
 
 enum ps_status ps_journal_spare_take(const struct ps_files *files, const char *folder,
@@ -39,6 +38,7 @@ enum ps_status ps_journal_spare_take(const struct ps_files *files, const char *f
     return files->sync_folder(files->self, folder, error);
 }
 
+/* The oldest first, so that those of the last sweep but one, should any be left, are used up. */
 static void look_at(void *context, const char *name)
 {
     struct search *search = context;

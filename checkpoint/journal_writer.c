@@ -59,7 +59,6 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
 static enum ps_status open_segment(struct ps_journal_writer *writer, const char *temporary,
                                    struct ps_file *file, struct ps_error *error);
 static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_error *error);
-/* The temporary name is the final one with a suffix: after a crash it says whose it was. */
 static enum ps_status write_paths(const struct ps_journal_writer *writer,
                                   char path[PS_JOURNAL_PATH_BYTES],
                                   char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES],
@@ -409,6 +408,7 @@ static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_e
     return PS_OK;
 }
 
+/* The temporary name is the final one with a suffix: after a crash it says whose it was. */
 static enum ps_status write_paths(const struct ps_journal_writer *writer,
                                   char path[PS_JOURNAL_PATH_BYTES],
                                   char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES],
