@@ -59,8 +59,9 @@ enum ps_status ps_journal_thread_create(const struct ps_journal_thread_options *
                                        "Group commits of the journal.", NULL);
     thread->failures = ps_metrics_counter(metrics, "ps_journal_failures_total",
                                           "Writes or syncs of the journal that failed.", NULL);
-    thread->sync_seconds = ps_metrics_histogram(metrics, "ps_journal_write_seconds",
-                                                "Time of one write and sync of the journal.", NULL);
+    thread->sync_seconds =
+        ps_metrics_histogram(metrics, "ps_journal_write_seconds",
+                             "Time from taking a batch of records until it is durable.", NULL);
     enum ps_status status =
         ps_errand_thread_init(&thread->errand, "journal", options->clock, turn, thread, error);
     if (status != PS_OK) {
