@@ -8,8 +8,8 @@
 # TSAN:     also one of those that tests/run.sh runs under the thread sanitizer.
 # VALGRIND: also one of those that tests/run.sh runs under valgrind.
 #
-# The targets tests_unit, tests_integration, tests_asan and tests_tsan build all that tests of a kind
-# run.
+# The targets tests_unit, tests_integration, tests_asan and tests_tsan build the programs of a kind;
+# some tests are made without this function, and need more.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
 foreach(kind unit integration asan tsan)

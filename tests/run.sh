@@ -32,7 +32,7 @@ tier_image() {
 }
 
 tier_asan() {
-    build asan tests_asan && ctest --preset asan -L '^(unit|asan)$' -j $((2 * jobs))
+    build asan all && ctest --preset asan -L '^(unit|asan)$' -j $((2 * jobs))
 }
 
 # The other compiler has other warnings, and they are errors.
