@@ -154,8 +154,8 @@ enum ps_status ps_decode_bundle(struct ps_view bytes, const struct ps_allocator 
     struct counted counted = {0};
     struct store store = {.error = error};
     struct ps_bundle_request read = {0};
-    void *pushes;
-    void *pulls;
+    void *pushes = NULL;
+    void *pulls = NULL;
     *decoded = (struct ps_decoded){0};
     PS_TRY(count_items(bytes, &counted, error));
     PS_TRY(check_counts(&counted, error));
@@ -283,8 +283,8 @@ enum ps_status ps_decode_bundle_reply(struct ps_view bytes, const struct ps_allo
     struct counted counted = {0};
     struct store store = {.error = error};
     struct ps_bundle_reply read = {0};
-    void *pushes;
-    void *pulls;
+    void *pushes = NULL;
+    void *pulls = NULL;
     *decoded = (struct ps_decoded){0};
     PS_TRY(count_items(bytes, &counted, error));
     /* No client sends more, so no honest server answers more. */
