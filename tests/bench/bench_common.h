@@ -9,6 +9,7 @@
 #define PS_TESTS_BENCH_BENCH_COMMON_H
 
 #include "server/core/update/parameter.h"
+#include "server/core/update/update.h"
 
 /* How many bytes gRPC puts into one slice of a message, about. */
 #define BENCH_SLICE_BYTES ((size_t)65536)
