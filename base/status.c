@@ -19,27 +19,60 @@ static const struct status_row rows[PS_STATUS_COUNT] = {
 #undef ROW
 };
 
+PS_PRINTF(3, 0)
+static void fill(struct ps_error *error, enum ps_status status, const char *format,
+                 va_list arguments);
+
 /* A failure is one line at the place where it is noticed: the caller's `error` is filled if there
  * is one, and the status comes back for the return statement. */
 enum ps_status ps_fail(struct ps_error *error, enum ps_status status, const char *format, ...)
 {
-    PS_ASSERT(status != PS_OK);
-    PS_ASSERT(format != NULL);
-    if (error == NULL)
-        return status;
-    error->status = status;
-    /* An error struct may be used again; what an earlier failure stored in it must not remain. */
-    error->session = 0;
     va_list arguments;
     va_start(arguments, format);
-    /* A text that does not fit is cut: a message for people may end early, a failure may not
-     * fail. */
-    (void)vsnprintf(error->text, sizeof error->text, format, arguments);
+    fill(error, status, format, arguments);
     va_end(arguments);
     return status;
 }
 
-/* A status never comes from outside as a number (the wire has codes of its own,
+/* The word of the refusal travels with the error to whoever answers the caller, and is counted
+ * there: only that place knows who was refused, and sees refusals of all floors. A caller that
+ * passes no error loses the word, as it loses the text. */
+enum ps_status ps_refuse(struct ps_error *error, enum ps_status status, enum ps_refusal refusal,
+                         uint32_t retry_ms, const char *format, ...)
+{
+    PS_ASSERT(refusal > PS_REFUSED_NOT && refusal < PS_REFUSAL_COUNT);
+    va_list arguments;
+    va_start(arguments, format);
+    fill(error, status, format, arguments);
+    va_end(arguments);
+    /* Behind `fill`, which takes away what an earlier refusal left. */
+    if (error != NULL) {
+        error->refusal = refusal;
+        error->retry_ms = retry_ms;
+    }
+    return status;
+}
+
+/* An error struct may be used again; what an earlier failure stored in it must not remain. A text
+ * that does not fit is cut: a message for people may end early, a failure may not fail. */
+static void fill(struct ps_error *error, enum ps_status status, const char *format,
+                 va_list arguments)
+{
+    PS_ASSERT(status != PS_OK);
+    PS_ASSERT(format != NULL);
+    if (error == NULL)
+        return;
+    error->status = status;
+    error->session = 0;
+    error->refusal = PS_REFUSED_NOT;
+    error->retry_ms = 0;
+    (void)vsnprintf(error->text, sizeof error->text, format, arguments);
+}
+
+/* Words are for logs and the wire, sentences for people, remedies for programs.
+ *
+ * The three that follow are look-ups in one array, so a status has all of them or does not compile.
+ * A status never comes from outside as a number (the wire has codes of its own,
  * proto/status_codes.c), so one beyond the table is a bug. */
 const char *ps_status_word(enum ps_status status)
 {

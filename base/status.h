@@ -9,6 +9,7 @@
 #define PS_BASE_STATUS_H
 
 #include "base/attributes.h"
+#include "base/refusal.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,12 +58,20 @@ struct ps_error {
     enum ps_status status;
     char text[256];
     uint64_t session; /* of PS_ERR_STALE_SESSION: one that the client may begin now; 0: not said */
+    enum ps_refusal refusal; /* the bound or rule that refused; PS_REFUSED_NOT: none did */
+    uint32_t retry_ms;       /* of a refusal: when to try again; 0: not said */
 };
 
 /* Fills `error` (if any) and returns `status`, so that a failure is one line. A text that does
  * not fit is cut. */
 PS_PRINTF(3, 4)
 enum ps_status ps_fail(struct ps_error *error, enum ps_status status, const char *format, ...);
+
+/* The same for a bound or rule that refuses, PS_ERR_BUSY in most cases: it is counted under that
+ * word, and who is refused hears when to try again. */
+PS_PRINTF(5, 6)
+enum ps_status ps_refuse(struct ps_error *error, enum ps_status status, enum ps_refusal refusal,
+                         uint32_t retry_ms, const char *format, ...);
 
 /* Returns from the enclosing function when `expression` failed. Only where there is nothing to
  * release. The one macro of the tree that hides control flow. */

@@ -13,12 +13,15 @@
 
 #include <grpc/slice.h>
 #include <grpc/slice_buffer.h>
+#include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+static grpc_slice put_digits(struct ps_rpc_batch *batch, uint64_t number);
 
 struct ps_rpc_kept {
     atomic_uint references;
@@ -74,6 +77,28 @@ void ps_rpc_call_end(struct ps_rpc_call *call)
 {
     ps_rpc_call_clear(call);
     ps_lane_slot_ended(call->lane);
+}
+
+/* gRPC makes a string of the address: 50 ns, so only those calls ask whose share is counted. */
+const struct ps_caller *ps_rpc_call_caller(struct ps_rpc_call *call)
+{
+    if (!call->caller_is_known) {
+        char *peer = grpc_call_get_peer(call->call);
+        ps_caller_init(&call->caller, peer);
+        gpr_free(peer);
+        call->caller_is_known = true;
+    }
+    return &call->caller;
+}
+
+/* Every refusal passes here on its way to the wire, whoever refused: so each is counted once, with
+ * the caller whom only this floor knows. */
+void ps_rpc_call_refused(struct ps_rpc_call *call, const struct ps_error *error)
+{
+    if (error->status == PS_OK || error->refusal == PS_REFUSED_NOT)
+        return;
+    ps_refusals_note(&call->lane->context->refusals, error->refusal, 1,
+                     ps_caller_connection(ps_rpc_call_caller(call)), error->text);
 }
 
 /* A compressed message is refused and not unpacked: its size would be known too late to bound what
@@ -166,7 +191,7 @@ void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call)
     memset(batch, 0, sizeof *batch);
     batch->call = call;
     batch->details = grpc_empty_slice();
-    batch->session = grpc_empty_slice();
+    batch->digits = grpc_empty_slice();
 }
 
 /* An operation is one field of the batch; a batch of more than there is room for is a bug of
@@ -263,11 +288,29 @@ void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session)
     if (session == 0)
         return;
     PS_ASSERT(*count == 1);
+    batch->call->status_words[(*count)++] =
+        (grpc_metadata){.key = grpc_slice_from_static_string(PS_SESSION_METADATA_KEY),
+                        .value = put_digits(batch, session)};
+}
+
+/* In the place of the pause that ps_rpc_batch_status has put there. */
+void ps_rpc_batch_suggest_pause(struct ps_rpc_batch *batch, uint32_t retry_ms)
+{
+    const grpc_op *op = &batch->ops[batch->count - 1];
+    PS_ASSERT(op->op == GRPC_OP_SEND_STATUS_FROM_SERVER);
+    if (retry_ms == 0)
+        return;
+    PS_ASSERT(op->data.send_status_from_server.trailing_metadata_count == 2);
+    batch->call->status_words[1].value = put_digits(batch, retry_ms);
+}
+
+/* One number in a batch: a stale session or a pause, never both. */
+static grpc_slice put_digits(struct ps_rpc_batch *batch, uint64_t number)
+{
     char digits[24];
-    (void)snprintf(digits, sizeof digits, "%" PRIu64, session);
-    batch->session = grpc_slice_from_copied_string(digits);
-    batch->call->status_words[(*count)++] = (grpc_metadata){
-        .key = grpc_slice_from_static_string(PS_SESSION_METADATA_KEY), .value = batch->session};
+    (void)snprintf(digits, sizeof digits, "%" PRIu64, number);
+    batch->digits = grpc_slice_from_copied_string(digits);
+    return batch->digits;
 }
 
 /* Comes back when the client knows the end of the call, or has cancelled it, or its connection is
@@ -287,7 +330,7 @@ void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
         grpc_call_start_batch(batch->call->call, batch->ops, batch->count, tag, NULL);
     PS_ASSERT(failed == GRPC_CALL_OK);
     grpc_slice_unref(batch->details);
-    grpc_slice_unref(batch->session);
+    grpc_slice_unref(batch->digits);
 }
 
 /* "Timed out" is the one status that leaves open whether the request was done; every other would be

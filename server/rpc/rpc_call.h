@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "server/rpc/caller.h"
 #include "server/rpc/lane.h"
 
 #include <grpc/byte_buffer.h>
@@ -35,8 +36,10 @@ struct ps_rpc_call {
     struct ps_bytes inline_pieces[PS_RPC_PIECES_INLINE];
     struct ps_bytes *pieces;       /* owned unless it is inline_pieces */
     grpc_metadata status_words[2]; /* trailing metadata of a failure */
-    bool counted;                  /* among the context's calls in flight */
-    grpc_metadata offers[2];       /* initial metadata, if the request asks for it */
+    struct ps_caller caller;       /* once it was asked for */
+    bool caller_is_known;
+    bool counted;            /* among the context's calls in flight */
+    grpc_metadata offers[2]; /* initial metadata, if the request asks for it */
     size_t offer_count;
     bool headers_sent;
     int cancelled; /* written by GRPC_OP_RECV_CLOSE_ON_SERVER */
@@ -73,6 +76,14 @@ struct ps_hold ps_rpc_call_hold(struct ps_rpc_call *call);
 /* Ends the request and its view. */
 void ps_rpc_call_drop_request(struct ps_rpc_call *call);
 
+/* Who makes the call: found out once in a call, when it is first asked for. Borrowed until the call
+ * is cleared. */
+const struct ps_caller *ps_rpc_call_caller(struct ps_rpc_call *call);
+
+/* Counts and logs that this call, or an item of it, was refused, if `error` says that a bound or a
+ * rule did it. */
+void ps_rpc_call_refused(struct ps_rpc_call *call, const struct ps_error *error);
+
 /* True when the caller has stopped waiting: its deadline has passed. */
 bool ps_rpc_call_is_late(const struct ps_rpc_call *call);
 
@@ -83,7 +94,7 @@ struct ps_rpc_batch {
     grpc_op ops[5];
     size_t count;
     grpc_slice details; /* the status message, while the batch is started */
-    grpc_slice session; /* that is suggested, in digits, for as long */
+    grpc_slice digits;  /* of a session or a pause that is suggested, for as long */
 };
 
 void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call);
@@ -102,6 +113,9 @@ void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, cons
 
 /* Behind ps_rpc_batch_status: the client may begin this session now; 0: nothing is said. */
 void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session);
+
+/* Behind ps_rpc_batch_status, of PS_ERR_BUSY: when to try again; 0: as always. */
+void ps_rpc_batch_suggest_pause(struct ps_rpc_batch *batch, uint32_t retry_ms);
 
 /* Completes when the call is over for the client, which may have cancelled it. */
 void ps_rpc_batch_close(struct ps_rpc_batch *batch);

@@ -10,12 +10,14 @@
 
 #include "base/alloc.h"
 #include "base/busy_poll.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "proto/health_codec.h"
 #include "server/core/requests/service.h"
+#include "server/rpc/budgets.h"
 #include "server/rpc/helpers.h"
-#include "server/rpc/peer_limits.h"
+#include "server/rpc/refusals.h"
 #include "server/rpc/rpc_metrics.h"
 #include "server/rpc/shared_memory.h"
 
@@ -28,9 +30,12 @@ struct ps_rpc_context {
     struct ps_service *service;
     const struct ps_allocator *memory;
     const struct ps_log *log;
+    const struct ps_clock *clock;
     struct ps_rpc_metrics metrics;
     struct ps_helpers helpers; /* for large requests */
-    struct ps_peer_limits limits;
+    struct ps_budgets budgets; /* what each caller has taken */
+    struct ps_refusals refusals;
+    uint64_t client_bytes_max; /* on their way of one connection; 0: no limit */
     struct ps_busy_poll_wish busy_poll;
     struct ps_shared_memory *shared; /* NULL: none is offered */
     uint64_t message_bytes_max;

@@ -83,6 +83,7 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     server->context.service = options->service;
     server->context.memory = options->memory;
     server->context.log = options->log;
+    server->context.clock = options->clock;
     server->context.busy_poll = options->busy_poll;
     server->context.reply_ms_max =
         options->reply_ms_max != 0 ? options->reply_ms_max : REPLY_MS_DEFAULT;
@@ -96,7 +97,9 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
      * one. */
     if (server->update_threads > 1)
         ps_service_set_crew(options->service, &crew);
-    ps_peer_limits_init(&server->context.limits, options->client_bytes_max);
+    ps_budgets_init(&server->context.budgets);
+    server->context.client_bytes_max = options->client_bytes_max;
+    ps_refusals_init(&server->context.refusals, options->metrics, options->log, options->clock);
     ps_rpc_metrics_register(&server->context.metrics, options->metrics);
 
     enum ps_status status = build(server, options, error);
@@ -394,7 +397,7 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
         grpc_completion_queue_shutdown(server->drained);
         grpc_completion_queue_destroy(server->drained);
     }
-    ps_peer_limits_fini(&server->context.limits);
+    ps_budgets_fini(&server->context.budgets);
     ps_helpers_fini(&server->context.helpers);
     ps_shared_memory_destroy(server->context.shared);
     ps_condition_fini(&server->context.idle);

@@ -13,7 +13,6 @@
 #include "server/rpc/unary_call.h"
 
 #include "base/assert.h"
-#include "base/hash.h"
 #include "proto/shared_range.h"
 #include "server/rpc/pull_message.h"
 #include "server/rpc/rpc_call.h"
@@ -22,6 +21,7 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 
+#include <inttypes.h>
 #include <stdatomic.h>
 
 /* So much of a reply's memory a free slot keeps. */
@@ -46,9 +46,9 @@ struct unary_call {
     atomic_bool done;
     bool close_pending;
     bool reply_pending;
-    uint32_t peer;       /* whose call it is; holds while something is counted */
     size_t shared_bytes; /* that the request names in shared memory */
-    size_t counted;      /* bytes on their way, of those that its client may have */
+    size_t counted;      /* bytes on their way, of those that its connection may have */
+    uint32_t budget;     /* where they are counted, if they are */
     gpr_timespec began;
     size_t reply_bytes;
 };
@@ -202,29 +202,35 @@ static size_t shared_bytes_of(const struct unary_call *call)
                                          context->message_bytes_max);
 }
 
-/* Small messages are not counted, so that they cost nothing. False when the client has too much on
- * its way: the answer then says so. What cannot be refused any more is counted all the same. */
+/* Small messages are not counted, so that they cost nothing. False when the connection has too much
+ * on its way: the answer then says so. What cannot be refused any more is counted all the same: a
+ * push was applied, and must be answered. */
 static bool count_bytes(struct unary_call *call, size_t bytes, bool refusable)
 {
-    struct ps_peer_limits *limits = &call->call.lane->context->limits;
-    if (bytes < PS_PEER_COUNTED_BYTES)
+    struct ps_rpc_context *context = call->call.lane->context;
+    /* No bound is the same as one that nothing reaches. */
+    uint64_t max = refusable ? context->client_bytes_max : 0;
+    uint64_t before = 0;
+    bool fits;
+    if (bytes < PS_BUDGET_COUNTED_BYTES)
         return true;
-    /* The address is asked for once in a call, and only in large ones: gRPC makes a string of
-     * it. */
-    if (call->counted == 0) {
-        char *address = grpc_call_get_peer(call->call.call);
-        call->peer = ps_hash_fnv1a32(ps_bytes_of_text(address));
-        gpr_free(address);
-    }
-    /* A reply to a push is counted without asking: the push was applied, and must be answered. */
-    if (refusable)
-        call->answer.status = ps_peer_limits_enter(limits, call->peer, bytes, &call->answer.error);
+    /* By the whole address of the connection, which ends with its calls. */
+    if (call->counted > 0)
+        fits = ps_budgets_more(&context->budgets, call->budget, PS_SUM_BYTES, bytes, max, &before);
     else
-        ps_peer_limits_add(limits, call->peer, bytes);
-    if (call->answer.status != PS_OK)
-        return false;
-    call->counted += bytes;
-    return true;
+        fits = ps_budgets_enter(&context->budgets,
+                                ps_caller_connection(ps_rpc_call_caller(&call->call)), PS_SUM_BYTES,
+                                bytes, max, ps_now_ms(context->clock), &call->budget, &before);
+    /* Taken back when the slot is free again, request and reply together. */
+    if (fits)
+        call->counted += bytes;
+    else
+        call->answer.status =
+            ps_refuse(&call->answer.error, PS_ERR_BUSY, PS_REFUSED_CLIENT_BYTES, 0,
+                      "this client has %" PRIu64 " bytes on their way, of at most %" PRIu64
+                      " (--client-bytes): %zu more must wait",
+                      before, max, bytes);
+    return fits;
 }
 
 /* A message that is large by itself goes to a helper before anything is done with it. A parked call
@@ -372,6 +378,11 @@ static void send_reply(struct unary_call *call)
     ps_rpc_batch_status(&batch, answer->status, answer->error.text);
     if (answer->status == PS_ERR_STALE_SESSION)
         ps_rpc_batch_suggest_session(&batch, answer->error.session);
+    if (answer->status == PS_ERR_BUSY)
+        ps_rpc_batch_suggest_pause(&batch, answer->error.retry_ms);
+    /* Behind the making of the reply, which may refuse, too. */
+    if (answer->status != PS_OK)
+        ps_rpc_call_refused(&call->call, &answer->error);
     if (!call->close_pending)
         ps_rpc_batch_close(&batch);
     call->state = REPLYING;
@@ -458,7 +469,8 @@ static void free_when_done(struct unary_call *call)
     if (call->reply_pending || call->close_pending)
         return;
     if (call->counted > 0)
-        ps_peer_limits_leave(&call->call.lane->context->limits, call->peer, call->counted);
+        ps_budgets_leave(&call->call.lane->context->budgets, call->budget, PS_SUM_BYTES,
+                         call->counted);
     call->counted = 0;
     release_served(&call->answer);
     gpr_timespec took = gpr_time_sub(gpr_now(GPR_CLOCK_MONOTONIC), call->began);

@@ -99,12 +99,14 @@ static void start(void)
     grpc_init();
     metrics = ps_metrics_create(ps_allocator_heap());
     context = (struct ps_rpc_context){.memory = ps_allocator_heap(),
+                                      .clock = ps_clock_real(),
                                       .message_bytes_max = PS_MESSAGE_BYTES_DEFAULT,
                                       .reply_ms_max = WAIT_MS};
     ps_mutex_init(&context.idle_lock, PS_RANK_QUEUE);
     ps_condition_init(&context.idle);
     ps_helpers_init(&context.helpers);
-    ps_peer_limits_init(&context.limits, 0);
+    ps_budgets_init(&context.budgets);
+    ps_refusals_init(&context.refusals, metrics, NULL, NULL);
     ps_rpc_metrics_register(&context.metrics, metrics);
     ps_server_arguments_init(&arguments, context.message_bytes_max, 0);
     context.server = grpc_server_create(&arguments.arguments, NULL);
@@ -136,7 +138,7 @@ static void stop(void)
     ps_lane_destroy(plan.lane);
     grpc_completion_queue_shutdown(queue);
     grpc_completion_queue_destroy(queue);
-    ps_peer_limits_fini(&context.limits);
+    ps_budgets_fini(&context.budgets);
     ps_helpers_fini(&context.helpers);
     ps_condition_fini(&context.idle);
     ps_mutex_fini(&context.idle_lock);

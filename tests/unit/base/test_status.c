@@ -54,6 +54,23 @@ START_TEST(nobody_has_to_listen)
 }
 END_TEST
 
+START_TEST(a_refusal_says_its_bound_until_the_error_is_used_again)
+{
+    struct ps_error error;
+
+    ck_assert_int_eq(ps_refuse(&error, PS_ERR_BUSY, PS_REFUSED_STAGING, 70, "full: %d", 9),
+                     PS_ERR_BUSY);
+    ck_assert_int_eq(error.refusal, PS_REFUSED_STAGING);
+    ck_assert_uint_eq(error.retry_ms, 70);
+    ck_assert_str_eq(error.text, "full: 9");
+
+    (void)ps_fail(&error, PS_ERR_BUSY, "something else");
+    ck_assert_int_eq(error.refusal, PS_REFUSED_NOT);
+    ck_assert_uint_eq(error.retry_ms, 0);
+    ck_assert_int_eq(ps_refuse(NULL, PS_ERR_BUSY, PS_REFUSED_WORK, 0, "unheard"), PS_ERR_BUSY);
+}
+END_TEST
+
 START_TEST(long_texts_are_cut)
 {
     struct ps_error error;
@@ -97,6 +114,7 @@ int main(void)
     tcase_add_test(tests, remedies_are_those_of_the_table);
     tcase_add_test(tests, fail_fills_the_error_and_returns_its_status);
     tcase_add_test(tests, nobody_has_to_listen);
+    tcase_add_test(tests, a_refusal_says_its_bound_until_the_error_is_used_again);
     tcase_add_test(tests, long_texts_are_cut);
     tcase_add_test(tests, try_returns_failures_at_once);
     tcase_add_test_raise_signal(tests, failing_with_success_is_a_bug, SIGABRT);
