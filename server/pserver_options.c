@@ -37,6 +37,20 @@ static const struct ps_option table[] = {
            "listening on 0.0.0.0 with --etcd and the host name is not one that clients resolve."),
     OPTION(http, "http", PS_OPTION_TEXT, "HOST:PORT", NULL, NULL,
            "Address for /metrics, /livez and /readyz."),
+    /* Who may come in. Files are looked at again every second. */
+    OPTION(tls_cert, "tls-cert", PS_OPTION_TEXT, "FILE", NULL, NULL,
+           "Serve gRPC with TLS (1.2 and up): the certificate and those between it and its "
+           "authority, PEM. What is put in its place is taken within seconds."),
+    OPTION(tls_key, "tls-key", PS_OPTION_TEXT, "FILE", NULL, NULL,
+           "The certificate's private key, PEM, without a password."),
+    OPTION(tls_ca, "tls-ca", PS_OPTION_TEXT, "FILE", NULL, NULL,
+           "Authorities, PEM, that clients' certificates are checked against."),
+    OPTION(tls_client_auth_text, "tls-client-auth", PS_OPTION_CHOICE, "WHEN", NULL,
+           "none|request|require",
+           "Whether clients show a certificate; one that is shown is checked. Without it: require "
+           "with --tls-ca, else none."),
+    OPTION(insecure, "insecure", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "Say nothing about listening beyond loopback without TLS."),
     /* Where servers coordinate, and how long a dead one is waited for. A password has a row of its
      * own form, so that it is never printed. */
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,

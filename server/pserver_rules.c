@@ -1,5 +1,5 @@
-/* What one option alone cannot say: ranges, and what options mean together. Each rule that is broken
- * has a sentence of its own, which names the option as it is typed. */
+/* What one option alone cannot say: ranges, and what options mean together. Each rule that is
+ * broken has a sentence of its own, which names the option as it is typed. */
 #include "server/pserver_rules.h"
 
 #include "base/assert.h"
@@ -15,6 +15,7 @@
 static enum ps_status check_addresses(const struct ps_pserver_options *options,
                                       struct ps_error *error);
 static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps_error *error);
+static enum ps_status check_access(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status parse_update_threads(struct ps_pserver_options *options,
@@ -24,6 +25,7 @@ enum ps_status ps_pserver_rules_check(struct ps_pserver_options *options, struct
 {
     PS_TRY(check_addresses(options, error));
     PS_TRY(check_ranges(options, error));
+    PS_TRY(check_access(options, error));
     /* Without etcd, servers on different machines do not see each other, and each would take the
      * lowest shard. */
     if (options->etcd == NULL && options->num_pservers > 1 && options->index_text == NULL)
@@ -109,6 +111,28 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
      * folder. */
     if (options->data_dir != NULL && options->data_dir[0] == '\0')
         return ps_fail(error, PS_ERR_BAD_INPUT, "--data-dir is empty");
+    return PS_OK;
+}
+
+/* Of files only their names are judged here. A server that was to ask for certificates and could
+ * not check them is refused: it would let everybody in. */
+static enum ps_status check_access(struct ps_pserver_options *options, struct ps_error *error)
+{
+    const char *wish = options->tls_client_auth_text;
+    if ((options->tls_cert == NULL) != (options->tls_key == NULL))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--tls-cert and --tls-key go together: one is missing");
+    if (options->tls_cert == NULL && (options->tls_ca != NULL || wish != NULL))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--tls-ca and --tls-client-auth need --tls-cert and --tls-key");
+    if (wish == NULL)
+        wish = options->tls_ca != NULL ? "require" : "none";
+    options->tls_client_auth = strcmp(wish, "require") == 0   ? PS_CLIENT_AUTH_REQUIRE
+                               : strcmp(wish, "request") == 0 ? PS_CLIENT_AUTH_REQUEST
+                                                              : PS_CLIENT_AUTH_NONE;
+    if (options->tls_client_auth != PS_CLIENT_AUTH_NONE && options->tls_ca == NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--tls-client-auth %s needs --tls-ca, to check certificates against", wish);
     return PS_OK;
 }
 

@@ -14,8 +14,8 @@ struct ps_tls_port {
     uint64_t number;                   /* of the set that gRPC has; guarded by the lock */
 };
 
-static grpc_ssl_certificate_config_reload_status
-fetch(void *self, grpc_ssl_server_certificate_config **config);
+static grpc_ssl_certificate_config_reload_status fetch(void *self,
+                                                       grpc_ssl_server_certificate_config **config);
 
 enum ps_status ps_tls_port_create(struct ps_access *access, const struct ps_allocator *memory,
                                   struct ps_tls_port **port, struct ps_error *error)
@@ -55,8 +55,8 @@ grpc_server_credentials *ps_tls_port_credentials(struct ps_tls_port *port,
 
 /* First when the port is bound, then at each handshake. The lock is held until the configuration is
  * made, so that of two handshakes the later one never hands out the older set. */
-static grpc_ssl_certificate_config_reload_status
-fetch(void *self, grpc_ssl_server_certificate_config **config)
+static grpc_ssl_certificate_config_reload_status fetch(void *self,
+                                                       grpc_ssl_server_certificate_config **config)
 {
     struct ps_tls_port *port = self;
     ps_mutex_lock(&port->lock);
