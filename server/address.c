@@ -4,6 +4,7 @@
 #include "server/address.h"
 
 #include "base/assert.h"
+#include "base/attributes.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -40,6 +41,17 @@ enum ps_status ps_address_check(const char *option, const char *text, struct ps_
     if (strlen(text) >= PS_ADDRESS_BYTES_MAX - 8)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.100s...\" is too long", option, text);
     return PS_OK;
+}
+
+/* By the spelling, without the resolver: a name that means loopback and is not spelt so costs a
+ * warning too many. */
+bool ps_address_is_loopback(const char *listen)
+{
+    static const char *const spellings[] = {"127.", "[::1]:", "localhost:"};
+    for (size_t i = 0; i < PS_ARRAY_COUNT(spellings); i++)
+        if (strncmp(listen, spellings[i], strlen(spellings[i])) == 0)
+            return true;
+    return false;
 }
 
 /* Tried once more by ourselves, only to learn errno: gRPC says that it could not listen, and not

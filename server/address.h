@@ -11,11 +11,15 @@
 #include "base/bounds.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Is `text` a "host:port" that can be listened on or advertised? A refusal names the `option`. */
 PS_MUST_USE enum ps_status ps_address_check(const char *option, const char *text,
                                             struct ps_error *error);
+
+/* Is the address reached from this machine only? */
+bool ps_address_is_loopback(const char *listen);
 
 /* After `listen` could not be listened on: puts the system's reason into `error`, which keeps its
  * status. The library that listens does not tell it. */

@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "server/core/ownership/coordinator_driver.h"
 #include "server/core/values/block_pool.h"
+#include "server/access_reload.h"
 #include "server/device_guard.h"
 #include "server/instance.h"
 #include "server/probes.h"
@@ -30,6 +31,8 @@ struct ps_instance {
     struct ps_metrics *metrics;
     struct ps_device_guard device;
     struct ps_block_pool *pool; /* NULL: blocks come from the heap */
+    struct ps_access *access;
+    struct ps_access_reload reload;
     struct ps_service *service;
     struct ps_store *store;            /* of the coordinator thread */
     struct ps_store *checkpoint_store; /* of the checkpointer thread */

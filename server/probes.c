@@ -155,6 +155,8 @@ static bool is_ready(void *self, struct ps_buffer *reason)
     enum ps_coordinator_state state = (enum ps_coordinator_state)atomic_load(&probes->state);
     const char *service = ps_service_state_name(probes->options.service);
     ps_buffer_append_format(reason, "%s, %s", ps_coordinator_state_word(state), service);
+    /* Calls go on with the former files, so that this is no reason to send clients away. */
+    ps_access_complaint(probes->options.access, reason);
     return state == PS_COORDINATOR_SERVING && ps_service_is_serving(probes->options.service);
 }
 

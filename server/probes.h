@@ -26,6 +26,7 @@ struct ps_probes_options {
     struct ps_metrics *metrics;
     struct ps_service *service;
     struct ps_rpc_server *rpc;
+    struct ps_access *access; /* whose complaints /readyz shows */
 };
 
 PS_MUST_USE enum ps_status ps_probes_create(const struct ps_probes_options *options,

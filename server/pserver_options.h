@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "server/config_file.h"
+#include "server/rpc/tls_port.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +25,13 @@ struct ps_pserver_options {
     const char *listen_unix; /* a path; NULL: none */
     const char *advertise;   /* NULL: the bound address */
     const char *http;        /* NULL: no HTTP port */
-    const char *etcd;        /* NULL: alone */
+    const char *tls_cert;    /* NULL: no TLS */
+    const char *tls_key;
+    const char *tls_ca; /* NULL: clients' certificates are not asked for */
+    const char *tls_client_auth_text;
+    enum ps_client_auth tls_client_auth;
+    bool insecure;
+    const char *etcd; /* NULL: alone */
     const char *etcd_user;
     const char *etcd_password;
     uint64_t etcd_ttl_ms;

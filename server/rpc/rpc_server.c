@@ -47,6 +47,8 @@ struct ps_rpc_server {
     void *unary_handles[PS_UNARY_METHOD_COUNT];
     void *watch_handle;
     void *reflection_handles[REFLECTION_VERSIONS]; /* NULL: not offered */
+    struct ps_tls_port *tls;                       /* NULL: plaintext */
+    enum ps_client_auth client_auth;
     uint16_t port;
     bool started;
     bool stopped;
@@ -92,6 +94,7 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_condition_init(&server->context.idle);
     ps_helpers_init(&server->context.helpers);
     server->update_threads = update_thread_count(options->update_threads);
+    server->client_auth = options->client_auth;
     const struct ps_crew crew = ps_helpers_crew(&server->context.helpers);
     /* The crew stands in the service before any call can come, and goes in destroy after the last
      * one. */
@@ -132,6 +135,8 @@ static enum ps_status build(struct ps_rpc_server *server,
     PS_TRY(offer_shared_memory(server, options, error));
     PS_TRY(register_methods(server, options->reflection, error));
     PS_TRY(build_lanes(server, lane_count < LANES_MAX ? lane_count : LANES_MAX, error));
+    if (options->access != NULL && ps_access_has_tls(options->access))
+        PS_TRY(ps_tls_port_create(options->access, options->memory, &server->tls, error));
     PS_TRY(bind_address(server, options->listen, error));
     if (options->listen_file == NULL)
         return PS_OK;
@@ -208,12 +213,14 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
     return ps_unknown_calls_add(lane, UNKNOWN_SLOTS, error);
 }
 
-/* Without encryption: SECURITY.md says where such a server may be reached from. Port 0 has become a
- * real one here. */
+/* Without certificates there is no encryption: SECURITY.md says where such a server may be reached
+ * from. Port 0 has become a real one here. */
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error)
 {
-    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    grpc_server_credentials *credentials =
+        server->tls != NULL ? ps_tls_port_credentials(server->tls, server->client_auth)
+                            : grpc_insecure_server_credentials_create();
     int port = grpc_server_add_http2_port(server->context.server, address, credentials);
     grpc_server_credentials_release(credentials);
     if (port <= 0 || port > UINT16_MAX)
@@ -397,6 +404,8 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
         grpc_completion_queue_shutdown(server->drained);
         grpc_completion_queue_destroy(server->drained);
     }
+    /* Handshakes ask the port for certificates until the server is gone. */
+    ps_tls_port_destroy(server->tls);
     ps_budgets_fini(&server->context.budgets);
     ps_helpers_fini(&server->context.helpers);
     ps_shared_memory_destroy(server->context.shared);

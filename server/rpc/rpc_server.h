@@ -17,6 +17,7 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "server/core/requests/service.h"
+#include "server/rpc/tls_port.h"
 
 struct ps_rpc_server;
 
@@ -28,6 +29,8 @@ struct ps_rpc_server_options {
     struct ps_metrics *metrics;
     const char *listen;                 /* "HOST:PORT"; port 0 picks a free one */
     const char *listen_file;            /* a unix socket's path; NULL: none */
+    struct ps_access *access;           /* with certificates: TLS at `listen`; NULL: none */
+    enum ps_client_auth client_auth;    /* with TLS */
     uint32_t lane_count;                /* 0: one per two cores, at least 1 */
     uint32_t update_threads;            /* at one update; 0: up to 4, where there are cores */
     struct ps_busy_poll_wish busy_poll; /* of the lanes' threads */

@@ -17,9 +17,10 @@ ROOMS = {
     "server/core/update": ["base", "proto", "optimizer", "checkpoint", "server/core/values"],
     "server/core/values": ["base", "proto", "optimizer", "checkpoint"],
     "server/core": [],
-    "server/rpc": ["base", "json", "proto", "server/core", "optimizer", "checkpoint", "etcd"],
-    "server": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
-               "server/rpc"],
+    "server/rpc": ["base", "json", "proto", "security", "server/core", "optimizer", "checkpoint",
+                   "etcd"],
+    "server": ["base", "json", "proto", "security", "optimizer", "checkpoint", "etcd",
+               "server/core", "server/rpc"],
     "tools/psckpt": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                      "client", "tools"],
     "tools/psbench": ["base", "json", "proto", "optimizer", "checkpoint", "client", "tools"],
@@ -34,6 +35,7 @@ ROOMS = {
     "client/calls": ["base", "proto", "optimizer"],
     "client": ["base", "json", "proto", "optimizer", "etcd", "client"],
     "etcd": ["base", "json"],
+    "security": ["base"],
     "checkpoint": ["base", "json"],
     "optimizer": ["base"],
     "proto": ["base", "json"],
@@ -42,7 +44,8 @@ ROOMS = {
 }
 
 # Folders whose every source file has a test of its own.
-TESTED_ROOMS = ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core"]
+TESTED_ROOMS = ["base", "json", "security", "proto", "optimizer", "checkpoint", "etcd",
+                "server/core"]
 
 # Source files that no test_NAME.c needs to be named after, and why.
 TEST_EXCEPTIONS = {
@@ -145,7 +148,7 @@ LIBRARY_HOMES = {
     "cjson/": ["json/", "tests/"],
     "microhttpd.h": ["server/http", "tests/"],
     "cyaml/": ["server/config_file", "tests/"],
-    "openssl/": ["tools/psckpt/sha256.c"],
+    "openssl/": ["security/", "tools/psckpt/sha256.c", "tests/"],
     "check.h": ["tests/"],
 }
 
