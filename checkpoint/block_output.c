@@ -13,12 +13,18 @@
 /* A write below this is made by the caller: the other thread would have to be woken for it. */
 #define BEHIND_BYTES_LEAST ((size_t)256 << 10)
 
+/* Zeros that are written ahead of small flushes, and what is small: a sixteenth, so that they take
+ * the disk's time once in sixteen flushes at most. */
+#define AHEAD_BYTES ((size_t)1 << 20)
+#define SMALL_BYTES (AHEAD_BYTES / 16)
+
 static enum ps_status hand_over(struct ps_block_output *output, bool sync, struct ps_error *error);
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
 static enum ps_status flush_rewriting(struct ps_block_output *output, struct ps_error *error);
 #endif
 static enum ps_status write_now(struct ps_block_output *output, struct ps_bytes bytes, bool sync,
                                 struct ps_error *error);
+static void write_ahead(struct ps_block_output *output);
 
 enum ps_status ps_block_output_init(struct ps_block_output *output, const struct ps_files *files,
                                     struct ps_write_behind *behind, size_t buffer_bytes,
@@ -61,9 +67,16 @@ void ps_block_output_open(struct ps_block_output *output, struct ps_file file)
     output->unsynced = false;
     output->used = 0;
     output->size = 0;
+    output->there = UINT64_MAX;
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
     output->begun_block = false;
 #endif
+}
+
+void ps_block_output_go_ahead(struct ps_block_output *output, uint64_t there)
+{
+    PS_ASSERT(output->is_open);
+    output->there = there;
 }
 
 /* Whatever the write at work comes to: nobody was told that it is durable, and nobody will be. */
@@ -196,8 +209,23 @@ static enum ps_status write_now(struct ps_block_output *output, struct ps_bytes 
     const struct ps_files *files = output->files;
     if (bytes.size > 0)
         PS_TRY(files->write(files->self, output->file, bytes, error));
+    if (sync && bytes.size <= SMALL_BYTES && output->size >= output->there)
+        write_ahead(output);
     output->unsynced = !sync;
     return sync ? files->sync(files->self, output->file, error) : PS_OK;
+}
+
+/* From the buffer that nobody uses now. A disk without room for the zeros may have some for what
+ * they are for, so their failure is none: the file grows with each flush again, and a disk that is
+ * broken says so at the sync. */
+static void write_ahead(struct ps_block_output *output)
+{
+    const struct ps_files *files = output->files;
+    size_t size = AHEAD_BYTES < output->buffer_bytes ? AHEAD_BYTES : output->buffer_bytes;
+    struct ps_bytes zeros = {output->buffers[1 - output->filling], size};
+    memset(output->buffers[1 - output->filling], 0, size);
+    bool wrote = files->write_over(files->self, output->file, output->size, zeros, NULL) == PS_OK;
+    output->there = wrote ? output->size + size : UINT64_MAX;
 }
 
 /* Without a thread every write has ended when its call returned. */

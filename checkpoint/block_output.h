@@ -3,10 +3,10 @@
  * way.
  *
  * Every write but a last one begins and ends at a multiple of PS_FILE_DIRECT_BYTES, from memory
- * that is aligned to it, and no block is written twice: a write that a crash cuts short cannot harm
- * an earlier one. Two buffers and one write at a time keep a disk busy as well as anything does
- * (docs/performance.md, "The journal past the cache"); small writes are made by the caller, since
- * waking another thread takes longer than the copying that it would save.
+ * that is aligned to it, and no block that was flushed is written again: a write that a crash cuts
+ * short cannot harm an earlier one. Two buffers and one write at a time keep a disk busy as well as
+ * anything does (docs/performance.md, "The journal past the cache"); small writes are made by the
+ * caller, since waking another thread takes longer than the copying that it would save.
  *
  * Threads:  one, besides that of the write behind.
  * Blocking: all but init and open wait for the disk.
@@ -36,8 +36,9 @@ struct ps_block_output {
     size_t used;         /* of that */
     struct ps_file file;
     bool is_open;
-    bool unsynced; /* the file was given bytes that no sync has followed */
-    uint64_t size; /* that the file was given */
+    bool unsynced;  /* the file was given bytes that no sync has followed */
+    uint64_t size;  /* that the file was given */
+    uint64_t there; /* the file has blocks up to here, or is not to be given any ahead */
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
     bool begun_block; /* the bytes in the buffer begin with a block that is in the file already */
 #endif
@@ -54,6 +55,11 @@ void ps_block_output_fini(struct ps_block_output *output);
 
 /* Begins with a file, which is now the output's. None may be open. */
 void ps_block_output_open(struct ps_block_output *output, struct ps_file file);
+
+/* The open file has blocks up to `there`. From now on a small flush that comes to their end writes
+ * zeros behind itself, into which the next ones go: a write that makes a file grow takes twice as
+ * long. So the file may end with more zeros than a block has. */
+void ps_block_output_go_ahead(struct ps_block_output *output, uint64_t there);
 
 /* Waits for the write at work, drops what was put and not flushed, closes the file. */
 void ps_block_output_close(struct ps_block_output *output);

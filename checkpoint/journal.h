@@ -84,6 +84,7 @@ struct ps_journal_setup {
     size_t buffer_bytes;    /* 0: block_output.h; a multiple of 4,096 */
     bool direct;            /* past the system's cache, where the file system can */
     bool behind;            /* with a thread that writes while the caller fills the next buffer */
+    bool ahead;             /* with blocks made ready for small flushes */
 };
 
 struct ps_journal_writer;

@@ -217,7 +217,7 @@ static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_jo
     const char *bad = NULL;
     PS_TRY(ps_journal_window_pass_zeros(&reader->window, &reader->offset, error));
     uint64_t left = reader->window.file_bytes - reader->offset;
-    /* Only a file that never was another segment ends with its records. */
+    /* Only a file that never had blocks made ready ends with its records. */
     if (left == 0)
         return ps_journal_reader_next_segment(reader, error);
     enum ps_journal_verdict verdict = PS_JOURNAL_BAD;

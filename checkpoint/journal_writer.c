@@ -58,6 +58,7 @@ static enum ps_status repeat_record(struct ps_journal_writer *writer,
 static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status open_segment(struct ps_journal_writer *writer, const char *temporary,
                                    struct ps_file *file, struct ps_error *error);
+static void go_ahead(struct ps_journal_writer *writer);
 static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status write_paths(const struct ps_journal_writer *writer,
                                   char path[PS_JOURNAL_PATH_BYTES],
@@ -365,6 +366,8 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
     PS_TRY(write_paths(writer, path, temporary, error));
     PS_TRY(open_segment(writer, temporary, &file, error));
     ps_block_output_open(&writer->output, file);
+    if (writer->setup.ahead)
+        go_ahead(writer);
     writer->unnamed = true;
     writer->begun = false;
     /* 0 would be the checksum of format 1. */
@@ -392,6 +395,16 @@ static enum ps_status open_segment(struct ps_journal_writer *writer, const char 
     if (taken)
         mode = direct ? PS_FILE_REUSE_DIRECT : PS_FILE_REUSE;
     return files->open(files->self, temporary, mode, file, error);
+}
+
+/* A file whose size is not known is written as one that has all its blocks: at worst it grows with
+ * each flush. */
+static void go_ahead(struct ps_journal_writer *writer)
+{
+    const struct ps_files *files = writer->files;
+    uint64_t there = 0;
+    if (files->size(files->self, writer->output.file, &there, NULL) == PS_OK)
+        ps_block_output_go_ahead(&writer->output, there);
 }
 
 /* In one step, whatever stood under the name: a segment that failed with nothing durable in it. */

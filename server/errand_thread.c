@@ -47,9 +47,11 @@ void ps_errand_thread_wake(struct ps_errand_thread *errand)
      * is taken once for each turn, not once for each push. */
     if (atomic_exchange(&errand->woken, true))
         return;
+    /* Behind the lock a thread that has seen the flag unset is asleep. The signal comes after it:
+     * a thread that wakes to a lock that is held goes to sleep once more. */
     ps_mutex_lock(&errand->mutex);
-    ps_condition_signal_all(&errand->changed);
     ps_mutex_unlock(&errand->mutex);
+    ps_condition_signal_all(&errand->changed);
 }
 
 /* Remembered until the next turn, also when the thread is in one just now. */

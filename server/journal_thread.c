@@ -117,7 +117,8 @@ static enum ps_status open_writer(struct ps_journal_thread *thread, const char *
     const struct ps_journal_setup setup = {.segment_bytes = thread->options.segment_bytes,
                                            .direct =
                                                can && thread->options.way != PS_JOURNAL_BUFFERED,
-                                           .behind = true};
+                                           .behind = true,
+                                           .ahead = true};
     PS_LOG(thread->options.log, PS_LOG_INFO, "journal", "journal begins",
            PS_FIELD_TEXT("way", setup.direct ? "direct" : "buffered"),
            PS_FIELD_UINT("position", facts->position));

@@ -23,6 +23,7 @@ struct pace {
 static void rest(void *self);
 static enum ps_status write_file(struct ps_tasks *tasks, const struct ps_saver *saver,
                                  struct ps_saving *saving, struct ps_error *error);
+static void set_awaits_journal(struct ps_tasks *tasks, bool awaits);
 static enum ps_status wait_for_journal(struct ps_tasks *tasks, const struct ps_saver *saver,
                                        const struct ps_saving *saving, struct ps_error *error);
 
@@ -106,11 +107,21 @@ static enum ps_status write_file(struct ps_tasks *tasks, const struct ps_saver *
 {
     PS_ASSERT(saver->folder != NULL);
     PS_TRY(ps_saver_begin(saver, saving, error));
+    set_awaits_journal(tasks, true);
     enum ps_status status = wait_for_journal(tasks, saver, saving, error);
+    set_awaits_journal(tasks, false);
     if (status == PS_OK)
         return ps_saver_write(saver, saving, error);
     ps_saver_give_up(saving);
     return status;
+}
+
+static void set_awaits_journal(struct ps_tasks *tasks, bool awaits)
+{
+    ps_mutex_lock(&tasks->mutex);
+    PS_ASSERT(tasks->awaits_journal != awaits);
+    tasks->awaits_journal = awaits;
+    ps_mutex_unlock(&tasks->mutex);
 }
 
 /* It is a few milliseconds behind, or as far as the queue of the journal is long. Woken by every

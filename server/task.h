@@ -32,8 +32,9 @@ struct ps_tasks {
     struct ps_mutex mutex;                /* guards what follows */
     struct ps_condition changed;
     bool ending;
-    bool woken;         /* a save that waits is to look again */
-    struct ps_task due; /* the worker takes it */
+    bool awaits_journal; /* a save does, and is to be woken */
+    bool woken;          /* a save that waits is to look again */
+    struct ps_task due;  /* the worker takes it */
     bool drain_due;
     bool hurries; /* the server ends: its last checkpoint takes no rests */
     uint64_t drain_until_ms;

@@ -65,13 +65,15 @@ void ps_tasks_report_to(struct ps_tasks *tasks, struct ps_coordinator_driver *dr
     tasks->driver = driver;
 }
 
-/* For a save that waits for the journal. */
+/* For a save that waits for the journal. Otherwise nobody is woken: each write of the journal comes
+ * here, and two threads that wake for nothing would take their turn before the reply does. */
 void ps_tasks_wake(struct ps_tasks *tasks)
 {
     PS_ASSERT(tasks != NULL);
     ps_mutex_lock(&tasks->mutex);
     tasks->woken = true;
-    ps_condition_signal_all(&tasks->changed);
+    if (tasks->awaits_journal)
+        ps_condition_signal_all(&tasks->changed);
     ps_mutex_unlock(&tasks->mutex);
 }
 

@@ -119,8 +119,10 @@ static enum ps_status memory_write_over(void *self, struct ps_file file, uint64_
     struct memory_files *disk = self;
     struct memory_handle *handle = NULL;
     PS_TRY(find_handle(disk, file, &handle, error));
-    PS_ASSERT(offset + bytes.size <= handle->inode->size);
+    PS_ASSERT(offset <= handle->inode->size);
     PS_TRY(begin(disk, MEMORY_WRITE, handle->path, error));
+    if (bytes.size > room_at(disk, handle->inode, (size_t)offset))
+        return ps_fail(error, PS_ERR_IO, "write %s: No space left on device", handle->path);
     memory_inode_write(handle->inode, (size_t)offset, bytes.data, bytes.size);
     disk->knobs.bytes_written += bytes.size;
     return PS_OK;

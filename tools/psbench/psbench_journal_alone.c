@@ -79,7 +79,7 @@ static enum ps_status open_writer(struct ps_bench_journal_alone *alone, struct p
     const struct ps_journal_facts facts = {.shard_count = 1, .epoch = EPOCH};
     PS_TRY(files->make_folder(files->self, alone->folder, error));
     const struct ps_journal_setup setup = {
-        .direct = files->can_go_direct(files->self, alone->folder), .behind = true};
+        .direct = files->can_go_direct(files->self, alone->folder), .behind = true, .ahead = true};
     return ps_journal_writer_open(files, alone->folder, &facts, &setup, ps_allocator_heap(),
                                   &alone->writer, error);
 }

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "blackbox"))
 from blackbox import Calls, Cluster, Server  # noqa: E402
 from cluster import free_port  # noqa: E402
 from psckpt_run import (digest, psckpt, psckpt_json, read_safetensors,  # noqa: E402
-                        write_safetensors)
+                        records_end, write_safetensors)
 
 
 class AfterAServer(unittest.TestCase):
@@ -92,7 +92,7 @@ class AfterAServer(unittest.TestCase):
         server.process.kill()
         (segment,) = glob.glob(os.path.join(server.data, "shard-0", "*.journal"))
         with open(segment, "r+b") as file:
-            file.seek(os.path.getsize(segment) // 2)
+            file.seek(records_end(segment) // 2)
             file.write(b"\xff\xff\xff\xff\xff\xff\xff\xff")
         psckpt("verify", server.data, code=65)
 

@@ -207,6 +207,63 @@ START_TEST(the_end_has_no_zeros)
 }
 END_TEST
 
+/* The zeros are as long as a buffer here. Only what comes to their end writes others. */
+START_TEST(small_flushes_go_into_blocks_that_are_there)
+{
+    struct ps_bytes content;
+    begin(&seen, 4 * BLOCK, false);
+    ck_assert_int_eq(seen.sync_folder(seen.self, "folder", NULL), PS_OK);
+    ps_block_output_go_ahead(&output, 0);
+    for (size_t i = 0; i < 6; i++) {
+        put(i, 100);
+        flush();
+        ck_assert(memory_files_get(disk, PATH, &content));
+        ck_assert_uint_eq(content.size, i < 4 ? 5 * BLOCK : 9 * BLOCK);
+    }
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+
+    ck_assert(memory_files_get(disk, PATH, &content));
+    ck_assert_uint_eq(content.size, 9 * BLOCK);
+    for (size_t i = 0; i < content.size; i++) {
+        bool of_a_flush = i / BLOCK < 6 && i % BLOCK < 100;
+        ck_assert_uint_eq(content.data[i], of_a_flush ? bytes[i / BLOCK + i % BLOCK] : 0);
+    }
+}
+END_TEST
+
+START_TEST(large_flushes_make_the_file_grow_by_themselves)
+{
+    struct ps_bytes content;
+    begin(&seen, 96 * BLOCK, _i == 1);
+    ps_block_output_go_ahead(&output, 0);
+    put(0, sizeof bytes);
+    put(0, 1);
+    flush();
+
+    ck_assert(memory_files_get(disk, PATH, &content));
+    ck_assert_uint_eq(content.size, sizeof bytes + BLOCK);
+}
+END_TEST
+
+/* As a disk has it that is nearly full. */
+START_TEST(a_disk_without_room_for_zeros_may_have_some_for_what_counts)
+{
+    struct ps_bytes content;
+    begin(&seen, 4 * BLOCK, false);
+    memory_files_knobs(disk)->bytes_max = 3 * BLOCK;
+    ps_block_output_go_ahead(&output, 0);
+    for (size_t i = 0; i < 3; i++) {
+        put(i, 100);
+        flush();
+    }
+
+    ck_assert(memory_files_get(disk, PATH, &content));
+    ck_assert_uint_eq(content.size, 3 * BLOCK);
+    put(0, 1);
+    ck_assert_int_eq(ps_block_output_flush(&output, NULL), PS_ERR_IO);
+}
+END_TEST
+
 START_TEST(no_memory_is_said)
 {
     for (int64_t refused = 0; refused < 1; refused++) {
@@ -233,6 +290,9 @@ int main(void)
     tcase_add_test(tests, a_large_flush_is_written_while_the_next_is_filled);
     tcase_add_loop_test(tests, a_failure_is_said_once, 0, 8);
     tcase_add_loop_test(tests, the_end_has_no_zeros, 0, 2);
+    tcase_add_test(tests, small_flushes_go_into_blocks_that_are_there);
+    tcase_add_loop_test(tests, large_flushes_make_the_file_grow_by_themselves, 0, 2);
+    tcase_add_test(tests, a_disk_without_room_for_zeros_may_have_some_for_what_counts);
     tcase_add_test(tests, no_memory_is_said);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
