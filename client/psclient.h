@@ -52,7 +52,10 @@ enum psclient_status {
                                    psclient_begin_init again */
     PSCLIENT_EXHAUSTED,       /* a limit of the server, or memory here */
     PSCLIENT_DATA_LOSS,
-    PSCLIENT_FAILED /* anything else; the text says what */
+    PSCLIENT_FAILED,          /* anything else; the text says what */
+    PSCLIENT_UNAUTHENTICATED, /* the server, or this client to the server, is not who it should be:
+                                   the certificate or the token; the text says which */
+    PSCLIENT_DENIED           /* known, and not allowed to do this */
 };
 
 struct psclient_error {
