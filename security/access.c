@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/thread.h"
+#include "security/roles_file.h"
 
 #include <string.h>
 
@@ -15,22 +16,29 @@
 #define COMPLAIN_AGAIN_MS ((uint64_t)60 * 1000)
 
 /* X(NAME, word for logs and metrics) */
-#define ACCESS_KINDS(X) X(CERTIFICATES, "certificates")
+#define ACCESS_KINDS(X)             \
+    X(CERTIFICATES, "certificates") \
+    X(TOKENS, "tokens")             \
+    X(ROLES, "roles")
 #define ACCESS_ENUM(name, word) name,
 enum access_kind { ACCESS_KINDS(ACCESS_ENUM) ACCESS_KIND_COUNT };
 #undef ACCESS_ENUM
 
+/* Three kinds of files in one place, since one thread looks at all of them and one page shows
+ * what is wrong with any. */
 struct ps_access {
     struct ps_access_options options;
     struct ps_counter *failures[ACCESS_KIND_COUNT];
     struct ps_gauge *not_after;
     /* Of the thread that looks. */
-    bool failed_before[ACCESS_KIND_COUNT];
+    bool failed_before[ACCESS_KIND_COUNT];   /* the last look; a second failure is complained of */
     uint64_t complain_ms[ACCESS_KIND_COUNT]; /* not again before */
 
     struct ps_mutex lock; /* PS_RANK_LEAF; guards what follows */
     struct ps_certificates *certificates;
-    uint64_t certificates_number;
+    uint64_t certificates_number; /* counts the sets; 0: there was none yet */
+    struct ps_tokens *tokens;     /* NULL: no file; the same for roles */
+    struct ps_roles *roles;
     struct ps_error complaints[ACCESS_KIND_COUNT]; /* PS_OK: none */
 };
 
@@ -38,6 +46,8 @@ static enum ps_status read_kind(struct ps_access *access, enum access_kind kind,
                                 struct ps_error *error);
 static enum ps_status read_certificates(struct ps_access *access, bool *changed,
                                         struct ps_error *error);
+static enum ps_status read_tokens(struct ps_access *access, bool *changed, struct ps_error *error);
+static enum ps_status read_roles(struct ps_access *access, bool *changed, struct ps_error *error);
 static void register_metrics(struct ps_access *access);
 static void succeed(struct ps_access *access, enum access_kind kind, bool changed);
 static void complain(struct ps_access *access, enum access_kind kind, const struct ps_error *why);
@@ -56,7 +66,10 @@ static const char *word_of(enum access_kind kind)
 static bool is_asked_for(const struct ps_access *access, enum access_kind kind)
 {
     PS_ASSERT(kind < ACCESS_KIND_COUNT);
-    return access->options.paths.chain != NULL;
+    const struct ps_access_options *options = &access->options;
+    const char *const files[ACCESS_KIND_COUNT] = {options->paths.chain, options->tokens,
+                                                  options->roles};
+    return files[kind] != NULL;
 }
 
 /* Everything is read once before anybody can come in: a start with half of the rules would let in
@@ -115,6 +128,8 @@ void ps_access_destroy(struct ps_access *access)
     if (access == NULL)
         return;
     ps_certificates_release(access->certificates);
+    ps_tokens_release(access->tokens);
+    ps_roles_release(access->roles);
     ps_mutex_fini(&access->lock);
     ps_release(access->options.memory, access);
 }
@@ -159,8 +174,17 @@ void ps_access_look(struct ps_access *access)
 static enum ps_status read_kind(struct ps_access *access, enum access_kind kind, bool *changed,
                                 struct ps_error *error)
 {
-    PS_ASSERT(kind == CERTIFICATES);
-    return read_certificates(access, changed, error);
+    PS_ASSERT(is_asked_for(access, kind));
+    switch (kind) {
+    case CERTIFICATES:
+        return read_certificates(access, changed, error);
+    case TOKENS:
+        return read_tokens(access, changed, error);
+    case ROLES:
+    case ACCESS_KIND_COUNT:
+        break;
+    }
+    return read_roles(access, changed, error);
 }
 
 /* The present set is replaced in this thread only, so that it may be compared without the lock. */
@@ -188,6 +212,37 @@ static enum ps_status read_certificates(struct ps_access *access, bool *changed,
     ps_mutex_unlock(&access->lock);
     /* Outside of the lock: wiping a key and freeing is nobody else's wait. */
     ps_certificates_release(former);
+    return PS_OK;
+}
+
+/* A token that is taken out of the file is refused from the next call on. */
+static enum ps_status read_tokens(struct ps_access *access, bool *changed, struct ps_error *error)
+{
+    const struct ps_access_options *options = &access->options;
+    struct ps_tokens *fresh;
+    PS_TRY(ps_tokens_read(options->tokens, options->files, options->memory, &fresh, error));
+    struct ps_tokens *former = access->tokens;
+    /* Swapped also when nothing has changed: comparing is for the log only. */
+    *changed = former == NULL || !ps_tokens_equal(former, fresh);
+    ps_mutex_lock(&access->lock);
+    access->tokens = fresh;
+    ps_mutex_unlock(&access->lock);
+    ps_tokens_release(former);
+    return PS_OK;
+}
+
+/* The same for roles: a call that has begun ends under the rules that it began under. */
+static enum ps_status read_roles(struct ps_access *access, bool *changed, struct ps_error *error)
+{
+    const struct ps_access_options *options = &access->options;
+    struct ps_roles *fresh;
+    PS_TRY(ps_roles_read(options->roles, options->files, options->memory, &fresh, error));
+    struct ps_roles *former = access->roles;
+    *changed = former == NULL || !ps_roles_equal(former, fresh);
+    ps_mutex_lock(&access->lock);
+    access->roles = fresh;
+    ps_mutex_unlock(&access->lock);
+    ps_roles_release(former);
     return PS_OK;
 }
 
@@ -236,6 +291,34 @@ struct ps_certificates *ps_access_certificates(struct ps_access *access, uint64_
         *number = access->certificates_number;
         present = ps_certificates_acquire(access->certificates);
     }
+    ps_mutex_unlock(&access->lock);
+    return present;
+}
+
+/* Of the options, like the two below and above: what was asked for at the start stays asked for. */
+bool ps_access_has_tokens(const struct ps_access *access)
+{
+    return access->options.tokens != NULL;
+}
+
+bool ps_access_has_roles(const struct ps_access *access)
+{
+    return access->options.roles != NULL;
+}
+
+/* The reference is taken under the lock, so that a look cannot free what is about to be used. */
+struct ps_tokens *ps_access_tokens(struct ps_access *access)
+{
+    ps_mutex_lock(&access->lock);
+    struct ps_tokens *present = ps_tokens_acquire(access->tokens);
+    ps_mutex_unlock(&access->lock);
+    return present;
+}
+
+struct ps_roles *ps_access_roles(struct ps_access *access)
+{
+    ps_mutex_lock(&access->lock);
+    struct ps_roles *present = ps_roles_acquire(access->roles);
     ps_mutex_unlock(&access->lock);
     return present;
 }

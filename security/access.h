@@ -18,6 +18,8 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "security/certificate_files.h"
+#include "security/roles.h"
+#include "security/token_file.h"
 
 struct ps_access;
 
@@ -28,6 +30,8 @@ struct ps_access_options {
     const struct ps_log *log;          /* may be NULL */
     struct ps_metrics *metrics;        /* may be NULL */
     struct ps_certificate_paths paths; /* chain NULL: no TLS */
+    const char *tokens;                /* a file; NULL: none */
+    const char *roles;                 /* a file; NULL: everybody may do everything */
 };
 
 /* Reads every file that the options name. PS_ERR_BAD_INPUT, PS_ERR_NOT_FOUND, PS_ERR_IO,
@@ -49,6 +53,14 @@ void ps_access_look(struct ps_access *access);
 /* Returns the present set with a reference, or NULL when `*number` says that the caller has it
  * already. `*number` becomes that of the set; 0 is that of none. */
 struct ps_certificates *ps_access_certificates(struct ps_access *access, uint64_t *number);
+
+/* Is there a file of tokens; of roles? Constant. */
+bool ps_access_has_tokens(const struct ps_access *access);
+bool ps_access_has_roles(const struct ps_access *access);
+
+/* Return the present tokens and roles with a reference; NULL without a file. */
+struct ps_tokens *ps_access_tokens(struct ps_access *access);
+struct ps_roles *ps_access_roles(struct ps_access *access);
 
 /* Appends what is wrong with the files, for people; nothing when nothing is. */
 void ps_access_complaint(struct ps_access *access, struct ps_buffer *text);

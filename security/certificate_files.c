@@ -37,6 +37,7 @@ static enum ps_status check_time(const char *path, const struct ps_certificates 
 static enum ps_status refuse(const char *path, const char *what, struct ps_error *error)
 {
     PS_ASSERT(path != NULL && what != NULL);
+    /* Last is nearest: what came before are the library's own attempts at other formats. */
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     enum ps_status status =
         reason != NULL ? ps_fail(error, PS_ERR_BAD_INPUT, "%s: %s (%s)", path, what, reason)
@@ -199,6 +200,7 @@ static enum ps_status check_key(const struct ps_certificate_paths *paths, SSL_CT
                                 const struct ps_certificates *set, struct ps_error *error)
 {
     BIO *source = open_text(set->key);
+    /* Any kind of key: RSA, elliptic curves, Ed25519. */
     EVP_PKEY *key =
         source != NULL ? PEM_read_bio_PrivateKey(source, NULL, no_password, NULL) : NULL;
     enum ps_status status = PS_OK;
@@ -226,6 +228,7 @@ static enum ps_status check_authorities(const char *path, const char *text, stru
 static enum ps_status check_time(const char *path, const struct ps_certificates *set, int64_t now_s,
                                  struct ps_error *error)
 {
+    /* The last second counts, as in the standard. */
     if (now_s > set->not_after_s)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "%s: the certificate has expired, %" PRId64 " s ago", path,

@@ -147,7 +147,7 @@ LIBRARY_HOMES = {
     "curl/": ["etcd/", "tests/"],
     "cjson/": ["json/", "tests/"],
     "microhttpd.h": ["server/http", "tests/"],
-    "cyaml/": ["server/config_file", "tests/"],
+    "cyaml/": ["server/config_file", "security/roles_file", "tests/"],
     "openssl/": ["security/", "tools/psckpt/sha256.c", "tests/"],
     "check.h": ["tests/"],
 }

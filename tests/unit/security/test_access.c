@@ -199,6 +199,82 @@ START_TEST(a_set_outlives_the_access_that_gave_it)
 }
 END_TEST
 
+/* SHA-256 of "abc". */
+#define TOKEN_LINE(name) \
+    name " sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n"
+
+static struct ps_access *create_with_rules(void)
+{
+    struct ps_access_options wish = wish_for_tls();
+    struct ps_access *access = NULL;
+    put("/t/tokens", TOKEN_LINE("alice"));
+    put("/t/roles", "rules: [{identity: alice, role: admin}]");
+    wish.tokens = "/t/tokens";
+    wish.roles = "/t/roles";
+    ck_assert_msg(ps_access_create(&wish, &access, &error) == PS_OK, "%s", error.text);
+    return access;
+}
+
+static bool alice_is_admin(struct ps_access *access)
+{
+    struct ps_roles *roles = ps_access_roles(access);
+    bool is_admin = ps_roles_allow_job(roles, "alice", PS_ROLE_ADMIN, "j");
+    ps_roles_release(roles);
+    return is_admin;
+}
+
+static void expect_token_of(struct ps_access *access, const char *name)
+{
+    struct ps_tokens *tokens = ps_access_tokens(access);
+    const char *found = ps_tokens_name_of(tokens, ps_bytes_of_text("abc"));
+    if (name == NULL)
+        ck_assert_ptr_null(found);
+    else
+        ck_assert_str_eq(found, name);
+    ps_tokens_release(tokens);
+}
+
+START_TEST(tokens_and_roles_are_taken_as_they_change)
+{
+    struct ps_access *access = create_with_rules();
+    ck_assert(ps_access_has_tokens(access) && ps_access_has_roles(access));
+    expect_token_of(access, "alice");
+    ck_assert(alice_is_admin(access));
+    put("/t/tokens", TOKEN_LINE("bob"));
+    put("/t/roles", "rules: [{identity: alice, role: reader}]");
+
+    ps_access_look(access);
+
+    expect_token_of(access, "bob");
+    ck_assert(!alice_is_admin(access));
+    put("/t/tokens", "");
+    ps_access_look(access);
+    expect_token_of(access, NULL);
+    ps_access_destroy(access);
+}
+END_TEST
+
+START_TEST(each_kind_of_file_is_taken_by_itself)
+{
+    struct ps_access *access = create_with_rules();
+    put("/t/chain.pem", "garbage");
+    put("/t/roles", "rules: nonsense");
+    put("/t/tokens", TOKEN_LINE("bob"));
+
+    ps_access_look(access);
+    ps_access_look(access);
+
+    expect_token_of(access, "bob");
+    ck_assert(alice_is_admin(access));
+    expect_chain(access, first.chain);
+    expect_complaint(access, "certificates not renewed");
+    expect_complaint(access, "roles not renewed");
+    expect_metric("ps_tls_reload_failures_total{files=\"roles\"} 1\n");
+    expect_metric("ps_tls_reload_failures_total{files=\"tokens\"} 0\n");
+    ps_access_destroy(access);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("access");
@@ -211,6 +287,8 @@ int main(void)
     tcase_add_test(tests, a_pair_between_two_renames_is_no_failure);
     tcase_add_test(tests, a_bad_file_keeps_the_former_pair_and_shows);
     tcase_add_test(tests, a_set_outlives_the_access_that_gave_it);
+    tcase_add_test(tests, tokens_and_roles_are_taken_as_they_change);
+    tcase_add_test(tests, each_kind_of_file_is_taken_by_itself);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
