@@ -63,6 +63,11 @@ struct ps_files {
      * which it keeps it for something else. Later reads give the same bytes, only slower. */
     void (*forget)(void *self, struct ps_file file, uint64_t offset, uint64_t size);
     enum ps_status (*size)(void *self, struct ps_file file, uint64_t *size, struct ps_error *error);
+    /* Makes a file that is open for writing shorter: it ends at `size`. */
+    enum ps_status (*cut)(void *self, struct ps_file file, uint64_t size, struct ps_error *error);
+    /* Is this the only way to a file that is open for writing: nobody else has it open or mapped,
+     * and it has one name? False also when nobody can tell. */
+    bool (*is_alone)(void *self, struct ps_file file);
     /* Data and length are on the disk. After a failure the file must be given up: never sync the
      * same one again and call it saved (PostgreSQL's lesson of 2018). */
     enum ps_status (*sync)(void *self, struct ps_file file, struct ps_error *error);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -225,6 +226,34 @@ static enum ps_status real_size(void *self, struct ps_file file, uint64_t *size,
     return PS_OK;
 }
 
+/* The new end is durable with the next sync, as everything that was written is. */
+static enum ps_status real_cut(void *self, struct ps_file file, uint64_t size,
+                               struct ps_error *error)
+{
+    (void)self;
+    PS_ASSERT(size <= INT64_MAX);
+    if (ftruncate((int)file.handle, (off_t)size) != 0)
+        return fail_on_file(error, "cut", file);
+    return PS_OK;
+}
+
+/* The kernel gives a lease for writing only to who alone has the file open or mapped, and tells
+ * whoever has one, by a signal, when somebody else opens the file: by one here that does nothing
+ * when nobody has asked for it. The lease is given back at once. */
+static bool real_is_alone(void *self, struct ps_file file)
+{
+    (void)self;
+    int descriptor = (int)file.handle;
+    struct stat facts;
+    PS_ASSERT(descriptor >= 0);
+    /* Another name may be a backup's, made to keep what the file has. */
+    if (fstat(descriptor, &facts) != 0 || facts.st_nlink != 1 ||
+        fcntl(descriptor, F_SETSIG, SIGURG) != 0 || fcntl(descriptor, F_SETLEASE, F_WRLCK) != 0)
+        return false;
+    (void)fcntl(descriptor, F_SETLEASE, F_UNLCK);
+    return true;
+}
+
 /* fdatasync writes the length, too, when it changed (it is needed to find the data), and saves the
  * journal's second write for the times of the inode, which nobody reads. */
 static enum ps_status real_sync(void *self, struct ps_file file, struct ps_error *error)
@@ -387,6 +416,8 @@ static const struct ps_files real_files = {
     .read = real_read,
     .forget = real_forget,
     .size = real_size,
+    .cut = real_cut,
+    .is_alone = real_is_alone,
     .sync = real_sync,
     .close = real_close,
     .rename = real_rename,

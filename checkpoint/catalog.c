@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/checkpoint_name.h"
+#include "checkpoint/checkpoint_spare.h"
 #include "checkpoint/journal_segments.h"
 
 #include <stdio.h>
@@ -27,6 +28,18 @@ struct gathering {
     bool refused; /* no memory */
 };
 
+/* One sweep, with what the folder had when it began. */
+struct sweep {
+    const struct ps_files *files; /* borrowed */
+    const char *folder;           /* borrowed */
+    const char *published_uuid;   /* borrowed */
+    uint64_t own_epoch;           /* of which one is kept to be written over; 0: none is */
+    struct ps_catalog catalog, leftovers, spares;
+    struct ps_journal_segments journal;
+    bool has_spare;
+    size_t removed;
+};
+
 static enum ps_status gather(struct ps_catalog *catalog, const struct ps_files *files,
                              const char *folder, const char *suffix,
                              const struct ps_allocator *memory, struct ps_error *error);
@@ -36,17 +49,15 @@ static int compare_age(const void *a, const void *b);
 static bool is_same_instant(const struct ps_catalog *catalog, size_t i);
 static bool is_overtaken(const struct ps_catalog *catalog,
                          const struct ps_journal_segments *journal, size_t i);
-static enum ps_status remove_old(const struct ps_files *files, const char *folder,
-                                 const struct ps_catalog *catalog,
-                                 const struct ps_journal_segments *journal, size_t keep,
-                                 const char *published_uuid, size_t *removed,
-                                 struct ps_error *error);
-static enum ps_status remove_leftovers(const struct ps_files *files, const char *folder,
-                                       const struct ps_catalog *leftovers,
-                                       const struct ps_catalog_entry *published, size_t *removed,
-                                       struct ps_error *error);
-static enum ps_status remove_file(const struct ps_files *files, const char *folder,
-                                  const char *name, size_t *removed, struct ps_error *error);
+static enum ps_status list_all(struct sweep *sweep, const struct ps_allocator *memory,
+                               struct ps_error *error);
+static enum ps_status remove_spares(struct sweep *sweep, struct ps_error *error);
+static enum ps_status remove_old(struct sweep *sweep, size_t keep, struct ps_error *error);
+static enum ps_status put_away(struct sweep *sweep, const struct ps_catalog_entry *entry,
+                               struct ps_error *error);
+static enum ps_status remove_leftovers(struct sweep *sweep, struct ps_error *error);
+static enum ps_status remove_file(struct sweep *sweep, const char *name, struct ps_error *error);
+static enum ps_status count_gone(struct sweep *sweep, enum ps_status status);
 static const struct ps_catalog_entry *find(const struct ps_catalog *catalog, const char *uuid);
 
 enum ps_status ps_catalog_init(struct ps_catalog *catalog, const struct ps_files *files,
@@ -140,37 +151,59 @@ static int compare_age(const void *a, const void *b)
 }
 
 enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder, size_t keep,
-                                const char *published_uuid, const struct ps_allocator *memory,
-                                size_t *removed, struct ps_error *error)
+                                const char *published_uuid, uint64_t own_epoch,
+                                const struct ps_allocator *memory, size_t *removed,
+                                struct ps_error *error)
 {
     /* Two generations at least: the newest one may turn out to be damaged when it is needed. */
     PS_ASSERT(keep >= 2);
     PS_ASSERT(published_uuid != NULL && removed != NULL);
-    struct ps_catalog catalog;
-    struct ps_catalog leftovers = {0};
-    struct ps_journal_segments journal = {0};
-    size_t count = 0;
-    PS_TRY(gather(&catalog, files, folder, PS_CHECKPOINT_SUFFIX, memory, error));
-    enum ps_status status =
-        gather(&leftovers, files, folder, PS_CHECKPOINT_TEMPORARY_SUFFIX, memory, error);
-    if (status == PS_OK)
-        status = ps_journal_segments_init(&journal, files, folder, UINT64_MAX, memory, error);
+    struct sweep sweep = {
+        .files = files, .folder = folder, .published_uuid = published_uuid, .own_epoch = own_epoch};
+    enum ps_status status = list_all(&sweep, memory, error);
     if (status == PS_OK) {
-        /* Both kinds are tried even if one fails, and the first failure is reported: a file that
-         * cannot be removed today must not keep all others from going. */
-        const struct ps_catalog_entry *published = find(&catalog, published_uuid);
-        status = remove_old(files, folder, &catalog, &journal, keep, published_uuid, &count, error);
-        enum ps_status second =
-            remove_leftovers(files, folder, &leftovers, published, &count, error);
-        status = status != PS_OK ? status : second;
-        *removed = count;
+        /* All kinds are tried even if one fails, and the first failure is reported: a file that
+         * cannot be removed today must not keep all others from going. Spares first, since the
+         * old ones leave another. */
+        enum ps_status results[] = {remove_spares(&sweep, error), remove_old(&sweep, keep, error),
+                                    remove_leftovers(&sweep, error)};
+        for (size_t i = 0; i < 3; i++)
+            status = status != PS_OK ? status : results[i];
+        *removed = sweep.removed;
     }
     /* The list of segments exists only if everything before it worked. */
-    if (journal.memory != NULL)
-        ps_journal_segments_fini(&journal);
-    ps_catalog_fini(&leftovers);
-    ps_catalog_fini(&catalog);
+    if (sweep.journal.memory != NULL)
+        ps_journal_segments_fini(&sweep.journal);
+    ps_catalog_fini(&sweep.spares);
+    ps_catalog_fini(&sweep.leftovers);
+    ps_catalog_fini(&sweep.catalog);
     return status;
+}
+
+static enum ps_status list_all(struct sweep *sweep, const struct ps_allocator *memory,
+                               struct ps_error *error)
+{
+    const struct ps_files *files = sweep->files;
+    const char *folder = sweep->folder;
+    PS_TRY(gather(&sweep->catalog, files, folder, PS_CHECKPOINT_SUFFIX, memory, error));
+    PS_TRY(gather(&sweep->leftovers, files, folder, PS_CHECKPOINT_TEMPORARY_SUFFIX, memory, error));
+    PS_TRY(gather(&sweep->spares, files, folder, PS_CHECKPOINT_SPARE_SUFFIX, memory, error));
+    return ps_journal_segments_init(&sweep->journal, files, folder, UINT64_MAX, memory, error);
+}
+
+/* Those that the sweep before has put aside and nobody took since, and those of former owners. Of
+ * epochs above the own one nothing is touched: they are a later owner's. */
+static enum ps_status remove_spares(struct sweep *sweep, struct ps_error *error)
+{
+    enum ps_status result = PS_OK;
+    for (size_t i = 0; i < sweep->spares.count; i++) {
+        const struct ps_catalog_entry *entry = &sweep->spares.entries[i];
+        if (entry->epoch > sweep->own_epoch)
+            continue;
+        enum ps_status status = remove_file(sweep, entry->name, error);
+        result = result != PS_OK ? result : status;
+    }
+    return result;
 }
 
 /* Walks from the newest to the oldest and keeps the first `keep` of each of two kinds: those that a
@@ -178,30 +211,38 @@ enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder
  * that was overtaken must not take the place of one that helps. The published checkpoint stays
  * whatever the counts say: the store names it, and a recovery that does not find it takes it for a
  * loss. */
-static enum ps_status remove_old(const struct ps_files *files, const char *folder,
-                                 const struct ps_catalog *catalog,
-                                 const struct ps_journal_segments *journal, size_t keep,
-                                 const char *published_uuid, size_t *removed,
-                                 struct ps_error *error)
+static enum ps_status remove_old(struct sweep *sweep, size_t keep, struct ps_error *error)
 {
     enum ps_status result = PS_OK;
     size_t kept = 0;
     size_t overtaken = 0;
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct ps_catalog_entry *entry = &catalog->entries[i];
+    for (size_t i = 0; i < sweep->catalog.count; i++) {
+        const struct ps_catalog_entry *entry = &sweep->catalog.entries[i];
         /* Which of the two counts this file belongs to. */
-        size_t *like_it = is_overtaken(catalog, journal, i) ? &overtaken : &kept;
-        bool again = is_same_instant(catalog, i);
-        bool goes =
-            (again || kept == keep || *like_it == keep) && strcmp(entry->uuid, published_uuid) != 0;
+        size_t *like_it = is_overtaken(&sweep->catalog, &sweep->journal, i) ? &overtaken : &kept;
+        bool again = is_same_instant(&sweep->catalog, i);
+        bool goes = (again || kept == keep || *like_it == keep) &&
+                    strcmp(entry->uuid, sweep->published_uuid) != 0;
         if (*like_it < keep && !again)
             (*like_it)++;
         if (!goes)
             continue;
-        enum ps_status status = remove_file(files, folder, entry->name, removed, error);
+        enum ps_status status = put_away(sweep, entry, error);
         result = status != PS_OK ? status : result;
     }
     return result;
+}
+
+/* One of the own epoch becomes a spare, which takes no more room than the next checkpoint will. */
+static enum ps_status put_away(struct sweep *sweep, const struct ps_catalog_entry *entry,
+                               struct ps_error *error)
+{
+    if (sweep->has_spare || sweep->own_epoch == 0 || entry->epoch != sweep->own_epoch)
+        return remove_file(sweep, entry->name, error);
+    enum ps_status status =
+        ps_checkpoint_spare_keep(sweep->files, sweep->folder, entry->name, error);
+    sweep->has_spare = status == PS_OK;
+    return count_gone(sweep, status);
 }
 
 /* The entry before this one is of the same owner and position: the state was written again, because
@@ -238,39 +279,40 @@ static bool is_overtaken(const struct ps_catalog *catalog,
 /* Only temporary files older than the published checkpoint are leftovers for certain: a newer one
  * may be in the making by the shard's next owner, and removing it would fail that owner's
  * rename. */
-static enum ps_status remove_leftovers(const struct ps_files *files, const char *folder,
-                                       const struct ps_catalog *leftovers,
-                                       const struct ps_catalog_entry *published, size_t *removed,
-                                       struct ps_error *error)
+static enum ps_status remove_leftovers(struct sweep *sweep, struct ps_error *error)
 {
     enum ps_status result = PS_OK;
-    for (size_t i = 0; i < leftovers->count && published != NULL; i++) {
-        const struct ps_catalog_entry *entry = &leftovers->entries[i];
+    const struct ps_catalog_entry *published = find(&sweep->catalog, sweep->published_uuid);
+    for (size_t i = 0; i < sweep->leftovers.count && published != NULL; i++) {
+        const struct ps_catalog_entry *entry = &sweep->leftovers.entries[i];
         bool older = entry->epoch < published->epoch ||
                      (entry->epoch == published->epoch && entry->position <= published->position);
         if (!older)
             continue;
-        enum ps_status status = remove_file(files, folder, entry->name, removed, error);
+        enum ps_status status = remove_file(sweep, entry->name, error);
         result = status != PS_OK ? status : result;
     }
     return result;
 }
 
 /* Without a sync of the folder: a file that comes back after a crash goes with the next sweep. */
-static enum ps_status remove_file(const struct ps_files *files, const char *folder,
-                                  const char *name, size_t *removed, struct ps_error *error)
+static enum ps_status remove_file(struct sweep *sweep, const char *name, struct ps_error *error)
 {
     char path[sizeof((struct ps_checkpoint_place *)NULL)->path];
-    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    int length = snprintf(path, sizeof path, "%s/%s", sweep->folder, name);
     if (length < 0 || (size_t)length >= sizeof path)
         return ps_fail(error, PS_ERR_IO, "catalog: the folder's path is too long");
-    enum ps_status status = files->remove(files->self, path, error);
+    return count_gone(sweep, sweep->files->remove(sweep->files->self, path, error));
+}
+
+static enum ps_status count_gone(struct sweep *sweep, enum ps_status status)
+{
     /* Somebody was quicker: it is gone, which is what was wanted. */
     if (status == PS_ERR_NOT_FOUND)
         return PS_OK;
     if (status != PS_OK)
         return PS_ERR_IO;
-    (*removed)++;
+    sweep->removed++;
     return PS_OK;
 }
 

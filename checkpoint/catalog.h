@@ -32,16 +32,18 @@ PS_MUST_USE enum ps_status ps_catalog_init(struct ps_catalog *catalog, const str
 void ps_catalog_fini(struct ps_catalog *catalog);
 
 /* Removes what is older than the newest `keep` checkpoints (2 or more), never `published_uuid`, and
- * temporary files older than that one (a newer one may be in the making). Checkpoints of former
- * owners, when a later one has begun with no more (or its journal has), are counted apart, and as
- * many of them stay at most. To be called only after the newest one was published. The folder
- * belongs to one shard: names do not tell shards apart. `*removed` counts. A file that cannot be
- * removed is left and makes the result PS_ERR_IO after the others were tried; one that is gone
- * already is neither. */
+ * temporary files older than that one (a newer one may be in the making). Of the checkpoints of
+ * `own_epoch` that would go one is kept as a spare (checkpoint_spare.h), and one that the sweep
+ * before has kept goes; own_epoch 0: none is kept, and none goes. Checkpoints of former owners,
+ * when a later one has begun with no more (or its journal has), are counted apart, and as many of
+ * them stay at most. To be called only after the newest one was published. The folder belongs to
+ * one shard: names do not tell shards apart. `*removed` counts, the spare as well. A file that
+ * cannot be removed is left and makes the result PS_ERR_IO after the others were tried; one that is
+ * gone already is neither. */
 PS_MUST_USE enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder,
                                             size_t keep, const char *published_uuid,
-                                            const struct ps_allocator *memory, size_t *removed,
-                                            struct ps_error *error);
+                                            uint64_t own_epoch, const struct ps_allocator *memory,
+                                            size_t *removed, struct ps_error *error);
 
 /* The JSON of /checkpoints/<i>: uuid, path, crc32, timestamp (the old system's, numbers as it wrote
  * them), and position, epoch, bytes (strings of digits); where they are known, journal (a boolean)

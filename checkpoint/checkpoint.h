@@ -120,13 +120,20 @@ struct ps_checkpoint_watcher {
     void *self;
 };
 
-/* The same, telling `watcher` and writing with `behind`; both are borrowed and may be NULL: nobody
- * is told, and the caller writes while nothing is copied. */
-PS_MUST_USE enum ps_status ps_checkpoint_write_watched(
-    const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
-    const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
-    const struct ps_checkpoint_watcher *watcher, struct ps_write_behind *behind,
-    const struct ps_allocator *memory, struct ps_checkpoint_place *place, struct ps_error *error);
+/* How a server writes one. Zeroed: as ps_checkpoint_write does. */
+struct ps_checkpoint_setup {
+    const struct ps_checkpoint_watcher *watcher; /* borrowed; NULL: nobody is told */
+    struct ps_write_behind *behind; /* borrowed; NULL: the caller writes while nothing is copied */
+    bool over_spare; /* over a spare of the epoch, where there is one (checkpoint_spare.h). For the
+                      * epoch's owner only */
+};
+
+PS_MUST_USE enum ps_status
+ps_checkpoint_write_as(const struct ps_files *files, const char *folder,
+                       const struct ps_checkpoint_facts *facts,
+                       const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
+                       const struct ps_checkpoint_setup *setup, const struct ps_allocator *memory,
+                       struct ps_checkpoint_place *place, struct ps_error *error);
 
 /* A checkpoint file opened for reading: its header has been read and verified. */
 struct ps_checkpoint_reader;

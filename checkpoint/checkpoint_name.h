@@ -16,6 +16,9 @@
 #define PS_CHECKPOINT_SUFFIX ".safetensors"
 #define PS_CHECKPOINT_TEMPORARY_SUFFIX ".safetensors.tmp"
 
+/* Behind the name of one that is kept to be written over (checkpoint_spare.h). */
+#define PS_CHECKPOINT_SPARE_SUFFIX ".safetensors.spare"
+
 /* Digits of every number in a file name. */
 #define PS_CHECKPOINT_NUMBER_DIGITS 16
 

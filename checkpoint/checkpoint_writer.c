@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "checkpoint/block_output.h"
 #include "checkpoint/checkpoint_name.h"
+#include "checkpoint/checkpoint_spare.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/header_writer.h"
 
@@ -40,8 +41,8 @@ struct job {
     size_t slot_count;
     struct ps_buffer head; /* owned */
     struct ps_block_output blocks;
-    struct ps_write_behind *behind;                   /* borrowed; may be NULL */
-    const struct ps_checkpoint_watcher *watcher;      /* borrowed; may be NULL */
+    bool over;                                        /* the file was another checkpoint */
+    const struct ps_checkpoint_setup *setup;          /* borrowed */
     const struct ps_checkpoint_parameter *parameters; /* borrowed */
     char temporary[sizeof((struct ps_checkpoint_place *)NULL)->path];
 };
@@ -59,8 +60,11 @@ static enum ps_status sort_slots(struct job *job, const struct ps_checkpoint_par
 static enum ps_status make_head(struct job *job, struct ps_error *error);
 static enum ps_status save(struct job *job, const char *folder, struct ps_checkpoint_place *place,
                            struct ps_error *error);
+static enum ps_status open_file(struct job *job, const char *folder, struct ps_file *file,
+                                struct ps_error *error);
 static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
                                  struct ps_error *error);
+static enum ps_status cut_file(const struct job *job, uint64_t bytes, struct ps_error *error);
 static enum ps_status write_empty_head(const struct job *job, struct output *output,
                                        struct ps_error *error);
 static enum ps_status write_head(struct job *job, const struct output *output,
@@ -84,18 +88,22 @@ enum ps_status ps_checkpoint_write(const struct ps_files *files, const char *fol
                                    size_t parameter_count, const struct ps_allocator *memory,
                                    struct ps_checkpoint_place *place, struct ps_error *error)
 {
-    return ps_checkpoint_write_watched(files, folder, facts, parameters, parameter_count, NULL,
-                                       NULL, memory, place, error);
+    const struct ps_checkpoint_setup setup = {0};
+    return ps_checkpoint_write_as(files, folder, facts, parameters, parameter_count, &setup, memory,
+                                  place, error);
 }
 
 /* All memory is taken before the file is made, and given back at one place, whatever has failed. */
-enum ps_status ps_checkpoint_write_watched(
-    const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
-    const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
-    const struct ps_checkpoint_watcher *watcher, struct ps_write_behind *behind,
-    const struct ps_allocator *memory, struct ps_checkpoint_place *place, struct ps_error *error)
+enum ps_status ps_checkpoint_write_as(const struct ps_files *files, const char *folder,
+                                      const struct ps_checkpoint_facts *facts,
+                                      const struct ps_checkpoint_parameter *parameters,
+                                      size_t parameter_count,
+                                      const struct ps_checkpoint_setup *setup,
+                                      const struct ps_allocator *memory,
+                                      struct ps_checkpoint_place *place, struct ps_error *error)
 {
     PS_ASSERT(files != NULL && folder != NULL && facts != NULL && memory != NULL && place != NULL);
+    PS_ASSERT(setup != NULL);
     PS_ASSERT(parameters != NULL || parameter_count == 0);
     PS_TRY(check_parameters(facts, parameters, parameter_count, error));
     /* Filled in a local and handed out at the end: the caller publishes `place`, and a half-filled
@@ -103,12 +111,8 @@ enum ps_status ps_checkpoint_write_watched(
     struct ps_checkpoint_place result = {
         .position = facts->position, .epoch = facts->epoch, .unix_ns = facts->unix_ns};
     memcpy(result.uuid, facts->uuid, sizeof result.uuid);
-    struct job job = {.files = files,
-                      .memory = memory,
-                      .facts = facts,
-                      .watcher = watcher,
-                      .behind = behind,
-                      .parameters = parameters};
+    struct job job = {
+        .files = files, .memory = memory, .facts = facts, .setup = setup, .parameters = parameters};
     PS_TRY(make_paths(&job, folder, &result, error));
 
     enum ps_status status = prepare(&job, parameters, parameter_count, error);
@@ -191,7 +195,8 @@ static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parame
                               size_t count, struct ps_error *error)
 {
     /* Two buffers, however large the shard is. */
-    PS_TRY(ps_block_output_init(&job->blocks, job->files, job->behind, 0, job->memory, error));
+    PS_TRY(
+        ps_block_output_init(&job->blocks, job->files, job->setup->behind, 0, job->memory, error));
     PS_TRY(sort_slots(job, parameters, count, error));
     return make_head(job, error);
 }
@@ -243,7 +248,7 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
     const struct ps_files *files = job->files;
     struct ps_file file;
     PS_TRY(files->make_folder(files->self, folder, error));
-    PS_TRY(files->open(files->self, job->temporary, PS_FILE_CREATE_DIRECT, &file, error));
+    PS_TRY(open_file(job, folder, &file, error));
     ps_block_output_open(&job->blocks, file);
     enum ps_status status = write_file(job, place, error);
     if (status == PS_OK)
@@ -261,6 +266,19 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
     return status;
 }
 
+/* A new file grows with each write, and the disk has its size and its blocks to note as well. */
+static enum ps_status open_file(struct job *job, const char *folder, struct ps_file *file,
+                                struct ps_error *error)
+{
+    const struct ps_files *files = job->files;
+    if (job->setup->over_spare)
+        PS_TRY(ps_checkpoint_spare_take(files, folder, job->facts->epoch, job->temporary, file,
+                                        &job->over, error));
+    if (job->over)
+        return PS_OK;
+    return files->open(files->self, job->temporary, PS_FILE_CREATE_DIRECT, file, error);
+}
+
 /* In the order of the file: the head's place, arrays, sessions. The head itself is written over its
  * place at last, when all checksums are known. */
 static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
@@ -273,7 +291,20 @@ static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *pl
         PS_TRY(write_slot(job, &output, &job->slots[i], error));
     PS_TRY(output_bytes(&output, job->facts->sessions, &unused, error));
     PS_TRY(ps_block_output_end(&job->blocks, error));
+    PS_TRY(cut_file(job, output.bytes, error));
     return write_head(job, &output, place, error);
+}
+
+/* The file that was there may have been longer. */
+static enum ps_status cut_file(const struct job *job, uint64_t bytes, struct ps_error *error)
+{
+    const struct ps_files *files = job->files;
+    uint64_t size = 0;
+    if (!job->over)
+        return PS_OK;
+    PS_TRY(files->size(files->self, job->blocks.file, &size, error));
+    PS_ASSERT(size >= bytes);
+    return size > bytes ? files->cut(files->self, job->blocks.file, bytes, error) : PS_OK;
 }
 
 /* Writes zeros, a length that no header has: a file that is cut off before its head was written is
@@ -323,7 +354,7 @@ static enum ps_status write_array(const struct job *job, struct output *output,
                                   struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error)
 {
-    const struct ps_checkpoint_watcher *watcher = job->watcher;
+    const struct ps_checkpoint_watcher *watcher = job->setup->watcher;
     size_t parameter = (size_t)(slot->parameter - job->parameters);
     if (slot->parameter->source.read != NULL)
         return write_from_source(job, output, slot, array, error);
@@ -349,6 +380,7 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
 {
     const struct ps_checkpoint_parameter *parameter = slot->parameter;
     const struct ps_checkpoint_source *source = &parameter->source;
+    const struct ps_checkpoint_watcher *watcher = job->setup->watcher;
     size_t index = (size_t)(parameter - job->parameters);
     uint64_t size = parameter->count * ps_dtype_size(parameter->dtype);
     for (uint64_t done = 0; done < size;) {
@@ -359,8 +391,8 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
         PS_TRY(source->read(source->self, array, done, to, part, error));
         PS_TRY(output_made(output, (struct ps_bytes){to, part}, &slot->crc32c[array], error));
         done += part;
-        if (job->watcher != NULL)
-            job->watcher->written(job->watcher->self, index, array, done);
+        if (watcher != NULL)
+            watcher->written(watcher->self, index, array, done);
     }
     return PS_OK;
 }

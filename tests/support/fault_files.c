@@ -91,6 +91,21 @@ static enum ps_status fault_size(void *self, struct ps_file file, uint64_t *size
     return fault->under->size(fault->under->self, file, size, error);
 }
 
+static enum ps_status fault_cut(void *self, struct ps_file file, uint64_t size,
+                                struct ps_error *error)
+{
+    struct fault_files *fault = self;
+    if (failing(fault, FAULT_WRITE))
+        return injected(error, "cut", "file");
+    return fault->under->cut(fault->under->self, file, size, error);
+}
+
+static bool fault_is_alone(void *self, struct ps_file file)
+{
+    struct fault_files *fault = self;
+    return fault->under->is_alone(fault->under->self, file);
+}
+
 static enum ps_status fault_sync(void *self, struct ps_file file, struct ps_error *error)
 {
     struct fault_files *fault = self;
@@ -164,6 +179,8 @@ struct ps_files fault_files_files(struct fault_files *fault)
         .read = fault_read,
         .forget = fault_forget,
         .size = fault_size,
+        .cut = fault_cut,
+        .is_alone = fault_is_alone,
         .sync = fault_sync,
         .close = fault_close,
         .rename = fault_rename,

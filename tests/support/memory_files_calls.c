@@ -166,6 +166,30 @@ static enum ps_status memory_size(void *self, struct ps_file file, uint64_t *siz
     return PS_OK;
 }
 
+static enum ps_status memory_cut(void *self, struct ps_file file, uint64_t size,
+                                 struct ps_error *error)
+{
+    struct memory_files *disk = self;
+    struct memory_handle *handle = NULL;
+    PS_TRY(find_handle(disk, file, &handle, error));
+    PS_ASSERT(!is_for_reading(handle->mode) && size <= handle->inode->size);
+    PS_TRY(begin(disk, MEMORY_WRITE, handle->path, error));
+    memory_inode_cut(handle->inode, (size_t)size);
+    return PS_OK;
+}
+
+static bool memory_is_alone(void *self, struct ps_file file)
+{
+    struct memory_files *disk = self;
+    struct memory_handle *handle = NULL;
+    if (find_handle(disk, file, &handle, NULL) != PS_OK)
+        return false;
+    size_t open = 0;
+    for (size_t i = 0; i < disk->handle_count; i++)
+        open += disk->handles[i].path != NULL && disk->handles[i].inode == handle->inode;
+    return open == 1;
+}
+
 static enum ps_status memory_sync(void *self, struct ps_file file, struct ps_error *error)
 {
     struct memory_files *disk = self;
@@ -269,6 +293,8 @@ const struct ps_files memory_disk_calls = {
     .read = memory_read,
     .forget = memory_forget,
     .size = memory_size,
+    .cut = memory_cut,
+    .is_alone = memory_is_alone,
     .sync = memory_sync,
     .close = memory_close,
     .rename = memory_rename,

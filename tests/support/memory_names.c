@@ -53,6 +53,13 @@ void memory_inode_write(struct memory_inode *inode, size_t offset, const uint8_t
         inode->size = offset + size;
 }
 
+void memory_inode_cut(struct memory_inode *inode, size_t size)
+{
+    PS_ASSERT(size <= inode->size);
+    inode->size = size;
+    inode->synced = inode->synced < size ? inode->synced : size;
+}
+
 void memory_inode_settle(struct memory_inode *inode)
 {
     free(inode->before);

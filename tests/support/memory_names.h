@@ -32,6 +32,8 @@ void memory_inode_release(struct memory_inode *inode);
 /* Writes over what is at `offset` and goes on behind the end; there are no holes. */
 void memory_inode_write(struct memory_inode *inode, size_t offset, const uint8_t *data,
                         size_t size);
+/* The file ends at `size`, which is certain at once. */
+void memory_inode_cut(struct memory_inode *inode, size_t size);
 /* All that the file holds now is certain, and nothing in doubt. */
 void memory_inode_settle(struct memory_inode *inode);
 

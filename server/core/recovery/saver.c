@@ -15,7 +15,7 @@
 static enum ps_status put_pointer(const struct ps_saver *saver,
                                   const struct ps_checkpoint_place *place, uint64_t deadline_ms,
                                   struct ps_error *error);
-static void sweep(const struct ps_saver *saver);
+static void sweep(const struct ps_saver *saver, uint64_t epoch);
 static void sweep_journal(const struct ps_saver *saver, uint64_t epoch);
 static void count_saved(const struct ps_saver *saver, const struct ps_saving *saving);
 
@@ -148,9 +148,11 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
     PS_ASSERT(snapshot->held != NULL && snapshot->facts.epoch > 0);
     struct progress progress = {.saver = saver, .snapshot = &snapshot->watcher};
     const struct ps_checkpoint_watcher watcher = {.written = piece_written, .self = &progress};
-    enum ps_status status = ps_checkpoint_write_watched(
-        saver->files, saver->folder, &snapshot->facts, snapshot->parameters,
-        snapshot->parameter_count, &watcher, saver->behind, saver->memory, &saving->place, error);
+    const struct ps_checkpoint_setup setup = {
+        .watcher = &watcher, .behind = saver->behind, .over_spare = true};
+    enum ps_status status = ps_checkpoint_write_as(saver->files, saver->folder, &snapshot->facts,
+                                                   snapshot->parameters, snapshot->parameter_count,
+                                                   &setup, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
@@ -175,7 +177,7 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
      * files go, also when the store does not answer: a file per interval would fill the disk. What
      * was published last stays, and so do the newest files, which recovery finds. */
     if (status != PS_ERR_STALE_EPOCH)
-        sweep(saver);
+        sweep(saver, saving->place.epoch);
     if (status != PS_OK) {
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
         return status;
@@ -219,15 +221,15 @@ static enum ps_status put_pointer(const struct ps_saver *saver,
 
 /* What is not removed costs room on the disk and nothing else, so a failure is a line in the log.
  * */
-static void sweep(const struct ps_saver *saver)
+static void sweep(const struct ps_saver *saver, uint64_t epoch)
 {
     PS_ASSERT(saver->folder != NULL);
     struct ps_checkpoint_place published = {0};
     struct ps_error reason = {0};
     size_t removed = 0;
     (void)ps_service_last_saved(saver->service, &published);
-    if (ps_catalog_sweep(saver->files, saver->folder, PS_SAVER_KEEP, published.uuid, saver->memory,
-                         &removed, &reason) != PS_OK)
+    if (ps_catalog_sweep(saver->files, saver->folder, PS_SAVER_KEEP, published.uuid, epoch,
+                         saver->memory, &removed, &reason) != PS_OK)
         PS_LOG(saver->log, PS_LOG_WARN, "saver", "older checkpoints stay", PS_FIELD_ERROR(&reason));
 }
 

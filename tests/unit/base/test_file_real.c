@@ -5,12 +5,15 @@
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 static struct temp_folder folder;
 static char path[600];
@@ -225,6 +228,52 @@ START_TEST(a_file_is_the_same_past_the_cache_and_through_the_cache)
 }
 END_TEST
 
+START_TEST(a_file_that_was_cut_ends_there)
+{
+    struct ps_file file = open_as(PS_FILE_CREATE_NEW);
+    uint64_t size = 0;
+    ck_assert_int_eq(files->write(files->self, file, ps_bytes_of_text("abcdef"), &error), PS_OK);
+
+    ck_assert_int_eq(files->cut(files->self, file, 4, &error), PS_OK);
+
+    ck_assert_int_eq(files->size(files->self, file, &size, &error), PS_OK);
+    ck_assert_uint_eq(size, 4);
+    files->close(files->self, file);
+    file = open_as(PS_FILE_READ);
+    ck_assert_int_eq(files->cut(files->self, file, 1, &error), PS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(error.text, path));
+    files->close(files->self, file);
+}
+END_TEST
+
+/* Some file systems give no leases, and a file there is never alone. */
+START_TEST(who_else_has_a_file_is_known)
+{
+    char second_name[600];
+    temp_folder_path(&folder, "second", second_name, sizeof second_name);
+    write_once(PS_FILE_CREATE_NEW, "abcdef");
+    struct ps_file file = open_as(PS_FILE_REUSE_DIRECT);
+    bool leases = fcntl((int)file.handle, F_SETLEASE, F_WRLCK) == 0 &&
+                  fcntl((int)file.handle, F_SETLEASE, F_UNLCK) == 0;
+    ck_assert(files->is_alone(files->self, file) == leases);
+
+    struct ps_file reader = open_as(PS_FILE_READ);
+    ck_assert(!files->is_alone(files->self, file));
+    void *mapped = mmap(NULL, 6, PROT_READ, MAP_SHARED, (int)reader.handle, 0);
+    ck_assert_ptr_ne(mapped, MAP_FAILED);
+    files->close(files->self, reader);
+    ck_assert(!files->is_alone(files->self, file));
+    ck_assert_int_eq(munmap(mapped, 6), 0);
+    ck_assert(files->is_alone(files->self, file) == leases);
+
+    ck_assert_int_eq(link(path, second_name), 0);
+    ck_assert(!files->is_alone(files->self, file));
+    ck_assert_int_eq(unlink(second_name), 0);
+    ck_assert(files->is_alone(files->self, file) == leases);
+    files->close(files->self, file);
+}
+END_TEST
+
 START_TEST(whether_a_folder_can_go_direct_leaves_nothing_behind)
 {
     int counts[2] = {0, 0};
@@ -399,6 +448,8 @@ int main(void)
     tcase_add_loop_test(tests, a_file_used_again_is_written_over_from_its_beginning, 0, 2);
     tcase_add_loop_test(tests, a_file_used_again_must_exist, 0, 2);
     tcase_add_loop_test(tests, a_file_is_the_same_past_the_cache_and_through_the_cache, 0, 5);
+    tcase_add_test(tests, a_file_that_was_cut_ends_there);
+    tcase_add_test(tests, who_else_has_a_file_is_known);
     tcase_add_test(tests, whether_a_folder_can_go_direct_leaves_nothing_behind);
     tcase_add_test(tests, memory_and_missing_folders_cannot_go_direct);
     tcase_add_test(tests, what_was_forgotten_reads_the_same);

@@ -46,7 +46,8 @@ static size_t sweep(size_t keep, const char *published)
 {
     size_t removed = 99;
     ck_assert_int_eq(
-        ps_catalog_sweep(files, "ck", keep, published, ps_allocator_heap(), &removed, NULL), PS_OK);
+        ps_catalog_sweep(files, "ck", keep, published, 0, ps_allocator_heap(), &removed, NULL),
+        PS_OK);
     return removed;
 }
 
@@ -171,7 +172,7 @@ START_TEST(fewer_than_two_generations_are_never_asked_for)
     put_checkpoint(1, 1, "a");
 
     enum ps_status status =
-        ps_catalog_sweep(files, "ck", 1, "a", ps_allocator_heap(), &removed, NULL);
+        ps_catalog_sweep(files, "ck", 1, "a", 0, ps_allocator_heap(), &removed, NULL);
 
     ck_abort_msg("came back with %s", ps_status_word(status));
 }
@@ -243,7 +244,7 @@ START_TEST(a_file_that_cannot_be_removed_does_not_stop_the_sweep)
     knobs->fail_at = 1;
     size_t removed = 0;
 
-    ck_assert_int_eq(ps_catalog_sweep(files, "ck", 2, "u2", ps_allocator_heap(), &removed, NULL),
+    ck_assert_int_eq(ps_catalog_sweep(files, "ck", 2, "u2", 0, ps_allocator_heap(), &removed, NULL),
                      PS_ERR_IO);
 
     ck_assert_uint_eq(removed, 3);
@@ -271,7 +272,7 @@ START_TEST(a_refused_allocation_removes_nothing)
     struct ps_allocator memory = fault_heap_allocator(&heap);
     size_t removed = 0;
 
-    enum ps_status status = ps_catalog_sweep(files, "ck", 2, "u", &memory, &removed, NULL);
+    enum ps_status status = ps_catalog_sweep(files, "ck", 2, "u", 0, &memory, &removed, NULL);
 
     bool refused = heap.seen > _i;
     ck_assert_int_eq(status, refused ? PS_ERR_NO_MEMORY : PS_OK);

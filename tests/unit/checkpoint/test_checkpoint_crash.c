@@ -105,8 +105,8 @@ START_TEST(b4_the_published_checkpoint_survives_a_crash_at_any_call_of_a_sweep)
                 ck_assert_int_eq(write_at(files, position, "unpublished", &place), PS_OK);
             memory_files_knobs(disk)->fail_from = memory_files_knobs(disk)->seen + power;
 
-            status =
-                ps_catalog_sweep(files, "ck", 2, "published", ps_allocator_heap(), &removed, NULL);
+            status = ps_catalog_sweep(files, "ck", 2, "published", 0, ps_allocator_heap(), &removed,
+                                      NULL);
             memory_files_knobs(disk)->fail_from = -1;
             memory_files_crash(disk, MEMORY_CRASH_SEEDED);
 
@@ -131,8 +131,8 @@ START_TEST(a_leftover_of_a_crash_is_swept_after_the_next_checkpoint)
     ck_assert_uint_eq(memory_files_file_count(disk), 1);
     ck_assert_int_eq(write_at(files, 2, "next", &place), PS_OK);
 
-    ck_assert_int_eq(ps_catalog_sweep(files, "ck", 2, "next", ps_allocator_heap(), &removed, NULL),
-                     PS_OK);
+    ck_assert_int_eq(
+        ps_catalog_sweep(files, "ck", 2, "next", 0, ps_allocator_heap(), &removed, NULL), PS_OK);
 
     ck_assert_uint_eq(removed, 1);
     ck_assert_uint_eq(memory_files_file_count(disk), 1);

@@ -369,9 +369,10 @@ START_TEST(what_the_watcher_is_told_of_is_not_read_again)
     struct sample expected;
     sample_init(&expected, 18, 50, 4);
 
-    ck_assert_int_eq(ps_checkpoint_write_watched(files, "data/ck", &sample.facts, sample.parameters,
-                                                 sample.count, &watcher, NULL, ps_allocator_heap(),
-                                                 &place, &error),
+    const struct ps_checkpoint_setup setup = {.watcher = &watcher};
+    ck_assert_int_eq(ps_checkpoint_write_as(files, "data/ck", &sample.facts, sample.parameters,
+                                            sample.count, &setup, ps_allocator_heap(), &place,
+                                            &error),
                      PS_OK);
 
     for (size_t i = 0; i < sample.count; i++)

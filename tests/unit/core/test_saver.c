@@ -149,7 +149,8 @@ START_TEST(two_generations_stay)
     }
 
     ck_assert_uint_eq(disk_count(disk, ".safetensors"), 2);
-    ck_assert_uint_eq(memory_files_file_count(disk), 2);
+    ck_assert_uint_eq(disk_count(disk, ".spare"), 1);
+    ck_assert_uint_eq(memory_files_file_count(disk), 3);
     read_pointer(&pointer);
     ck_assert_uint_eq(pointer.position, 5);
 }
