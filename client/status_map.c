@@ -42,9 +42,12 @@ enum psclient_status ps_client_status_of(enum ps_status status)
         return PSCLIENT_EXHAUSTED;
     case PS_ERR_CORRUPT:
         return PSCLIENT_DATA_LOSS;
+    case PS_ERR_UNAUTHENTICATED:
+        return PSCLIENT_UNAUTHENTICATED;
+    case PS_ERR_DENIED:
+        return PSCLIENT_DENIED;
     /* These are told apart by their text only: nothing that a program could do about them
      * differs. */
-    case PS_ERR_DENIED:
     case PS_ERR_LEASE_LOST:
     case PS_ERR_STALE_SESSION: /* its text says that nobody can tell */
     case PS_ERR_ID_REUSED:
@@ -81,7 +84,7 @@ PS_EXPORT const char *psclient_status_name(enum psclient_status status)
 {
     static const char *const names[] = {"ok",        "unavailable", "unknown",         "invalid",
                                         "not_found", "already",     "not_initialized", "exhausted",
-                                        "data_loss", "failed"};
+                                        "data_loss", "failed",      "unauthenticated", "denied"};
     if ((unsigned)status >= PS_ARRAY_COUNT(names))
         return "failed";
     return names[status];

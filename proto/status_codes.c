@@ -49,6 +49,8 @@ enum ps_rpc_code ps_rpc_code_of_status(enum ps_status status)
         return PS_RPC_OUT_OF_RANGE;
     case PS_ERR_UNSUPPORTED:
         return PS_RPC_UNIMPLEMENTED;
+    case PS_ERR_UNAUTHENTICATED:
+        return PS_RPC_UNAUTHENTICATED;
     case PS_ERR_DENIED:
         return PS_RPC_PERMISSION_DENIED;
     case PS_ERR_CORRUPT:
@@ -89,8 +91,9 @@ static enum ps_status status_of_code(uint32_t code)
         return PS_ERR_OUT_OF_RANGE;
     case PS_RPC_UNIMPLEMENTED:
         return PS_ERR_UNSUPPORTED;
-    case PS_RPC_PERMISSION_DENIED:
     case PS_RPC_UNAUTHENTICATED:
+        return PS_ERR_UNAUTHENTICATED;
+    case PS_RPC_PERMISSION_DENIED:
         return PS_ERR_DENIED;
     default:
         return PS_ERR_INTERNAL;

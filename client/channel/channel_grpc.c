@@ -17,7 +17,6 @@
 
 #include "base/assert.h"
 
-#include <grpc/grpc_security.h>
 #include <grpc/support/time.h>
 
 #include <stdio.h>
@@ -60,7 +59,6 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     /* gRPC starts behind the last allocation that is undone by hand: destroy ends it. */
     grpc_init();
     side->queue = grpc_completion_queue_create_for_next(NULL);
-    side->credentials = grpc_insecure_credentials_create();
     ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
     /* A leaf: this lock is taken from within gRPC, under whatever lock gRPC was called. */
     ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
@@ -78,6 +76,20 @@ void ps_channel_grpc_share(struct ps_channel *channel, bool shares)
 {
     struct ps_grpc_side *side = channel->self;
     side->shares = shares;
+}
+
+/* Read and thrown away: a mistake is told now, and not when somebody waits for an answer. */
+enum ps_status ps_channel_grpc_secure(struct ps_channel *channel,
+                                      const struct ps_channel_files *files, struct ps_error *error)
+{
+    struct ps_grpc_side *side = channel->self;
+    struct ps_channel_secrets secrets;
+    PS_TRY(ps_channel_files_check(files, error));
+    enum ps_status status = ps_channel_files_read(files, side->memory, &secrets, error);
+    ps_channel_secrets_release(&secrets, side->memory);
+    if (status == PS_OK)
+        side->files = *files;
+    return status;
 }
 
 /* Only connections that are up count: a link of one that was lost knows nothing of its next
@@ -127,7 +139,6 @@ static void destroy(void *self)
     PS_ASSERT(side->connections == NULL);
     PS_ASSERT(side->done_first == NULL);
     grpc_completion_queue_destroy(side->queue);
-    grpc_channel_credentials_release(side->credentials);
     /* gRPC counts its users: other channels of the process go on. */
     grpc_shutdown();
     ps_mutex_fini(&side->done_mutex);
@@ -328,9 +339,14 @@ static void interrupt(void *self)
 static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection, bool changed)
 {
     struct ps_flight *launched = NULL;
+    struct ps_connection *renewed = ps_connection_renewed(side, connection);
     ps_mutex_lock(&side->mutex);
     /* The watch that has told this is over. */
     connection->watching = false;
+    if (renewed != NULL && !side->stopping && side->routes[connection->shard] == connection) {
+        ps_connection_replace(side, connection->shard, renewed);
+        renewed = NULL;
+    }
     /* A watch that only ran out of time has not changed anything. */
     if (changed && connection->watched == GRPC_CHANNEL_READY)
         ps_shared_link_lost(connection->shared);
@@ -351,6 +367,7 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     /* The watch may have been the last to hold the connection, whose memory is then gone. */
     ps_connection_reap(side);
     ps_mutex_unlock(&side->mutex);
+    ps_connection_discard(side, renewed);
     while (launched != NULL) {
         struct ps_flight *flight = launched;
         launched = flight->next_done;

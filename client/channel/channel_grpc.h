@@ -41,8 +41,12 @@ struct ps_connection {
     enum ps_tag_kind kind; /* first: what a completion queue's tag points to */
     uint32_t shard;
     char address[PS_ADDRESS_BYTES_MAX];
-    bool is_unix;          /* the address is unix:PATH */
-    grpc_channel *channel; /* owned; NULL once retired */
+    bool is_unix;   /* the address is unix:PATH */
+    bool is_secure; /* TLS */
+    bool has_token; /* and `authorization` goes with each call */
+    grpc_slice authorization;
+    struct ps_channel_stamps stamps, seen; /* the files it was made of; as last looked at */
+    grpc_channel *channel;                 /* owned; NULL once retired */
     void *methods[PS_METHOD_COUNT];
     struct ps_flight *flights;       /* everything not yet taken */
     struct ps_connection *next;      /* in the list of all */
@@ -143,7 +147,7 @@ struct ps_grpc_side {
     atomic_uint_fast64_t shared_calls, shared_bytes;
     atomic_uint running; /* flights */
     grpc_completion_queue *queue;
-    grpc_channel_credentials *credentials;
+    struct ps_channel_files files; /* texts borrowed; all NULL: neither TLS nor tokens */
     struct ps_grpc_role role;
 
     struct ps_mutex mutex;
@@ -159,9 +163,18 @@ gpr_timespec ps_grpc_after_ms(uint64_t time_ms);
 
 /* ---- Connections: all under the mutex, but for connect ---- */
 
-/* A new connection, not yet anybody's; NULL when memory was refused. */
+/* A new connection, not yet anybody's; NULL when memory was refused, or a file cannot be read.
+ * Outside of the mutex, as the next two. */
 struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
                                            const char *address);
+
+/* Ends one that never was anybody's; NULL is allowed. */
+void ps_connection_discard(struct ps_grpc_side *side, struct ps_connection *connection);
+
+/* What is to take the connection's place, since its files have changed; NULL: nothing. By the
+ * thread that has its watch. */
+struct ps_connection *ps_connection_renewed(struct ps_grpc_side *side,
+                                            struct ps_connection *connection);
 
 /* Makes `connection` (NULL: none) the shard's. Calls that wait for older ones move over; those
  * that run there and may be repeated are cancelled. */

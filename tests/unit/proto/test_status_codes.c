@@ -73,6 +73,8 @@ START_TEST(codes_have_the_contracts_numbers)
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_UNSUPPORTED), 12);
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_UNAVAILABLE), 14);
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_CORRUPT), 15);
+    ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_DENIED), 7);
+    ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_UNAUTHENTICATED), 16);
     ck_assert_str_eq(ps_rpc_code_name(5), "NotFound");
     ck_assert_str_eq(ps_rpc_code_name(1000), "Unknown");
 }
