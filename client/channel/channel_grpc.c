@@ -176,6 +176,13 @@ static void refuse(struct ps_flight *flight, const char *address)
     flight->refused = true;
     snprintf(flight->text, sizeof flight->text, "shard %u: no connection to %.100s", flight->shard,
              address);
+    const struct ps_connection *connection = flight->connection;
+    if (connection == NULL || connection->reason.text[0] == '\0')
+        return;
+    snprintf(flight->text, sizeof flight->text, "shard %u: no connection to %.60s: %s",
+             flight->shard, address, connection->reason.text);
+    if (connection->reason.definite)
+        flight->status = PS_ERR_UNAUTHENTICATED;
 }
 
 /* Everything that can fail is done before the flight is known to anybody: a call that was submitted
@@ -237,6 +244,16 @@ static bool carries(const struct ps_flight *flight, uint64_t call)
     return false;
 }
 
+/* Outside of the lock: each wakes the poller. */
+static void drop_pins(struct ps_flight *refused)
+{
+    while (refused != NULL) {
+        struct ps_flight *flight = refused;
+        refused = flight->next_done;
+        ps_flight_drop_pin(flight);
+    }
+}
+
 /* A flight that has not left ends here, as refused; one that runs is ended by gRPC. Those that
  * were refused let go of their pins outside of the lock, since that wakes the poller. */
 static void cancel(void *self, uint64_t call)
@@ -260,11 +277,7 @@ static void cancel(void *self, uint64_t call)
         }
     }
     ps_mutex_unlock(&side->mutex);
-    while (refused != NULL) {
-        struct ps_flight *flight = refused;
-        refused = flight->next_done;
-        ps_flight_drop_pin(flight);
-    }
+    drop_pins(refused);
 }
 
 /* The next outcome of the flight that came back first: a flight leaves the list with its last
@@ -361,6 +374,10 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
             it->next_done = launched;
             launched = it;
         }
+        if (state == GRPC_CHANNEL_READY)
+            connection->reason.text[0] = '\0';
+        if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && connection->flights != NULL)
+            ps_reason_ask(side, connection);
         if (!connection->detached)
             ps_connection_watch(side, connection, state);
     }
@@ -375,6 +392,26 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     }
 }
 
+/* Whoever waits for a connection that is refused for its certificates waits no longer: nothing has
+ * left, so nothing was applied. */
+static void reason_known(struct ps_grpc_side *side, struct ps_reason *reason)
+{
+    struct ps_connection *connection = reason->connection;
+    struct ps_flight *refused = NULL;
+    ps_mutex_lock(&side->mutex);
+    ps_reason_ended(reason);
+    for (struct ps_flight *it = connection->flights; it != NULL; it = it->next) {
+        if (!reason->definite || it->state != PS_FLIGHT_WAITING)
+            continue;
+        refuse(it, connection->address);
+        it->next_done = refused;
+        refused = it;
+    }
+    ps_connection_reap(side);
+    ps_mutex_unlock(&side->mutex);
+    drop_pins(refused);
+}
+
 /* Every tag begins with its kind. A kick does not come here: its event only wakes the thread in the
  * queue (channel_grpc_poll.c). */
 void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok)
@@ -382,6 +419,8 @@ void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok)
     PS_TAG_TAKE(tag);
     if (*(const enum ps_tag_kind *)tag == PS_TAG_FLIGHT)
         ps_flight_ended(tag);
+    else if (*(const enum ps_tag_kind *)tag == PS_TAG_REASON)
+        reason_known(side, tag);
     else
         state_changed(side, tag, ok);
 }

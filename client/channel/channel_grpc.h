@@ -34,7 +34,20 @@ void __tsan_acquire(void *address);
 enum ps_tag_kind {
     PS_TAG_FLIGHT = 0x666c6967,
     PS_TAG_CONNECTION = 0x636f6e6e,
+    PS_TAG_REASON = 0x72656173,
     PS_TAG_KICK = 0x6b69636b
+};
+
+/* Why a connection does not come up: a call that is made to learn it, and what came of it. */
+struct ps_reason {
+    enum ps_tag_kind kind; /* first */
+    struct ps_connection *connection;
+    grpc_call *call; /* owned; NULL: nobody asks */
+    grpc_metadata_array metadata;
+    grpc_status_code code;
+    grpc_slice details;
+    bool definite;  /* it is the certificates */
+    char text[128]; /* "": not known */
 };
 
 struct ps_connection {
@@ -54,6 +67,7 @@ struct ps_connection {
     bool watching;                   /* a state watch is in flight; its tag is this struct */
     grpc_connectivity_state watched; /* the state whose end it waits for */
     struct ps_shared_link *shared;   /* owned; NULL: content goes in messages only */
+    struct ps_reason reason;         /* of a TLS connection that is down */
 };
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
@@ -193,6 +207,11 @@ void ps_connection_watch(struct ps_grpc_side *side, struct ps_connection *connec
 
 void ps_connection_add(struct ps_connection *connection, struct ps_flight *flight);
 void ps_connection_remove(struct ps_flight *flight);
+
+/* Begins to ask why the connection is down, if that may be the certificates and nobody asks yet. */
+void ps_reason_ask(struct ps_grpc_side *side, struct ps_connection *connection);
+/* The question has ended: the text is there, if there is one. */
+void ps_reason_ended(struct ps_reason *reason);
 
 /* ---- Flights ---- */
 

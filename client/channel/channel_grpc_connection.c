@@ -257,6 +257,8 @@ void ps_connection_retire(struct ps_connection *connection)
     connection->detached = true;
     for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next)
         give_up_call(flight);
+    if (connection->reason.call != NULL)
+        (void)grpc_call_cancel(connection->reason.call, NULL);
     if (connection->channel != NULL)
         grpc_channel_destroy(connection->channel);
     connection->channel = NULL;
@@ -269,7 +271,7 @@ void ps_connection_reap(struct ps_grpc_side *side)
     LL_FOREACH_SAFE(side->connections, it, next) {
         /* A watch's tag is the connection, and a flight's end reads it: memory given back before
          * either has come would be read by the thread in the queue. */
-        if (!it->detached || it->flights != NULL || it->watching)
+        if (!it->detached || it->flights != NULL || it->watching || it->reason.call != NULL)
             continue;
         LL_DELETE(side->connections, it);
         ps_connection_retire(it);
