@@ -48,10 +48,10 @@ struct ps_client_waiter {
 struct psclient {
     const struct ps_allocator *memory;
     const struct ps_clock *clock;
-    char *etcd; /* owned; NULL: fixed servers */
-    char *etcd_user;
-    char *etcd_password;
-    char *job; /* never NULL */
+    char *etcd;                        /* owned; NULL: fixed servers */
+    struct ps_etcd_access etcd_access; /* owned texts */
+    struct ps_channel_files files;     /* owned texts */
+    char *job;                         /* never NULL */
     uint64_t lock_ttl_ms;
     enum ps_ack ack;
     struct ps_busy_poll_wish busy_poll;
@@ -84,6 +84,13 @@ struct psclient {
 PS_MUST_USE enum ps_status ps_client_open(const struct psclient_options *options,
                                           const struct ps_allocator *memory,
                                           struct psclient **client, struct ps_error *error);
+
+/* What a client keeps of its options, checked. Memory of the client's, given back with
+ * ps_client_release_options in any case. */
+PS_MUST_USE enum ps_status ps_client_copy_options(struct psclient *client,
+                                                  const struct psclient_options *options,
+                                                  struct ps_error *error);
+void ps_client_release_options(struct psclient *client);
 
 /* Runs a batch until every item has its result. PS_OK whatever became of the items. */
 PS_MUST_USE enum ps_status ps_client_run(struct psclient *client,

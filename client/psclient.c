@@ -11,13 +11,9 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define OPEN_TIMEOUT_MS 30000
-#define LOCK_TTL_MS 10000
-#define TOP_K_SHARE 0.01
-#define FEEDBACK_BYTES_MAX ((uint64_t)1 << 30)
 /* A server that is still loading is asked again after this long. */
 #define LOADING_PAUSE_MS 100
 
@@ -35,59 +31,6 @@ static enum ps_status finish_with_lock(struct psclient *client, uint64_t deadlin
                                        struct ps_error *error);
 static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_ms,
                                     struct ps_error *error);
-
-static enum ps_status copy_option(struct psclient *client, const char *text, char **copy,
-                                  struct ps_error *error)
-{
-    if (text == NULL)
-        return PS_OK;
-    *copy = ps_copy_text(client->memory, text, strlen(text));
-    if (*copy == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
-    return PS_OK;
-}
-
-static enum ps_status copy_encodings(struct psclient *client,
-                                     const struct psclient_options *options, struct ps_error *error)
-{
-    if ((unsigned)options->encoding > PSCLIENT_TOP_K ||
-        (unsigned)options->reply_encoding > PSCLIENT_INT8)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "gradients in encoding %u, replies in %u",
-                       (unsigned)options->encoding, (unsigned)options->reply_encoding);
-    /* Written so that a NaN is refused. */
-    if (!(options->top_k_share >= 0 && options->top_k_share <= 1))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "a share of %g for top_k", options->top_k_share);
-    client->reply_encoding = (enum ps_encoding)options->reply_encoding;
-    client->encoder.encoding = (enum ps_encoding)options->encoding;
-    client->encoder.share = options->top_k_share > 0 ? options->top_k_share : TOP_K_SHARE;
-    client->encoder.bytes_max =
-        options->feedback_bytes_max > 0 ? options->feedback_bytes_max : FEEDBACK_BYTES_MAX;
-    return PS_OK;
-}
-
-/* Strings are copied: the caller's may go after the call. */
-static enum ps_status copy_options(struct psclient *client, const struct psclient_options *options,
-                                   struct ps_error *error)
-{
-    PS_TRY(copy_option(client, options->etcd, &client->etcd, error));
-    PS_TRY(copy_option(client, options->etcd_user, &client->etcd_user, error));
-    PS_TRY(copy_option(client, options->etcd_password, &client->etcd_password, error));
-    PS_TRY(copy_option(client, options->job != NULL ? options->job : "", &client->job, error));
-    client->split_bytes = options->split_bytes != 0 ? options->split_bytes : PS_SPLIT_BYTES_DEFAULT;
-    client->lock_ttl_ms = options->lock_ttl_ms != 0 ? options->lock_ttl_ms : LOCK_TTL_MS;
-    if ((options->etcd == NULL) == (options->servers == NULL))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "name either etcd or servers");
-    if ((unsigned)options->ack > PSCLIENT_ACK_LOGGED)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%u is not a level of acknowledgement",
-                       (unsigned)options->ack);
-    client->ack = (enum ps_ack)options->ack;
-    PS_TRY(copy_encodings(client, options, error));
-    const char *busy_poll = options->busy_poll;
-    if (busy_poll == NULL)
-        busy_poll = getenv("PSCLIENT_BUSY_POLL");
-    return ps_busy_poll_parse("busy_poll", busy_poll != NULL ? busy_poll : "auto",
-                              &client->busy_poll, error);
-}
 
 PS_EXPORT int psclient_open(const struct psclient_options *options, struct psclient **out,
                             struct psclient_error *error)
@@ -114,7 +57,7 @@ enum ps_status ps_client_open(const struct psclient_options *options,
     ps_mutex_init(&client->mutex, PS_RANK_CLIENT);
     ps_push_encoder_init(&client->encoder, memory);
 
-    enum ps_status status = copy_options(client, options, error);
+    enum ps_status status = ps_client_copy_options(client, options, error);
     if (status == PS_OK && client->etcd == NULL)
         status = open_fixed(client, options, error);
     else if (status == PS_OK)
@@ -141,10 +84,7 @@ PS_EXPORT void psclient_close(struct psclient *client)
     ps_members_release(&client->members);
     ps_release(client->memory, client->init_epochs);
     ps_release(client->memory, client->routes);
-    ps_release(client->memory, client->job);
-    ps_release(client->memory, client->etcd_password);
-    ps_release(client->memory, client->etcd_user);
-    ps_release(client->memory, client->etcd);
+    ps_client_release_options(client);
     ps_push_encoder_fini(&client->encoder);
     ps_mutex_fini(&client->mutex);
     ps_wake_fini(&client->wake);
@@ -210,7 +150,7 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
                                   client->memory, &client->channel, error));
     ps_wake_tell(&client->wake, client->channel.interrupt, client->channel.self);
     ps_channel_grpc_share(&client->channel, options->shared_memory != PSCLIENT_SHARED_MEMORY_OFF);
-    return PS_OK;
+    return ps_channel_grpc_secure(&client->channel, &client->files, error);
 }
 
 /* As the kernel has it: sun_path of struct sockaddr_un, with its end. */
@@ -277,8 +217,7 @@ static enum ps_status open_fixed(struct psclient *client, const struct psclient_
 static enum ps_status open_store(struct psclient *client, struct ps_kv **kv, struct ps_error *error)
 {
     const struct ps_kv_etcd_options options = {.endpoints = client->etcd,
-                                               .user = client->etcd_user,
-                                               .password = client->etcd_password,
+                                               .access = client->etcd_access,
                                                .clock = client->clock,
                                                .memory = client->memory};
     return ps_kv_etcd_open(&options, kv, error);

@@ -131,6 +131,23 @@ struct psclient_options {
     uint64_t feedback_bytes_max;           /* of what is left out and kept; 0: 1 GiB. Beyond it:
                                     PSCLIENT_EXHAUSTED */
     enum psclient_shared_memory shared_memory;
+    /* Who is who: paths of files, PEM but for the token. One that is NULL is taken from the
+     * environment (PSCLIENT_TLS_CA, PSCLIENT_TLS_CERT, PSCLIENT_TLS_KEY, PSCLIENT_TLS_SERVER_NAME,
+     * PSCLIENT_TOKEN_FILE); "" is none in any case. They are read again when they change. A unix
+     * socket has neither TLS nor a need of it. */
+    const char *tls_ca;          /* whom to believe that a server is one; none: no TLS */
+    const char *tls_cert;        /* what this client shows the servers, with its chain */
+    const char *tls_key;         /* of that certificate */
+    const char *tls_server_name; /* the name in the servers' certificates; none: their host */
+    const char *token_file;      /* one line that says who this client is. It goes over TLS, and to
+                                      servers of this host; without TLS nowhere else */
+    /* The same for an etcd at https://, with PSCLIENT_ETCD_CA and so on in the environment. */
+    const char *etcd_ca; /* none: those that the system trusts */
+    const char *etcd_cert;
+    const char *etcd_key;
+    const char *etcd_password_file; /* instead of etcd_password */
+    int etcd_insecure_password;     /* 1: a password goes over http:// too, which is otherwise
+                                         PSCLIENT_INVALID */
 };
 
 int psclient_open(const struct psclient_options *options, struct psclient **client,

@@ -130,7 +130,7 @@ static enum outcome judge_reply(struct ps_etcd_store *store, struct course *cour
     /* A token expires or etcd restarts: one new token for each call. A second refusal is about the
      * user. */
     if (answer.meaning == PS_ETCD_AUTHENTICATE)
-        return store->user == NULL || course->authenticated ? REFUSED : NEEDS_TOKEN;
+        return store->access.user == NULL || course->authenticated ? REFUSED : NEEDS_TOKEN;
     if (answer.meaning != PS_ETCD_UNKNOWN)
         return REFUSED;
     course->unsure++;
@@ -172,7 +172,7 @@ static enum ps_status give_up(const struct ps_etcd_store *store, const struct ps
 enum ps_status ps_etcd_settle_token(struct ps_etcd_store *store, uint64_t deadline_ms,
                                     struct ps_error *error)
 {
-    if (store->user == NULL || store->token_settled)
+    if (store->access.user == NULL || store->token_settled)
         return PS_OK;
     return authenticate(store, deadline_ms, error);
 }
@@ -183,9 +183,15 @@ enum ps_status ps_etcd_settle_token(struct ps_etcd_store *store, uint64_t deadli
 static enum ps_status authenticate(struct ps_etcd_store *store, uint64_t deadline_ms,
                                    struct ps_error *error)
 {
+    char *password = NULL;
+    struct ps_error unread = {0};
+    /* As a refused password: the file may be put right while we wait. */
+    if (ps_etcd_password(&store->access, store->memory, &password, &unread) != PS_OK)
+        return ps_fail(error, PS_ERR_DENIED, "etcd's password: %s", unread.text);
     struct ps_buffer body;
     ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
-    ps_etcd_request_authenticate(&body, store->user, store->password);
+    ps_etcd_request_authenticate(&body, store->access.user, password);
+    ps_etcd_password_release(password, store->memory);
     enum ps_status status = ps_buffer_status(&body, error);
     struct ps_error why = {0};
     if (status == PS_OK) {

@@ -41,10 +41,9 @@ struct ps_etcd_store {
     uint64_t request_ms;
     char endpoints[PS_ETCD_ENDPOINTS_MAX][PS_ETCD_ENDPOINT_BYTES];
     size_t endpoint_count;
-    size_t endpoint; /* index of the one asked first */
-    char *user;      /* owned; NULL: no authentication */
-    char *password;  /* owned */
-    char *token;     /* owned; NULL: none yet, or none wanted */
+    size_t endpoint;              /* index of the one asked first */
+    struct ps_etcd_access access; /* owned texts */
+    char *token;                  /* owned; NULL: none yet, or none wanted */
     bool token_settled;
     struct ps_etcd_transport transport;
     struct ps_etcd_transfer request;

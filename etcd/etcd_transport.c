@@ -24,12 +24,16 @@ static enum ps_status set_headers(struct ps_etcd_transfer *transfer,
 static bool add_header(struct ps_etcd_transfer *transfer, const char *line);
 static enum ps_status set_options(struct ps_etcd_transfer *transfer,
                                   const struct ps_etcd_post *post);
+static enum ps_status set_security(struct ps_etcd_transfer *transfer,
+                                   const struct ps_etcd_access *access);
 static void finish(struct ps_etcd_transfer *transfer, CURLcode code);
 static bool was_sent(const struct ps_etcd_transfer *transfer);
 
-enum ps_status ps_etcd_transport_init(struct ps_etcd_transport *transport, struct ps_error *error)
+enum ps_status ps_etcd_transport_init(struct ps_etcd_transport *transport,
+                                      const struct ps_etcd_access *access, struct ps_error *error)
 {
     transport->multi = NULL;
+    transport->access = access;
     /* Counted by curl, so each store may call it. */
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return ps_fail(error, PS_ERR_NO_MEMORY, "libcurl does not start");
@@ -96,6 +100,7 @@ enum ps_status ps_etcd_transfer_start(struct ps_etcd_transport *transport,
     ps_buffer_append(&transfer->request, post->body);
     PS_TRY(ps_buffer_status(&transfer->request, error));
     if (set_headers(transfer, post) != PS_OK || set_options(transfer, post) != PS_OK ||
+        set_security(transfer, transport->access) != PS_OK ||
         curl_multi_add_handle(transport->multi, transfer->easy) != CURLM_OK)
         return ps_fail(error, PS_ERR_NO_MEMORY, "libcurl takes no request");
     transfer->state = PS_ETCD_RUNNING;
@@ -164,6 +169,28 @@ static enum ps_status set_options(struct ps_etcd_transfer *transfer,
     failed |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_reply) != CURLE_OK;
     failed |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer) != CURLE_OK;
     failed |= curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->reason) != CURLE_OK;
+    return failed ? PS_ERR_NO_MEMORY : PS_OK;
+}
+
+/* The name and the issuer of etcd's certificate are checked by default, and TLS 1.2 is the least.
+ * Where a CA is named, no other is believed: the system's folder of them is beside the file. Files
+ * are read at each new connection, and none of them is kept, so that new ones are seen. */
+static enum ps_status set_security(struct ps_etcd_transfer *transfer,
+                                   const struct ps_etcd_access *access)
+{
+    CURL *easy = transfer->easy;
+    bool failed = false;
+    failed |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L) != CURLE_OK;
+    if (access->ca != NULL) {
+        failed |= curl_easy_setopt(easy, CURLOPT_CAINFO, access->ca) != CURLE_OK;
+        failed |= curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) != CURLE_OK;
+    }
+    if (access->certificate != NULL) {
+        failed |= curl_easy_setopt(easy, CURLOPT_SSLCERT, access->certificate) != CURLE_OK;
+        failed |= curl_easy_setopt(easy, CURLOPT_SSLKEY, access->key) != CURLE_OK;
+    }
     return failed ? PS_ERR_NO_MEMORY : PS_OK;
 }
 
@@ -239,9 +266,11 @@ static void finish(struct ps_etcd_transfer *transfer, CURLcode code)
         transfer->state = PS_ETCD_ENDED;
         return;
     }
-    const char *reason =
-        transfer->reply.failed ? "the reply is too long" : curl_easy_strerror(code);
-    (void)snprintf(transfer->reason, sizeof transfer->reason, "%s", reason);
+    /* Curl's own words have more in them than its code has; there are not always any. */
+    if (transfer->reply.failed)
+        (void)snprintf(transfer->reason, sizeof transfer->reason, "the reply is too long");
+    else if (transfer->reason[0] == '\0')
+        (void)snprintf(transfer->reason, sizeof transfer->reason, "%s", curl_easy_strerror(code));
     transfer->state = was_sent(transfer) ? PS_ETCD_BROKEN : PS_ETCD_NOT_SENT;
 }
 

@@ -14,11 +14,13 @@
 
 #include "base/buffer.h"
 #include "base/status.h"
+#include "etcd/etcd_access.h"
 
 #include <curl/curl.h>
 
 struct ps_etcd_transport {
     CURLM *multi;
+    const struct ps_etcd_access *access; /* borrowed; the files of https */
 };
 
 enum ps_etcd_transfer_state {
@@ -37,12 +39,12 @@ struct ps_etcd_transfer {
     struct ps_buffer reply;     /* owned; grows while running */
     enum ps_etcd_transfer_state state;
     long http_status;
-    char reason[160]; /* of NOT_SENT and BROKEN */
+    char reason[CURL_ERROR_SIZE]; /* of NOT_SENT and BROKEN; curl writes here while it runs */
 };
 
 /* What to send. */
 struct ps_etcd_post {
-    const char *endpoint; /* "http://host:port" */
+    const char *endpoint; /* "http://host:port", "https://host:port" */
     const char *path;     /* "/v3/..." */
     const char *token;    /* NULL: none */
     struct ps_bytes body; /* copied */
@@ -50,6 +52,7 @@ struct ps_etcd_post {
 };
 
 PS_MUST_USE enum ps_status ps_etcd_transport_init(struct ps_etcd_transport *transport,
+                                                  const struct ps_etcd_access *access,
                                                   struct ps_error *error);
 void ps_etcd_transport_fini(struct ps_etcd_transport *transport);
 

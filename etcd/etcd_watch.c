@@ -81,7 +81,7 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
         if (watch->broken == PS_ERR_CONFLICT)
             break;
         /* A stale token is not counted as a failure of the endpoint. */
-        if (watch->wants_token && store->user != NULL && !authenticated) {
+        if (watch->wants_token && store->access.user != NULL && !authenticated) {
             authenticated = true;
             ps_etcd_forget_token(store);
             continue;

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "etcd/etcd_access.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -167,12 +168,11 @@ struct ps_kv {
 /* etcd's HTTP/JSON gateway.
  *
  * endpoints   comma-separated URLs; borrowed, copied. A dead one is passed over, the next is tried.
- * user, password   NULL: no authentication
+ * access      who we are there, and whom we take for etcd; borrowed, copied
  */
 struct ps_kv_etcd_options {
     const char *endpoints;
-    const char *user;
-    const char *password;
+    struct ps_etcd_access access;
     const struct ps_clock *clock;      /* borrowed; outlives the store */
     const struct ps_allocator *memory; /* borrowed; outlives the store */
     uint64_t request_ms;               /* most for one attempt at one endpoint; 0: 2000 */

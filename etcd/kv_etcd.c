@@ -93,7 +93,7 @@ static enum ps_status start(struct ps_etcd_store *store, const struct ps_kv_etcd
 {
     PS_TRY(parse_endpoints(store, options->endpoints, error));
     PS_TRY(copy_credentials(store, options, error));
-    PS_TRY(ps_etcd_transport_init(&store->transport, error));
+    PS_TRY(ps_etcd_transport_init(&store->transport, &store->access, error));
     PS_TRY(ps_etcd_transfer_init(&store->request, store->memory, error));
     return ps_etcd_watch_init(&store->watch, store->memory, error);
 }
@@ -105,12 +105,7 @@ static void etcd_destroy(struct ps_kv *kv)
     ps_etcd_watch_fini(store);
     ps_etcd_transfer_fini(&store->request);
     ps_etcd_transport_fini(&store->transport);
-    /* Wiped with explicit_bzero, which the compiler may not leave out as it may a memset before a
-     * release. */
-    if (store->password != NULL)
-        explicit_bzero(store->password, strlen(store->password));
-    ps_release(store->memory, store->user);
-    ps_release(store->memory, store->password);
+    ps_etcd_access_release(&store->access, store->memory);
     ps_release(store->memory, store->token);
     ps_release(store->memory, store);
 }
@@ -173,20 +168,20 @@ static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes 
     return PS_OK;
 }
 
-/* Copied, because a token may have to be fetched again at any later time. */
+/* Copied, because a token may have to be fetched again at any later time. A password whose file is
+ * not there is told now, and not by a server that waits for etcd. */
 static enum ps_status copy_credentials(struct ps_etcd_store *store,
                                        const struct ps_kv_etcd_options *options,
                                        struct ps_error *error)
 {
-    if (options->user == NULL)
-        return PS_OK;
-    /* etcd knows users without a password. */
-    const char *password = options->password == NULL ? "" : options->password;
-    store->user = ps_copy_text(store->memory, options->user, strlen(options->user));
-    store->password = ps_copy_text(store->memory, password, strlen(password));
-    if (store->user == NULL || store->password == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no room for a user's name");
-    return PS_OK;
+    bool plain = false;
+    for (size_t i = 0; i < store->endpoint_count; i++)
+        plain |= strncmp(store->endpoints[i], "https://", 8) != 0;
+    PS_TRY(ps_etcd_access_check(&options->access, plain, error));
+    char *password = NULL;
+    PS_TRY(ps_etcd_password(&options->access, store->memory, &password, error));
+    ps_etcd_password_release(password, store->memory);
+    return ps_etcd_access_copy(&options->access, store->memory, &store->access, error);
 }
 
 /* Asks, and releases the body whatever comes of it. The reply stays in the store's transfer until

@@ -279,8 +279,7 @@ static enum ps_status build_stores(struct ps_instance *instance, struct ps_error
     const struct ps_pserver_options *options = instance->options;
     const struct ps_store_options wish = {
         .etcd = options->etcd,
-        .etcd_user = options->etcd_user,
-        .etcd_password = options->etcd_password,
+        .access = options->etcd_access,
         .data_dir = options->data_dir,
         .job = options->job,
         .clock = ps_clock_real(),

@@ -51,17 +51,10 @@ static const struct ps_option table[] = {
            "with --tls-ca, else none."),
     OPTION(insecure, "insecure", PS_OPTION_FLAG, NULL, NULL, NULL,
            "Say nothing about listening beyond loopback without TLS."),
-    /* Where servers coordinate, and how long a dead one is waited for. A password has a row of its
-     * own form, so that it is never printed. */
+    /* Where servers coordinate, and how long a dead one is waited for. */
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,
            "etcd's client URLs. Without it the server runs alone, on its data directory."),
-    OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
-    {.name = "etcd-password",
-     .type = PS_OPTION_TEXT,
-     .value_name = "TEXT",
-     .help = "Password of that user; better in the environment than on the command line.",
-     .offset = offsetof(struct ps_pserver_options, etcd_password),
-     .secret = true},
+    PS_ETCD_ACCESS_OPTIONS(struct ps_pserver_options, etcd_access),
     /* A short lease notices a death sooner, a long one survives a pause of etcd or of this
      * process. */
     OPTION(etcd_ttl_ms, "etcd-ttl", PS_OPTION_DURATION, "TIME", "10s", NULL,
@@ -302,8 +295,8 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
     return check_store(options, error);
 }
 
-/* Opens what takes no disk and no network: that finds URLs and names that are none. Credentials are
- * not tried, since the store may not be up yet. */
+/* Opens what takes no network: that finds URLs and names that are none, and a password whose file
+ * is missing. Credentials are not tried, since the store may not be up yet. */
 static enum ps_status check_store(const struct ps_pserver_options *options, struct ps_error *error)
 {
     PS_ASSERT(options->job != NULL);
@@ -318,8 +311,7 @@ static enum ps_status check_store(const struct ps_pserver_options *options, stru
     if (options->etcd == NULL)
         return PS_OK;
     wish.etcd = options->etcd;
-    wish.etcd_user = options->etcd_user;
-    wish.etcd_password = options->etcd_password;
+    wish.access = options->etcd_access;
     if (ps_store_open(&wish, &store, &reason) != PS_OK)
         return ps_fail(error, reason.status, "--etcd: %s", reason.text);
     ps_store_close(store);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "etcd/etcd_access.h"
 #include "server/config_file.h"
 #include "server/rpc/tls_port.h"
 
@@ -32,8 +33,7 @@ struct ps_pserver_options {
     enum ps_client_auth tls_client_auth;
     bool insecure;
     const char *etcd; /* NULL: alone */
-    const char *etcd_user;
-    const char *etcd_password;
+    struct ps_etcd_access etcd_access;
     uint64_t etcd_ttl_ms;
     uint64_t num_pservers;
     int64_t index; /* -1: the lowest free one */

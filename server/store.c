@@ -74,8 +74,7 @@ static enum ps_status open_kv(struct ps_store *store, const struct ps_store_opti
     PS_ASSERT(store->kv == NULL);
     if (options->etcd != NULL) {
         const struct ps_kv_etcd_options wish = {.endpoints = options->etcd,
-                                                .user = options->etcd_user,
-                                                .password = options->etcd_password,
+                                                .access = options->access,
                                                 .clock = options->clock,
                                                 .memory = options->memory};
         return ps_kv_etcd_open(&wish, &store->kv, error);

@@ -14,8 +14,7 @@ struct ps_store;
 
 struct ps_store_options {
     const char *etcd; /* NULL: alone */
-    const char *etcd_user;
-    const char *etcd_password;
+    struct ps_etcd_access access;
     const char *data_dir; /* alone: the folder "store" in it; NULL: memory, for one thread only */
     const char *job;
     const struct ps_clock *clock;

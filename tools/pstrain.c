@@ -29,8 +29,9 @@
 
 /* Filled from the table below; the fields have no defaults of their own. */
 struct pstrain_options {
-    const char *data, *test, *model, *optimizer, *etcd, *etcd_user, *etcd_password, *servers, *job,
-        *name, *output, *out, *encoding, *reply_encoding, *pipeline;
+    struct ps_job_place place;
+    const char *data, *test, *model, *optimizer, *name, *output, *out, *encoding, *reply_encoding,
+        *pipeline;
     uint64_t workers, part, parts, epochs, batch, seed, model_seed, timeout_ms, split_bytes, rows,
         features;
     double learning_rate, l2, noise, top_k_share;
@@ -70,13 +71,12 @@ static const struct ps_option table[] = {
            "1: compute the next batch's gradient while the last push is under way, from parameters "
            "that are without it. Faster; results differ a little from run to run."),
     OPTION(seed, "seed", PS_OPTION_UINT, "N", "1", NULL, "Order of the rows."),
-    OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
-    OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
-    OPTION(etcd_password, "etcd-password", PS_OPTION_TEXT, "TEXT", NULL, NULL,
-           "Password of that user; better in the environment than on the command line."),
-    OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
+    OPTION(place.etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
+    OPTION(place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
            "The servers themselves, without etcd; position = index."),
-    OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
+    OPTION(place.job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL,
+           "Prefix of the job's keys in etcd."),
+    PS_JOB_PLACE_OPTIONS(struct pstrain_options, place),
     OPTION(name, "name", PS_OPTION_TEXT, "NAME", "linear", NULL,
            "The parameters are NAME/weight and NAME/bias."),
     OPTION(split_bytes, "split-bytes", PS_OPTION_BYTES, "SIZE", "16MiB", NULL,
@@ -272,18 +272,14 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
     PS_TRY(ps_optimizer_choice(options->optimizer, options->learning_rate, options->l2,
                                &invocation->config, error));
     invocation->trainer = (struct ps_trainer_options){
-        .client = {.etcd = options->etcd,
-                   .etcd_user = options->etcd_user,
-                   .etcd_password = options->etcd_password,
-                   .servers = options->servers,
-                   .job = options->job,
-                   /* One patience for finding the servers and for every call: an operator thinks of
+        .client =
+            {/* One patience for finding the servers and for every call: an operator thinks of
                     * "how long may they be away", not of calls. */
-                   .open_timeout_ms = options->timeout_ms,
-                   .split_bytes = options->split_bytes,
-                   .encoding = encoding_of(options->encoding),
-                   .reply_encoding = encoding_of(options->reply_encoding),
-                   .top_k_share = options->top_k_share},
+             .open_timeout_ms = options->timeout_ms,
+             .split_bytes = options->split_bytes,
+             .encoding = encoding_of(options->encoding),
+             .reply_encoding = encoding_of(options->reply_encoding),
+             .top_k_share = options->top_k_share},
         .train = &invocation->train,
         .map = &invocation->map,
         .model = {.features = invocation->train.feature_count,
@@ -302,6 +298,7 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
         .pipeline = strcmp(options->pipeline, "1") == 0,
         .call_timeout_ms = options->timeout_ms,
     };
+    ps_job_place_tell(&options->place, &invocation->trainer.client);
     return PS_OK;
 }
 
@@ -312,7 +309,7 @@ static enum ps_status check_numbers(const struct pstrain_options *options, struc
 {
     if (options->data == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--data FILE is missing; see pstrain --help");
-    PS_TRY(ps_job_place_check(options->etcd, options->servers, error));
+    PS_TRY(ps_job_place_check(&options->place, error));
     if (options->workers < 1 || options->workers > PS_WORKERS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--workers must be 1 to %d", PS_WORKERS_MAX);
     if (options->parts < 1 || options->parts > 65536 || options->part >= options->parts)

@@ -16,6 +16,7 @@
 #include "base/busy_poll.h"
 #include "base/clock.h"
 #include "client/calls/call.h"
+#include "client/channel/channel_files.h"
 
 #include <stdbool.h>
 
@@ -86,6 +87,16 @@ ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
 /* Whether content may go through memory that is shared with servers on this host; it does unless
  * this says no. Of a channel by ps_channel_grpc_create, before its first route. */
 void ps_channel_grpc_share(struct ps_channel *channel, bool shares);
+
+/* TLS and tokens from these files (borrowed; outlive the channel) for TCP connections; a unix
+ * socket is left to the kernel's rights. They are read for each connection, and when they change,
+ * a second later, connections are made anew: calls that may be repeated are, the others end where
+ * they are. Before the first route. The files' content is checked once, here.
+ *
+ * PS_ERR_BAD_INPUT  a file cannot be read or is of another kind */
+PS_MUST_USE enum ps_status ps_channel_grpc_secure(struct ps_channel *channel,
+                                                  const struct ps_channel_files *files,
+                                                  struct ps_error *error);
 
 /* What went that way so far. */
 struct ps_channel_shared {

@@ -17,7 +17,6 @@
 
 #include "base/assert.h"
 
-#include <grpc/grpc_security.h>
 #include <grpc/support/time.h>
 
 #include <stdio.h>
@@ -60,7 +59,6 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     /* gRPC starts behind the last allocation that is undone by hand: destroy ends it. */
     grpc_init();
     side->queue = grpc_completion_queue_create_for_next(NULL);
-    side->credentials = grpc_insecure_credentials_create();
     ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
     /* A leaf: this lock is taken from within gRPC, under whatever lock gRPC was called. */
     ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
@@ -78,6 +76,20 @@ void ps_channel_grpc_share(struct ps_channel *channel, bool shares)
 {
     struct ps_grpc_side *side = channel->self;
     side->shares = shares;
+}
+
+/* Read and thrown away: a mistake is told now, and not when somebody waits for an answer. */
+enum ps_status ps_channel_grpc_secure(struct ps_channel *channel,
+                                      const struct ps_channel_files *files, struct ps_error *error)
+{
+    struct ps_grpc_side *side = channel->self;
+    struct ps_channel_secrets secrets;
+    PS_TRY(ps_channel_files_check(files, error));
+    enum ps_status status = ps_channel_files_read(files, side->memory, &secrets, error);
+    ps_channel_secrets_release(&secrets, side->memory);
+    if (status == PS_OK)
+        side->files = *files;
+    return status;
 }
 
 /* Only connections that are up count: a link of one that was lost knows nothing of its next
@@ -127,7 +139,6 @@ static void destroy(void *self)
     PS_ASSERT(side->connections == NULL);
     PS_ASSERT(side->done_first == NULL);
     grpc_completion_queue_destroy(side->queue);
-    grpc_channel_credentials_release(side->credentials);
     /* gRPC counts its users: other channels of the process go on. */
     grpc_shutdown();
     ps_mutex_fini(&side->done_mutex);
@@ -165,6 +176,13 @@ static void refuse(struct ps_flight *flight, const char *address)
     flight->refused = true;
     snprintf(flight->text, sizeof flight->text, "shard %u: no connection to %.100s", flight->shard,
              address);
+    const struct ps_connection *connection = flight->connection;
+    if (connection == NULL || connection->reason.text[0] == '\0')
+        return;
+    snprintf(flight->text, sizeof flight->text, "shard %u: no connection to %.60s: %s",
+             flight->shard, address, connection->reason.text);
+    if (connection->reason.definite)
+        flight->status = PS_ERR_UNAUTHENTICATED;
 }
 
 /* Everything that can fail is done before the flight is known to anybody: a call that was submitted
@@ -226,6 +244,16 @@ static bool carries(const struct ps_flight *flight, uint64_t call)
     return false;
 }
 
+/* Outside of the lock: each wakes the poller. */
+static void drop_pins(struct ps_flight *refused)
+{
+    while (refused != NULL) {
+        struct ps_flight *flight = refused;
+        refused = flight->next_done;
+        ps_flight_drop_pin(flight);
+    }
+}
+
 /* A flight that has not left ends here, as refused; one that runs is ended by gRPC. Those that
  * were refused let go of their pins outside of the lock, since that wakes the poller. */
 static void cancel(void *self, uint64_t call)
@@ -249,11 +277,7 @@ static void cancel(void *self, uint64_t call)
         }
     }
     ps_mutex_unlock(&side->mutex);
-    while (refused != NULL) {
-        struct ps_flight *flight = refused;
-        refused = flight->next_done;
-        ps_flight_drop_pin(flight);
-    }
+    drop_pins(refused);
 }
 
 /* The next outcome of the flight that came back first: a flight leaves the list with its last
@@ -328,9 +352,14 @@ static void interrupt(void *self)
 static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection, bool changed)
 {
     struct ps_flight *launched = NULL;
+    struct ps_connection *renewed = ps_connection_renewed(side, connection);
     ps_mutex_lock(&side->mutex);
     /* The watch that has told this is over. */
     connection->watching = false;
+    if (renewed != NULL && !side->stopping && side->routes[connection->shard] == connection) {
+        ps_connection_replace(side, connection->shard, renewed);
+        renewed = NULL;
+    }
     /* A watch that only ran out of time has not changed anything. */
     if (changed && connection->watched == GRPC_CHANNEL_READY)
         ps_shared_link_lost(connection->shared);
@@ -345,17 +374,42 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
             it->next_done = launched;
             launched = it;
         }
+        if (state == GRPC_CHANNEL_READY)
+            connection->reason.text[0] = '\0';
+        if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && connection->flights != NULL)
+            ps_reason_ask(side, connection);
         if (!connection->detached)
             ps_connection_watch(side, connection, state);
     }
     /* The watch may have been the last to hold the connection, whose memory is then gone. */
     ps_connection_reap(side);
     ps_mutex_unlock(&side->mutex);
+    ps_connection_discard(side, renewed);
     while (launched != NULL) {
         struct ps_flight *flight = launched;
         launched = flight->next_done;
         ps_flight_launch(flight);
     }
+}
+
+/* Whoever waits for a connection that is refused for its certificates waits no longer: nothing has
+ * left, so nothing was applied. */
+static void reason_known(struct ps_grpc_side *side, struct ps_reason *reason)
+{
+    struct ps_connection *connection = reason->connection;
+    struct ps_flight *refused = NULL;
+    ps_mutex_lock(&side->mutex);
+    ps_reason_ended(reason);
+    for (struct ps_flight *it = connection->flights; it != NULL; it = it->next) {
+        if (!reason->definite || it->state != PS_FLIGHT_WAITING)
+            continue;
+        refuse(it, connection->address);
+        it->next_done = refused;
+        refused = it;
+    }
+    ps_connection_reap(side);
+    ps_mutex_unlock(&side->mutex);
+    drop_pins(refused);
 }
 
 /* Every tag begins with its kind. A kick does not come here: its event only wakes the thread in the
@@ -365,6 +419,8 @@ void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok)
     PS_TAG_TAKE(tag);
     if (*(const enum ps_tag_kind *)tag == PS_TAG_FLIGHT)
         ps_flight_ended(tag);
+    else if (*(const enum ps_tag_kind *)tag == PS_TAG_REASON)
+        reason_known(side, tag);
     else
         state_changed(side, tag, ok);
 }

@@ -34,15 +34,32 @@ void __tsan_acquire(void *address);
 enum ps_tag_kind {
     PS_TAG_FLIGHT = 0x666c6967,
     PS_TAG_CONNECTION = 0x636f6e6e,
+    PS_TAG_REASON = 0x72656173,
     PS_TAG_KICK = 0x6b69636b
+};
+
+/* Why a connection does not come up: a call that is made to learn it, and what came of it. */
+struct ps_reason {
+    enum ps_tag_kind kind; /* first */
+    struct ps_connection *connection;
+    grpc_call *call; /* owned; NULL: nobody asks */
+    grpc_metadata_array metadata;
+    grpc_status_code code;
+    grpc_slice details;
+    bool definite;  /* it is the certificates */
+    char text[128]; /* "": not known */
 };
 
 struct ps_connection {
     enum ps_tag_kind kind; /* first: what a completion queue's tag points to */
     uint32_t shard;
     char address[PS_ADDRESS_BYTES_MAX];
-    bool is_unix;          /* the address is unix:PATH */
-    grpc_channel *channel; /* owned; NULL once retired */
+    bool is_unix;   /* the address is unix:PATH */
+    bool is_secure; /* TLS */
+    bool has_token; /* and `authorization` goes with each call */
+    grpc_slice authorization;
+    struct ps_channel_stamps stamps, seen; /* the files it was made of; as last looked at */
+    grpc_channel *channel;                 /* owned; NULL once retired */
     void *methods[PS_METHOD_COUNT];
     struct ps_flight *flights;       /* everything not yet taken */
     struct ps_connection *next;      /* in the list of all */
@@ -50,6 +67,7 @@ struct ps_connection {
     bool watching;                   /* a state watch is in flight; its tag is this struct */
     grpc_connectivity_state watched; /* the state whose end it waits for */
     struct ps_shared_link *shared;   /* owned; NULL: content goes in messages only */
+    struct ps_reason reason;         /* of a TLS connection that is down */
 };
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
@@ -143,7 +161,7 @@ struct ps_grpc_side {
     atomic_uint_fast64_t shared_calls, shared_bytes;
     atomic_uint running; /* flights */
     grpc_completion_queue *queue;
-    grpc_channel_credentials *credentials;
+    struct ps_channel_files files; /* texts borrowed; all NULL: neither TLS nor tokens */
     struct ps_grpc_role role;
 
     struct ps_mutex mutex;
@@ -159,9 +177,18 @@ gpr_timespec ps_grpc_after_ms(uint64_t time_ms);
 
 /* ---- Connections: all under the mutex, but for connect ---- */
 
-/* A new connection, not yet anybody's; NULL when memory was refused. */
+/* A new connection, not yet anybody's; NULL when memory was refused, or a file cannot be read.
+ * Outside of the mutex, as the next two. */
 struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
                                            const char *address);
+
+/* Ends one that never was anybody's; NULL is allowed. */
+void ps_connection_discard(struct ps_grpc_side *side, struct ps_connection *connection);
+
+/* What is to take the connection's place, since its files have changed; NULL: nothing. By the
+ * thread that has its watch. */
+struct ps_connection *ps_connection_renewed(struct ps_grpc_side *side,
+                                            struct ps_connection *connection);
 
 /* Makes `connection` (NULL: none) the shard's. Calls that wait for older ones move over; those
  * that run there and may be repeated are cancelled. */
@@ -180,6 +207,11 @@ void ps_connection_watch(struct ps_grpc_side *side, struct ps_connection *connec
 
 void ps_connection_add(struct ps_connection *connection, struct ps_flight *flight);
 void ps_connection_remove(struct ps_flight *flight);
+
+/* Begins to ask why the connection is down, if that may be the certificates and nobody asks yet. */
+void ps_reason_ask(struct ps_grpc_side *side, struct ps_connection *connection);
+/* The question has ended: the text is there, if there is one. */
+void ps_reason_ended(struct ps_reason *reason);
 
 /* ---- Flights ---- */
 

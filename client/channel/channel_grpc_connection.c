@@ -1,9 +1,11 @@
 /* Connections to servers: made, replaced, watched, ended. */
 #include "client/channel/channel_grpc.h"
 
+#include "base/assert.h"
 #include "client/calls/method_table.h"
 #include "client/calls/thresholds.h"
 
+#include <grpc/grpc_security.h>
 #include <grpc/support/time.h>
 
 #include <limits.h>
@@ -17,7 +19,8 @@
 
 /* Everything that gRPC would decide by itself is switched off: retries, proxies, compression,
  * shared connections. What is left on are the pings that find a server which does not answer. */
-static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address)
+static grpc_channel *open_channel(const char *address, grpc_channel_credentials *credentials,
+                                  const char *server_name)
 {
     grpc_arg list[] = {
         {.key = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, .value.integer = INT_MAX},
@@ -43,38 +46,127 @@ static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address
         {.key = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, .value.integer = 1000},
         {.key = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, .value.integer = 1000},
         {.key = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, .value.integer = 1000},
+        /* Last, and counted only if there is one. */
+        {.key = GRPC_SSL_TARGET_NAME_OVERRIDE_ARG},
     };
-    for (size_t i = 0; i < PS_ARRAY_COUNT(list); i++)
+    size_t count = PS_ARRAY_COUNT(list) - 1;
+    for (size_t i = 0; i < count; i++)
         list[i].type = GRPC_ARG_INTEGER;
-    const grpc_channel_args args = {PS_ARRAY_COUNT(list), list};
-    return grpc_channel_create(address, side->credentials, &args);
+    if (server_name != NULL) {
+        list[count].type = GRPC_ARG_STRING;
+        list[count++].value.string = (char *)(uintptr_t)server_name; /* gRPC copies it */
+    }
+    const grpc_channel_args args = {count, list};
+    grpc_channel *channel = grpc_channel_create(address, credentials, &args);
+    /* The channel has its own reference. */
+    grpc_channel_credentials_release(credentials);
+    return channel;
 }
 
-/* Methods are registered once, so that no call has to look up its path. */
+/* "Bearer TOKEN", as each call gets it. Only where nobody else reads it: over TLS, or to a server
+ * of this host. Elsewhere the server says that it misses a token. */
+static void give_token(struct ps_connection *connection, const char *token)
+{
+    static const char scheme[] = "Bearer ";
+    PS_ASSERT(!connection->has_token);
+    if (token == NULL || !(connection->is_secure || ps_address_is_local(connection->address)))
+        return;
+    size_t size = strlen(token);
+    connection->has_token = true;
+    connection->authorization = grpc_slice_malloc(sizeof scheme - 1 + size);
+    uint8_t *bytes = GRPC_SLICE_START_PTR(connection->authorization);
+    memcpy(bytes, scheme, sizeof scheme - 1);
+    memcpy(bytes + sizeof scheme - 1, token, size);
+}
+
+/* The stamps are older than what is read, so that a file which changes in between is read again. */
+static enum ps_status make_channel(struct ps_grpc_side *side, struct ps_connection *connection)
+{
+    struct ps_channel_secrets secrets;
+    ps_channel_files_look(&side->files, &connection->stamps);
+    connection->seen = connection->stamps;
+    enum ps_status status = ps_channel_files_read(&side->files, side->memory, &secrets, NULL);
+    if (status == PS_OK) {
+        char **texts = secrets.texts;
+        connection->is_secure = texts[PS_FILE_CA] != NULL && !connection->is_unix;
+        grpc_ssl_pem_key_cert_pair pair = {texts[PS_FILE_KEY], texts[PS_FILE_CERTIFICATE]};
+        connection->channel = open_channel(
+            connection->address,
+            connection->is_secure
+                ? grpc_ssl_credentials_create(texts[PS_FILE_CA],
+                                              pair.private_key != NULL ? &pair : NULL, NULL, NULL)
+                : grpc_insecure_credentials_create(),
+            connection->is_secure ? side->files.server_name : NULL);
+        give_token(connection, texts[PS_FILE_TOKEN]);
+    }
+    ps_channel_secrets_release(&secrets, side->memory);
+    return status;
+}
+
+static void give_back(struct ps_grpc_side *side, struct ps_connection *connection)
+{
+    ps_shared_link_destroy(connection->shared);
+    if (connection->has_token)
+        grpc_slice_unref(connection->authorization);
+    ps_release(side->memory, connection);
+}
+
+void ps_connection_discard(struct ps_grpc_side *side, struct ps_connection *connection)
+{
+    if (connection == NULL)
+        return;
+    ps_connection_retire(connection);
+    give_back(side, connection);
+}
+
+/* Memory is shared only where TLS was not asked for: TLS says who the server is, and shared memory
+ * would go past that. Methods are registered once, so that no call has to look up its path. */
 struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
                                            const char *address)
 {
     struct ps_connection *connection = ps_zeroed(side->memory, sizeof *connection);
     if (connection == NULL)
         return NULL;
-    if (side->shares) {
-        connection->shared = ps_shared_link_create(side->memory);
-        if (connection->shared == NULL) {
-            ps_release(side->memory, connection);
-            return NULL;
-        }
-    }
     connection->kind = PS_TAG_CONNECTION;
     connection->shard = shard;
     /* A copy: the routing table that the address comes from is replaced while the connection lives,
      * and the unix socket of this address may have to be broken at any time. */
     snprintf(connection->address, sizeof connection->address, "%s", address);
     connection->is_unix = strncmp(address, "unix:", strlen("unix:")) == 0;
-    connection->channel = open_channel(side, connection->address);
+    bool made = make_channel(side, connection) == PS_OK;
+    if (made && side->shares && !connection->is_secure) {
+        connection->shared = ps_shared_link_create(side->memory);
+        made = connection->shared != NULL;
+    }
+    if (!made) {
+        ps_connection_discard(side, connection);
+        return NULL;
+    }
     for (enum ps_method i = 0; i < PS_METHOD_COUNT; i++)
         connection->methods[i] =
             grpc_channel_register_call(connection->channel, ps_method_path(i), NULL, NULL);
     return connection;
+}
+
+/* Files that change are written one after the other: only when two looks, which are a watch apart,
+ * find the same is the new set taken. One that cannot be read, or is not what it should be, leaves
+ * the connection as it is. */
+struct ps_connection *ps_connection_renewed(struct ps_grpc_side *side,
+                                            struct ps_connection *connection)
+{
+    bool any = false;
+    for (enum ps_channel_file kind = 0; kind < PS_FILE_KINDS; kind++)
+        any = any || side->files.paths[kind] != NULL;
+    if (!any)
+        return NULL;
+    PS_ASSERT(connection->watching);
+    struct ps_channel_stamps now;
+    ps_channel_files_look(&side->files, &now);
+    bool steady = ps_channel_stamps_equal(&now, &connection->seen);
+    connection->seen = now;
+    if (!steady || ps_channel_stamps_equal(&now, &connection->stamps))
+        return NULL;
+    return ps_connection_create(side, connection->shard, connection->address);
 }
 
 /* At the head: order does not matter, and the newest is looked for most. */
@@ -165,6 +257,8 @@ void ps_connection_retire(struct ps_connection *connection)
     connection->detached = true;
     for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next)
         give_up_call(flight);
+    if (connection->reason.call != NULL)
+        (void)grpc_call_cancel(connection->reason.call, NULL);
     if (connection->channel != NULL)
         grpc_channel_destroy(connection->channel);
     connection->channel = NULL;
@@ -177,12 +271,11 @@ void ps_connection_reap(struct ps_grpc_side *side)
     LL_FOREACH_SAFE(side->connections, it, next) {
         /* A watch's tag is the connection, and a flight's end reads it: memory given back before
          * either has come would be read by the thread in the queue. */
-        if (!it->detached || it->flights != NULL || it->watching)
+        if (!it->detached || it->flights != NULL || it->watching || it->reason.call != NULL)
             continue;
         LL_DELETE(side->connections, it);
         ps_connection_retire(it);
-        ps_shared_link_destroy(it->shared);
-        ps_release(side->memory, it);
+        give_back(side, it);
     }
 }
 

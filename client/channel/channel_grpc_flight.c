@@ -218,8 +218,11 @@ void ps_flight_launch(struct ps_flight *flight)
     flight->message = flight->is_bundle ? ps_bundle_message(flight) : make_message(flight);
     /* Noted, since the link may have its answer from another call before this one's comes. */
     flight->asks = ps_shared_link_asks(flight->connection->shared);
-    grpc_metadata asks[2];
+    grpc_metadata asks[3];
     size_t ask_count = 0;
+    if (flight->connection->has_token)
+        asks[ask_count++] = (grpc_metadata){.key = grpc_slice_from_static_string("authorization"),
+                                            .value = flight->connection->authorization};
     if (flight->asks) {
         asks[ask_count++] = ask_for(PS_SHARED_METADATA_KEY);
         asks[ask_count++] = ask_for(PS_MESSAGE_BYTES_METADATA_KEY);

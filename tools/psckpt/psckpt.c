@@ -31,14 +31,7 @@ static const struct ps_option table[] = {
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,
            "list, prune: ask here which checkpoints are published. publish, repair, salvage: "
            "publish here. Without it: in DIR/store, where a server without etcd looks."),
-    OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
-    {.name = "etcd-password",
-     .type = PS_OPTION_TEXT,
-     .value_name = "TEXT",
-     .help = "Password of that user; better in the environment than on the command line.",
-     .offset = offsetof(struct psckpt_options, etcd_password),
-     /* A secret is not printed, wherever options are. */
-     .secret = true},
+    PS_ETCD_ACCESS_OPTIONS(struct psckpt_options, etcd_access),
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long to wait for etcd, and for the end of a lease."),
     OPTION(out, "out", PS_OPTION_TEXT, "NEWDIR", NULL, NULL,

@@ -14,8 +14,7 @@
 
 struct psckpt_options {
     const char *etcd;
-    const char *etcd_user;
-    const char *etcd_password;
+    struct ps_etcd_access etcd_access;
     uint64_t timeout_ms;
     const char *output;
     const char *out;

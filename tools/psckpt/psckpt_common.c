@@ -30,6 +30,7 @@ static int exit_code(enum ps_status status)
         return EX_CANTCREAT;
     case PS_ERR_UNAVAILABLE:
     case PS_ERR_TIMEOUT:
+    case PS_ERR_UNAUTHENTICATED:
     case PS_ERR_DENIED:
         return EX_UNAVAILABLE;
     case PS_ERR_INTERNAL:
@@ -75,8 +76,7 @@ struct published_options psckpt_store_wish(const struct psckpt *tool, const char
 {
     return (struct published_options){.etcd = tool->options.etcd,
                                       .folder = folder,
-                                      .user = tool->options.etcd_user,
-                                      .password = tool->options.etcd_password,
+                                      .access = tool->options.etcd_access,
                                       .timeout_ms = tool->options.timeout_ms};
 }
 

@@ -39,11 +39,8 @@ enum ps_status published_open(struct published *published, const struct publishe
     published->deadline_ms = ps_deadline_after(clock, options->timeout_ms);
     if (options->etcd == NULL)
         return options->folder == NULL ? PS_OK : open_folder(published, options, error);
-    const struct ps_kv_etcd_options wish = {.endpoints = options->etcd,
-                                            .user = options->user,
-                                            .password = options->password,
-                                            .clock = clock,
-                                            .memory = memory};
+    const struct ps_kv_etcd_options wish = {
+        .endpoints = options->etcd, .access = options->access, .clock = clock, .memory = memory};
     return ps_kv_etcd_open(&wish, &published->kv, error);
 }
 

@@ -23,8 +23,7 @@ struct published_options {
     const char *etcd;   /* NULL: the store of `folder` is asked */
     const char *folder; /* a data folder; NULL, or without a store: nobody is asked */
     bool makes_store;   /* a folder without a store gets one */
-    const char *user;
-    const char *password;
+    struct ps_etcd_access access;
     uint64_t timeout_ms;
 };
 

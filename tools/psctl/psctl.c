@@ -3,7 +3,6 @@
 #include "base/output.h"
 #include "base/program.h"
 #include "client/psclient.h"
-#include "tools/job_place.h"
 #include "tools/psctl/psctl_commands.h"
 #include "tools/psctl/psctl_pages.h"
 
@@ -21,17 +20,12 @@
 
 /* Options of all commands. A command has no options of its own: what it needs is its argument. */
 static const struct ps_option table[] = {
-    OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
-    OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
-    {.name = "etcd-password",
-     .type = PS_OPTION_TEXT,
-     .value_name = "TEXT",
-     .help = "Password of that user; better in the environment than on the command line.",
-     .offset = offsetof(struct psctl_options, etcd_password),
-     .secret = true},
-    OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
+    OPTION(place.etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
+    OPTION(place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
            "The servers themselves, without etcd; position = index."),
-    OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
+    OPTION(place.job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL,
+           "Prefix of the job's keys in etcd."),
+    PS_JOB_PLACE_OPTIONS(struct psctl_options, place),
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long to wait for an answer, of each server."),
     OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json",
@@ -143,7 +137,7 @@ static int run(const struct psctl_entry *command, struct psctl *control)
     /* Both places, or none, is the most common slip: one of the two may come from the
      * environment, and the text says so. */
     struct ps_error misplaced = {0};
-    if (ps_job_place_check(options->etcd, options->servers, &misplaced) != PS_OK) {
+    if (ps_job_place_check(&options->place, &misplaced) != PS_OK) {
         (void)fprintf(stderr, "psctl: %s\n", misplaced.text);
         return EX_USAGE;
     }
@@ -167,14 +161,10 @@ int psctl_open(const struct psctl *control, uint64_t split_bytes, struct psclien
                struct psclient_error *error)
 {
     const struct psctl_options *options = &control->options;
-    const struct psclient_options wish = {
-        .etcd = options->etcd,
-        .etcd_user = options->etcd_user,
-        .etcd_password = options->etcd_password,
-        .servers = options->servers,
-        .job = options->job,
+    struct psclient_options wish = {
         .open_timeout_ms = options->timeout_ms,
         .split_bytes = split_bytes,
     };
+    ps_job_place_tell(&options->place, &wish);
     return psclient_open(&wish, client, error);
 }

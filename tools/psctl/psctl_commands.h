@@ -17,6 +17,7 @@
 #include "base/command_page.h"
 #include "base/json_writer.h"
 #include "client/psclient.h"
+#include "tools/job_place.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +33,8 @@
     X(drain)
 
 struct psctl_options {
-    const char *etcd, *etcd_user, *etcd_password, *servers, *job, *output;
+    struct ps_job_place place;
+    const char *output;
     uint64_t timeout_ms;
     bool help, man, version;
 };

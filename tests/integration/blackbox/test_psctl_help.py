@@ -87,7 +87,8 @@ class Completion(unittest.TestCase):
 
     def test_bash_completes_options_and_their_choices(self):
         self.assertEqual(self.complete("status", "--et"),
-                         ["--etcd", "--etcd-user", "--etcd-password"])
+                         ["--etcd", "--etcd-user", "--etcd-password-file", "--etcd-password",
+                          "--etcd-insecure-password", "--etcd-ca", "--etcd-cert", "--etcd-key"])
         self.assertEqual(self.complete("status", "--output", ""), ["table", "json"])
         self.assertEqual(self.complete("status", "--output", "j"), ["json"])
         self.assertEqual(self.complete("status", "--etcd", ""), [])

@@ -37,8 +37,9 @@ static inline struct ps_kv *open_as(const char *endpoints, const char *user, uin
 {
     const struct ps_kv_etcd_options options = {
         .endpoints = endpoints,
-        .user = user,
-        .password = user == NULL ? NULL : "pass\"word",
+        .access = {.user = user,
+                   .password = user == NULL ? NULL : "pass\"word",
+                   .insecure_password = true},
         .clock = ps_clock_real(),
         .memory = ps_allocator_heap(),
         .request_ms = request_ms,

@@ -407,12 +407,12 @@ START_TEST(any_refused_allocation_is_survived)
     struct fake_gateway *gateway = START(steps);
     struct fault_heap heap = {.refuse_at = _i};
     const struct ps_allocator memory = fault_heap_allocator(&heap);
-    const struct ps_kv_etcd_options options = {.endpoints = fake_gateway_url(gateway),
-                                               .user = "user",
-                                               .password = "password",
-                                               .clock = ps_clock_real(),
-                                               .memory = &memory,
-                                               .request_ms = 60000};
+    const struct ps_kv_etcd_options options = {
+        .endpoints = fake_gateway_url(gateway),
+        .access = {.user = "user", .password = "password", .insecure_password = true},
+        .clock = ps_clock_real(),
+        .memory = &memory,
+        .request_ms = 60000};
     struct ps_kv *kv = NULL;
 
     enum ps_status status = ps_kv_etcd_open(&options, &kv, NULL);
