@@ -32,6 +32,7 @@ static const struct {
      false},
 };
 
+/* One question at a time: its tag is in the connection, which stays until the answer is there. */
 void ps_reason_ask(struct ps_grpc_side *side, struct ps_connection *connection)
 {
     struct ps_reason *reason = &connection->reason;
@@ -76,6 +77,8 @@ static void note(struct ps_reason *reason)
     gpr_free(text);
 }
 
+/* Under the mutex: a refusal of a flight reads the text. A question that ended in another way, because
+ * the connection came up or goes, has learned nothing. */
 void ps_reason_ended(struct ps_reason *reason)
 {
     PS_ASSERT(reason->call != NULL);

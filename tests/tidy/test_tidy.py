@@ -127,7 +127,8 @@ class Tidy(unittest.TestCase):
                            ("server/core/values/a.c", "server/core/update/parameter.h"),
                            ("server/core/sessions/a.c", "server/core/values/blocks.h"),
                            ("server/core/a.c", "base/log.h"), ("client/a.c", "server/a.h"),
-                           ("tools/a.c", "checkpoint/checkpoint.h"), ("etcd/a.c", "tests/support/a.h")):
+                           ("tools/a.c", "checkpoint/checkpoint.h"),
+                           ("etcd/a.c", "tests/support/a.h")):
             with self.subTest(path=path, name=name):
                 self.assert_finds(path, 2, "include-direction",
                                   f'/* A. */\n#include "{name}"\n')
