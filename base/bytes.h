@@ -29,11 +29,19 @@ struct ps_view {
 /* How to keep the bytes of a view beyond the call that lent it, without copying them. `keep` takes
  * a reference on the memory behind the view and returns a handle (NULL when it cannot); `drop`
  * gives it back, from any thread. A zeroed struct means: copy what you need. The pieces array
- * itself is not kept: copy that. */
+ * itself is not kept: copy that.
+ *
+ * What is kept may be more than the view: the whole message that it lies in. `bytes` is the size of
+ * all that (0: of no more than the view). Several holders may keep it; the first that calls `count`
+ * with its handle is told those bytes, to count them where it counts memory, and the others 0.
+ * Whoever was told calls count_back before it drops. Both may be NULL. */
 struct ps_hold {
     void *(*keep)(void *self);
     void (*drop)(void *kept);
     void *self;
+    uint64_t bytes;
+    uint64_t (*count)(void *kept);
+    void (*count_back)(void *kept);
 };
 
 /* The bytes of a C string without its NUL. NULL gives an empty run. */

@@ -48,6 +48,15 @@ static enum ps_status fail_on_file(struct ps_error *error, const char *verb, str
     return ps_fail(error, PS_ERR_IO, "%s %s: %s", verb, path, strerror(reason));
 }
 
+/* Whatever is read from its start as often as one likes is a file here; a folder says so itself
+ * when it is read. */
+static bool is_pipe(int descriptor)
+{
+    struct stat about;
+    return fstat(descriptor, &about) == 0 &&
+           (S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode) || S_ISSOCK(about.st_mode));
+}
+
 static enum ps_status real_open(void *self, const char *path, enum ps_file_mode mode,
                                 struct ps_file *file, struct ps_error *error)
 {
@@ -64,13 +73,21 @@ static enum ps_status real_open(void *self, const char *path, enum ps_file_mode 
         [PS_FILE_REUSE_DIRECT] = O_WRONLY | O_DIRECT,
         [PS_FILE_APPEND] = O_WRONLY | O_CREAT | O_APPEND,
     };
-    int descriptor = open(path, flags[mode] | O_CLOEXEC, 0640);
+    /* Without waiting: a pipe that somebody put under the name of a checkpoint would keep the
+     * opener until another process writes to it. Of a file the flag says nothing. */
+    int descriptor = open(path, flags[mode] | O_CLOEXEC | O_NONBLOCK, 0640);
     /* Not every file system can; some say so only after they have made the file, which O_EXCL would
      * then refuse. */
     if (descriptor < 0 && errno == EINVAL && (flags[mode] & O_DIRECT) != 0)
-        descriptor = open(path, (flags[mode] & ~(O_DIRECT | O_EXCL)) | O_CLOEXEC, 0640);
+        descriptor =
+            open(path, (flags[mode] & ~(O_DIRECT | O_EXCL)) | O_CLOEXEC | O_NONBLOCK, 0640);
     if (descriptor < 0)
         return fail_with_errno(error, "open", path);
+    if ((mode == PS_FILE_READ || mode == PS_FILE_READ_DIRECT) && is_pipe(descriptor)) {
+        PS_ASSERT(flags[mode] != O_WRONLY);
+        (void)close(descriptor);
+        return ps_fail(error, PS_ERR_CORRUPT, "%s is a pipe or a device, not a file", path);
+    }
     file->handle = descriptor;
     return PS_OK;
 }

@@ -53,11 +53,24 @@ struct ps_elements {
 
 enum ps_ack { PS_ACK_DEFAULT, PS_ACK_MEMORY, PS_ACK_LOGGED, PS_ACK_REPLICATED };
 
+/* Who brought a request, as whoever knows the callers tells it; asked only where something is
+ * counted, so that a call that counts nothing pays nothing. */
+struct ps_origin {
+    /* Under which key a caller's share of what all share is counted; borrowed for the call. */
+    struct ps_bytes (*share)(void *self);
+    /* May this caller begin with one more client id? If not, `*wait_ms` says when. */
+    bool (*may_begin)(void *self, uint32_t *wait_ms);
+    /* One item of a message has failed in this way; for whoever counts refusals. */
+    void (*refused)(void *self, const struct ps_error *error);
+    void *self;
+};
+
 struct ps_request_id {
     bool present;
     struct ps_bytes client_id;
     uint64_t session;
     uint64_t sequence;
+    const struct ps_origin *origin; /* borrowed; NULL: nobody counts; not on the wire */
 };
 
 /* Where content lies instead of in the message: in memory that both sides see. */
@@ -65,7 +78,7 @@ struct ps_shared_range {
     uint64_t segment; /* 0: nowhere */
     uint64_t offset;
     uint64_t size;
-    bool finite; /* of a push: the client has looked, and every element is */
+    bool finite; /* of a push: the client has looked; nobody relies on that */
 };
 
 struct ps_init_request {

@@ -238,6 +238,16 @@ static void leave_segment(struct ps_shared_link *link, enum state state)
 
 /* ---- Segments ---- */
 
+/* The name of the socket came over the network, and is free for anybody once the server that had it
+ * is gone: the kernel says who listens now, before memory that the listener may write to is handed
+ * over. A server of another user is none of ours, unless the administrator runs it. */
+static bool is_trusted(int socket)
+{
+    struct ps_local_peer who;
+    return ps_local_socket_peer(socket, &who, NULL) == PS_OK &&
+           (who.user == geteuid() || who.user == 0 || geteuid() == 0);
+}
+
 /* The connection comes first: it is the cheapest test for a server on this host, and the memory is
  * made only when it succeeds. The hello carries the descriptor in the same message, so that the
  * server never sees a promise without memory. */
@@ -248,6 +258,10 @@ static enum ps_status create_segment(const struct ps_allocator *memory, struct p
     uint8_t hello[PS_SHARED_HELLO_BYTES];
     struct ps_shared_segment mapped;
     PS_TRY(ps_local_socket_connect(name, &socket, NULL));
+    if (!is_trusted(socket)) {
+        (void)close(socket);
+        return PS_ERR_DENIED;
+    }
     enum ps_status status =
         ps_shared_segment_create(PS_SHARED_SEGMENT_BYTES, &mapped, &descriptor, NULL);
     if (status != PS_OK) {

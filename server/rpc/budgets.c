@@ -9,15 +9,15 @@
 #include <string.h>
 
 /* Entries that one search looks at: the search goes on from there the next time. */
-enum { SEARCH_ENTRIES = 32, OTHERS = PS_BUDGET_ENTRIES, WHOLE = 1000 };
+enum { SEARCH_ENTRIES = 32, OTHERS = PS_BUDGET_ENTRIES, WHOLE = 60 * 1000 };
 
 struct pace_row {
     uint64_t at_once;
-    uint64_t a_second;
+    uint64_t a_minute;
 };
 
 static const struct pace_row pace_rows[PS_PACE_COUNT] = {
-#define ROW(name, at_once, a_second) [name] = {at_once, a_second},
+#define ROW(name, at_once, a_minute) [name] = {at_once, a_minute},
     PS_PACE_TABLE(ROW)
 #undef ROW
 };
@@ -117,9 +117,9 @@ bool ps_budgets_take(struct ps_budgets *budgets, struct ps_bytes key, enum ps_pa
     bool is_left = left >= WHOLE;
     entry->paces[pace] = (struct ps_pace_state){is_left ? left - WHOLE : left, now_ms};
     ps_mutex_unlock(&budgets->lock);
-    /* Thousandths and milliseconds: so many a second are as many thousandths in a millisecond. */
-    uint64_t a_second = pace_rows[pace].a_second;
-    *wait_ms = is_left ? 0 : (uint32_t)((WHOLE - left + a_second - 1) / a_second);
+    /* So many a minute are as many parts in a millisecond. */
+    uint64_t a_minute = pace_rows[pace].a_minute;
+    *wait_ms = is_left ? 0 : (uint32_t)((WHOLE - left + a_minute - 1) / a_minute);
     return is_left;
 }
 
@@ -131,9 +131,9 @@ static uint64_t left_of(const struct ps_budget_entry *entry, enum ps_pace pace, 
     uint64_t passed_ms = now_ms > state->at_ms ? now_ms - state->at_ms : 0;
     uint64_t missing = full - state->left;
     /* Divided and not multiplied: the clock may be far ahead. */
-    if (passed_ms > missing / pace_rows[pace].a_second)
+    if (passed_ms > missing / pace_rows[pace].a_minute)
         return full;
-    return state->left + passed_ms * pace_rows[pace].a_second;
+    return state->left + passed_ms * pace_rows[pace].a_minute;
 }
 
 /* ---- Entries; with the lock held ---- */

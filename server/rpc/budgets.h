@@ -1,5 +1,5 @@
 /* What each caller has taken of what all callers share: sums that go up and down, and paces (so
- * many at once, then so many a second).
+ * many at once, then so many a minute).
  *
  * The table has whole keys, so that no two callers share a sum by accident, and a fixed number of
  * entries. An entry is given to another key only when its sums are zero and its paces are full
@@ -31,17 +31,19 @@ enum ps_sum {
     PS_SUM_COUNT
 };
 
-/* X(name, at once, a second). A connection brings the clients of one process, mostly one; a host
+/* X(name, at once, a minute). A connection brings the clients of one process, mostly one; a host
  * those of a whole machine, or of all machines behind one address. */
-#define PS_PACE_TABLE(X)       \
-    X(PS_PACE_SESSIONS, 64, 4) \
-    X(PS_PACE_HOST_SESSIONS, 4096, 256)
+#define PS_PACE_TABLE(X)                  \
+    X(PS_PACE_SESSIONS, 64, 240)          \
+    X(PS_PACE_HOST_SESSIONS, 4096, 15360) \
+    X(PS_PACE_SAVES, 64, 6)
 
-#define PS_PACE_ENUM(name, at_once, a_second) name,
+#define PS_PACE_ENUM(name, at_once, a_minute) name,
 enum ps_pace { PS_PACE_TABLE(PS_PACE_ENUM) PS_PACE_COUNT };
 #undef PS_PACE_ENUM
 
-/* What is left of a pace, in thousandths, and when that was so. */
+/* What is left of a pace, in parts of which one has as many as a minute has milliseconds, and when
+ * that was so. */
 struct ps_pace_state {
     uint64_t left;
     uint64_t at_ms;

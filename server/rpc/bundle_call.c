@@ -42,8 +42,8 @@ static void drop_reference(void *argument);
 /* Requests lie in what was decoded, results behind the struct: a bundle of 500 items costs two
  * allocations as one of two does. The arena takes memory only when an item fails. */
 enum ps_status ps_bundle_call_create(struct ps_rpc_context *context, struct ps_view view,
-                                     struct ps_hold hold, struct ps_bundle_call **out,
-                                     struct ps_error *error)
+                                     struct ps_hold hold, const struct ps_origin *origin,
+                                     struct ps_bundle_call **out, struct ps_error *error)
 {
     struct ps_bundle_request request;
     struct ps_decoded decoded;
@@ -70,6 +70,7 @@ enum ps_status ps_bundle_call_create(struct ps_rpc_context *context, struct ps_v
     bundle->serve.service = context->service;
     bundle->serve.content = &bundle->content.ways;
     bundle->serve.hold = hold;
+    bundle->serve.origin = origin;
     bundle->serve.request = request;
     bundle->serve.texts = &bundle->texts;
     bundle->serve.error = &bundle->error;
@@ -98,6 +99,13 @@ void ps_bundle_call_since(struct ps_bundle_call *bundle)
     PS_ASSERT(bundle->serve.stage == PS_SERVE_STAGE_PUSHING);
     for (size_t i = 0; i < bundle->serve.request.pull_count; i++)
         bundle->serve.request.pulls[i].held.present = true;
+}
+
+/* Whoever charges for a bundle does so between its decoding and its first step. */
+uint64_t ps_bundle_call_extra_work(const struct ps_bundle_call *bundle)
+{
+    PS_ASSERT(bundle->serve.stage == PS_SERVE_STAGE_PUSHING);
+    return ps_serve_extra_work(&bundle->serve);
 }
 
 enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct ps_serve_turn turn)

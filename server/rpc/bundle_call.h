@@ -24,6 +24,7 @@ struct ps_bundle_call;
 /* The view's bytes are borrowed until the reply is made; `hold` keeps them for longer. */
 PS_MUST_USE enum ps_status ps_bundle_call_create(struct ps_rpc_context *context,
                                                  struct ps_view view, struct ps_hold hold,
+                                                 const struct ps_origin *origin,
                                                  struct ps_bundle_call **bundle,
                                                  struct ps_error *error);
 
@@ -40,6 +41,9 @@ enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle,
  */
 PS_MUST_USE enum ps_status ps_bundle_call_reply(struct ps_bundle_call *bundle,
                                                 grpc_byte_buffer **message, struct ps_error *error);
+
+/* Bytes that serving it will touch beyond those of its message; before the first step. */
+uint64_t ps_bundle_call_extra_work(const struct ps_bundle_call *bundle);
 
 /* Takes the bundle. NULL is allowed. */
 void ps_bundle_call_release(struct ps_bundle_call *bundle);

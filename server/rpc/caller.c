@@ -22,7 +22,8 @@ void ps_caller_init(struct ps_caller *caller, const char *peer)
     caller->connection[size] = '\0';
     caller->connection_size = size;
     caller->host_size = host_size_of(caller);
-    caller->is_local = begins_with(caller, "unix:") || begins_with(caller, "ipv4:127.") ||
+    caller->is_shared = begins_with(caller, "unix:");
+    caller->is_local = caller->is_shared || begins_with(caller, "ipv4:127.") ||
                        begins_with(caller, "ipv6:%5B::1%5D:") || begins_with(caller, "ipv6:[::1]:");
     PS_ASSERT(caller->host_size <= caller->connection_size);
 }

@@ -26,6 +26,7 @@ struct ps_caller {
     size_t connection_size;
     size_t host_size; /* of `connection`, from its start */
     bool is_local;    /* from this machine */
+    bool is_shared;   /* other connections have the same key: those of a unix socket */
 };
 
 /* `peer` is a peer string of gRPC; NULL: nothing is known, which is a caller as well. */

@@ -21,17 +21,25 @@
 #include <stdio.h>
 #include <string.h>
 
+static struct ps_bytes share_of_caller(void *self);
+static bool may_begin_client(void *self, uint32_t *wait_ms);
+static void item_refused(void *self, const struct ps_error *error);
 static grpc_slice put_digits(struct ps_rpc_batch *batch, uint64_t number);
 
 struct ps_rpc_kept {
     atomic_uint references;
     const struct ps_allocator *memory; /* borrowed; outlives this */
     grpc_byte_buffer *message;         /* owned */
+    atomic_bool is_counted;            /* by one of its holders */
 };
 
 void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane)
 {
-    *call = (struct ps_rpc_call){.lane = lane};
+    *call = (struct ps_rpc_call){.lane = lane,
+                                 .origin = {.share = share_of_caller,
+                                            .may_begin = may_begin_client,
+                                            .refused = item_refused,
+                                            .self = call}};
     grpc_metadata_array_init(&call->metadata);
 }
 
@@ -68,6 +76,9 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
         grpc_slice_unref(call->offers[i].value);
     if (call->call != NULL)
         grpc_call_unref(call->call);
+    if (call->counted_bytes > 0)
+        ps_budgets_leave(&call->lane->context->budgets, call->budget, PS_SUM_BYTES,
+                         call->counted_bytes);
     if (call->counted)
         ps_rpc_call_went(call->lane->context);
     ps_rpc_call_init(call, call->lane);
@@ -89,6 +100,65 @@ const struct ps_caller *ps_rpc_call_caller(struct ps_rpc_call *call)
         call->caller_is_known = true;
     }
     return &call->caller;
+}
+
+/* Small messages are not counted, so that they cost nothing. What is counted is the connection's,
+ * by its whole address, under which nothing is left when its calls have ended. A reply to a push is
+ * counted without asking: the push was applied, and must be answered. A call that counts for the
+ * second time, for its reply, goes on in the entry that it has. */
+enum ps_status ps_rpc_call_count(struct ps_rpc_call *call, uint64_t bytes, bool refusable,
+                                 struct ps_error *error)
+{
+    struct ps_rpc_context *context = call->lane->context;
+    /* No bound is the same as one that nothing reaches. */
+    uint64_t max = refusable ? context->client_bytes_max : 0;
+    uint64_t before = 0;
+    bool fits;
+    if (bytes < PS_BUDGET_COUNTED_BYTES)
+        return PS_OK;
+    if (call->counted_bytes > 0)
+        fits = ps_budgets_more(&context->budgets, call->budget, PS_SUM_BYTES, bytes, max, &before);
+    else
+        fits = ps_budgets_enter(&context->budgets, ps_caller_connection(ps_rpc_call_caller(call)),
+                                PS_SUM_BYTES, bytes, max, ps_now_ms(context->clock), &call->budget,
+                                &before);
+    if (!fits)
+        return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_CLIENT_BYTES, 0,
+                         "this client has %" PRIu64 " bytes on their way, of at most %" PRIu64
+                         " (--client-bytes): %" PRIu64 " more must wait",
+                         before, max, bytes);
+    call->counted_bytes += bytes;
+    return PS_OK;
+}
+
+/* Asked under locks of the core, by large requests and new clients only: what is made here is a
+ * text, and a look into a table. */
+static struct ps_bytes share_of_caller(void *self)
+{
+    return ps_caller_share(ps_rpc_call_caller(self));
+}
+
+/* Of a message of many items each is refused by itself. */
+static void item_refused(void *self, const struct ps_error *error)
+{
+    ps_rpc_call_refused(self, error);
+}
+
+/* A connection begins with few clients, mostly one; a host with those of its machine, or of all
+ * machines behind one address. All clients of a unix socket look like one connection, so that they
+ * have the pace of a host. */
+static bool may_begin_client(void *self, uint32_t *wait_ms)
+{
+    struct ps_rpc_call *call = self;
+    struct ps_rpc_context *context = call->lane->context;
+    const struct ps_caller *caller = ps_rpc_call_caller(call);
+    uint64_t now_ms = ps_now_ms(context->clock);
+    if (!caller->is_shared && !ps_budgets_take(&context->budgets, ps_caller_connection(caller),
+                                               PS_PACE_SESSIONS, now_ms, wait_ms))
+        return false;
+    return (caller->is_local && !caller->is_shared) ||
+           ps_budgets_take(&context->budgets, ps_caller_host(caller), PS_PACE_HOST_SESSIONS, now_ms,
+                           wait_ms);
 }
 
 /* Every refusal passes here on its way to the wire, whoever refused: so each is counted once, with
@@ -158,10 +228,31 @@ static void drop_kept(void *argument)
     ps_release(kept->memory, kept);
 }
 
+/* A message of many items may be kept by each of them, and is in memory once. */
+static uint64_t count_kept(void *argument)
+{
+    struct ps_rpc_kept *kept = argument;
+    return atomic_exchange(&kept->is_counted, true) ? 0 : grpc_byte_buffer_length(kept->message);
+}
+
+/* By whoever counted it; the next holder that comes counts it again. */
+static void count_kept_back(void *argument)
+{
+    struct ps_rpc_kept *kept = argument;
+    bool was_counted = atomic_exchange(&kept->is_counted, false);
+    PS_ASSERT(was_counted);
+}
+
 /* Only a promise: nothing is counted until somebody really keeps the bytes. */
 struct ps_hold ps_rpc_call_hold(struct ps_rpc_call *call)
 {
-    return (struct ps_hold){keep_request, drop_kept, call};
+    size_t size = call->request != NULL ? grpc_byte_buffer_length(call->request) : 0;
+    return (struct ps_hold){.keep = keep_request,
+                            .drop = drop_kept,
+                            .self = call,
+                            .bytes = size,
+                            .count = count_kept,
+                            .count_back = count_kept_back};
 }
 
 /* A request that the journal keeps lives on; the view of it ends here in any case. */

@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "proto/messages.h"
 #include "server/rpc/caller.h"
 #include "server/rpc/lane.h"
 
@@ -36,8 +37,11 @@ struct ps_rpc_call {
     struct ps_bytes inline_pieces[PS_RPC_PIECES_INLINE];
     struct ps_bytes *pieces;       /* owned unless it is inline_pieces */
     grpc_metadata status_words[2]; /* trailing metadata of a failure */
+    struct ps_origin origin;       /* the same for the core, which asks only where it counts */
     struct ps_caller caller;       /* once it was asked for */
     bool caller_is_known;
+    uint64_t counted_bytes;  /* on their way, of those that its connection may have */
+    uint32_t budget;         /* where they are counted, if they are */
     bool counted;            /* among the context's calls in flight */
     grpc_metadata offers[2]; /* initial metadata, if the request asks for it */
     size_t offer_count;
@@ -79,6 +83,12 @@ void ps_rpc_call_drop_request(struct ps_rpc_call *call);
 /* Who makes the call: found out once in a call, when it is first asked for. Borrowed until the call
  * is cleared. */
 const struct ps_caller *ps_rpc_call_caller(struct ps_rpc_call *call);
+
+/* Counts bytes of this call as on their way of its connection until the call is cleared; few bytes
+ * are not counted. PS_ERR_BUSY: the connection has too many (--client-bytes). What was done already
+ * is counted without asking. */
+PS_MUST_USE enum ps_status ps_rpc_call_count(struct ps_rpc_call *call, uint64_t bytes,
+                                             bool refusable, struct ps_error *error);
 
 /* Counts and logs that this call, or an item of it, was refused, if `error` says that a bound or a
  * rule did it. */

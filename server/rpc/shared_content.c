@@ -87,11 +87,12 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes of content",
                            content->piece.size);
         content->piece.data = content->copy->bytes;
-        request->hold = (struct ps_hold){keep, drop, content->copy};
+        request->hold = (struct ps_hold){
+            .keep = keep, .drop = drop, .self = content->copy, .bytes = content->piece.size};
     }
-    /* The client's word that all elements are finite is believed for bytes that can change anyway;
-     * what the server has copied it looks through itself. */
-    request->is_plain = !copies && request->shared.finite;
+    /* The client's word that all elements are finite is not believed: values of one client are
+     * everybody's. The update looks at the elements itself. */
+    request->is_plain = false;
     request->content = ps_view_of(&content->piece);
     ps_shared_memory_count(context->shared, true, content->piece.size, copies);
     return PS_OK;

@@ -63,7 +63,8 @@ struct ps_shared_memory {
 static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_error *error);
 static void register_metrics(struct ps_shared_memory *shared);
 static void run(void *argument);
-static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled, bool *silent);
+static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled,
+                     struct client **clients, bool *silent);
 static void accept_all(struct ps_shared_memory *shared);
 static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct ps_error *error);
 static void hear(struct ps_shared_memory *shared, struct client *client);
@@ -185,33 +186,39 @@ static void run(void *argument)
     for (;;) {
         struct pollfd polled[2 + PS_SHARED_CLIENTS_MAX];
         bool silent = false;
-        nfds_t count = gather(shared, polled, &silent);
+        struct client *clients[PS_SHARED_CLIENTS_MAX];
+        nfds_t count = gather(shared, polled, clients, &silent);
         (void)poll(polled, count, silent ? LOOK_MS : -1);
         if (polled[0].revents != 0)
             return;
         if (polled[1].revents != 0)
             accept_all(shared);
-        for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
-            /* A client that was admitted in this round has a socket, but the answer at its place is
-             * that of the free place before: 0. */
-            if (shared->clients[i].socket != PS_NO_DESCRIPTOR && polled[2 + i].revents != 0)
-                hear(shared, &shared->clients[i]);
-        }
+        /* A client that was admitted in this round is asked in the next. */
+        for (nfds_t i = 2; i < count; i++)
+            if (polled[i].revents != 0)
+                hear(shared, clients[i - 2]);
         drop_silent(shared);
     }
 }
 
-/* A negative descriptor is left out by poll: every client has its own place. */
-static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled, bool *silent)
+/* Those that are there and no others: poll refuses more places than the process may have
+ * descriptors, and a refusal comes back at once, again and again. `clients[k]` is behind place
+ * 2 + k. */
+static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled,
+                     struct client **clients, bool *silent)
 {
+    nfds_t count = 2;
     polled[0] = (struct pollfd){.fd = shared->wake, .events = POLLIN};
     polled[1] = (struct pollfd){.fd = shared->listener, .events = POLLIN};
     for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
-        const struct client *client = &shared->clients[i];
-        polled[2 + i] = (struct pollfd){.fd = client->socket, .events = POLLIN};
-        *silent = *silent || (client->socket != PS_NO_DESCRIPTOR && client->mapping == NULL);
+        struct client *client = &shared->clients[i];
+        if (client->socket == PS_NO_DESCRIPTOR)
+            continue;
+        clients[count - 2] = client;
+        polled[count++] = (struct pollfd){.fd = client->socket, .events = POLLIN};
+        *silent = *silent || client->mapping == NULL;
     }
-    return 2 + PS_SHARED_CLIENTS_MAX;
+    return count;
 }
 
 /* Until there are none: the descriptor that is refused is closed at once, so that a process that

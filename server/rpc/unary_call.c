@@ -21,7 +21,6 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 
-#include <inttypes.h>
 #include <stdatomic.h>
 
 /* So much of a reply's memory a free slot keeps. */
@@ -47,8 +46,6 @@ struct unary_call {
     bool close_pending;
     bool reply_pending;
     size_t shared_bytes; /* that the request names in shared memory */
-    size_t counted;      /* bytes on their way, of those that its connection may have */
-    uint32_t budget;     /* where they are counted, if they are */
     gpr_timespec began;
     size_t reply_bytes;
 };
@@ -167,6 +164,7 @@ static void start(struct unary_call *call)
         .context = context,
         .reply = &call->reply,
         .hold = ps_rpc_call_hold(&call->call),
+        .origin = &call->call.origin,
     };
     ps_buffer_clear(&call->reply);
     size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
@@ -202,35 +200,32 @@ static size_t shared_bytes_of(const struct unary_call *call)
                                          context->message_bytes_max);
 }
 
-/* Small messages are not counted, so that they cost nothing. False when the connection has too much
- * on its way: the answer then says so. What cannot be refused any more is counted all the same: a
- * push was applied, and must be answered. */
+/* False when the connection has too much on its way: the answer then says so, and its status is the
+ * call's whatever it was before. */
 static bool count_bytes(struct unary_call *call, size_t bytes, bool refusable)
 {
-    struct ps_rpc_context *context = call->call.lane->context;
-    /* No bound is the same as one that nothing reaches. */
-    uint64_t max = refusable ? context->client_bytes_max : 0;
-    uint64_t before = 0;
-    bool fits;
-    if (bytes < PS_BUDGET_COUNTED_BYTES)
-        return true;
-    /* By the whole address of the connection, which ends with its calls. */
-    if (call->counted > 0)
-        fits = ps_budgets_more(&context->budgets, call->budget, PS_SUM_BYTES, bytes, max, &before);
-    else
-        fits = ps_budgets_enter(&context->budgets,
-                                ps_caller_connection(ps_rpc_call_caller(&call->call)), PS_SUM_BYTES,
-                                bytes, max, ps_now_ms(context->clock), &call->budget, &before);
-    /* Taken back when the slot is free again, request and reply together. */
-    if (fits)
-        call->counted += bytes;
-    else
-        call->answer.status =
-            ps_refuse(&call->answer.error, PS_ERR_BUSY, PS_REFUSED_CLIENT_BYTES, 0,
-                      "this client has %" PRIu64 " bytes on their way, of at most %" PRIu64
-                      " (--client-bytes): %zu more must wait",
-                      before, max, bytes);
-    return fits;
+    enum ps_status status = ps_rpc_call_count(&call->call, bytes, refusable, &call->answer.error);
+    if (status != PS_OK)
+        call->answer.status = status;
+    return status == PS_OK;
+}
+
+/* An answer lies in its call; on whichever thread has the call. */
+static struct unary_call *call_of(struct ps_call_answer *answer)
+{
+    return (struct unary_call *)(void *)((char *)answer - offsetof(struct unary_call, answer));
+}
+
+/* For methods that keep a pace for each caller. */
+const struct ps_caller *ps_call_answer_caller(struct ps_call_answer *answer)
+{
+    return ps_rpc_call_caller(&call_of(answer)->call);
+}
+
+/* Beside the bytes of the message, which were counted when it came. */
+bool ps_call_answer_charge(struct ps_call_answer *answer, uint64_t bytes)
+{
+    return count_bytes(call_of(answer), (size_t)bytes, true);
 }
 
 /* A message that is large by itself goes to a helper before anything is done with it. A parked call
@@ -468,10 +463,6 @@ static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)
         return;
-    if (call->counted > 0)
-        ps_budgets_leave(&call->call.lane->context->budgets, call->budget, PS_SUM_BYTES,
-                         call->counted);
-    call->counted = 0;
     release_served(&call->answer);
     gpr_timespec took = gpr_time_sub(gpr_now(GPR_CLOCK_MONOTONIC), call->began);
     enum ps_status status = call->call.cancelled != 0 ? PS_ERR_CANCELLED : call->answer.status;

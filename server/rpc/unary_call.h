@@ -42,6 +42,7 @@ struct ps_single_call {
 struct ps_call_answer {
     struct ps_rpc_context *context; /* borrowed */
     struct ps_view request;
+    const struct ps_origin *origin;
     struct ps_hold hold;     /* keeps the request's bytes beyond the call */
     bool may_leave;          /* a helper could do it */
     bool asked;              /* the service gave `ticket` and `status` */
@@ -54,6 +55,14 @@ struct ps_call_answer {
     struct ps_buffer *reply; /* its bytes, but for the content of `pull` */
     struct ps_pull *pull;    /* whose content comes behind them; NULL: none */
 };
+
+/* Counts `bytes` that serving this request will touch, beyond those of its message, as bytes that
+ * are on their way of its connection: before it is served. False: that has too many, and the answer
+ * says so. */
+PS_MUST_USE bool ps_call_answer_charge(struct ps_call_answer *answer, uint64_t bytes);
+
+/* Who makes the call. Borrowed until the call is answered. */
+const struct ps_caller *ps_call_answer_caller(struct ps_call_answer *answer);
 
 /* Makes the answer, or says when to be called again. */
 typedef enum ps_serve_progress (*ps_serve_fn)(struct ps_call_answer *answer);

@@ -45,6 +45,7 @@ static enum ps_serve_progress serve_init(struct ps_call_answer *answer)
     if (answer->status != PS_OK)
         return PS_SERVE_DONE;
     request.hold = answer->hold;
+    request.request.origin = answer->origin;
     answer->status = ps_service_init(answer->context->service, &request, &reply, &answer->error);
     ps_decoded_release(&decoded);
     if (answer->status == PS_OK)
@@ -66,6 +67,7 @@ static enum ps_serve_progress serve_finish(struct ps_call_answer *answer)
     if (answer->status != PS_OK)
         return PS_SERVE_DONE;
     answer->asked = true;
+    request.request.origin = answer->origin;
     answer->status = ps_service_finish(service, &request, &answer->ticket, &answer->error);
     /* The messages that brought all parameters were larger than any to come: what the allocator
      * keeps of them is given back. */
@@ -105,6 +107,7 @@ static void begin_single(struct ps_call_answer *answer, struct ps_bundle_request
     ps_shared_content_init(&single->content, answer->context);
     single->serve = (struct ps_serve){.service = answer->context->service,
                                       .content = &single->content.ways,
+                                      .origin = answer->origin,
                                       .hold = answer->hold,
                                       .request = request,
                                       .pushes = &single->push,
@@ -112,6 +115,13 @@ static void begin_single(struct ps_call_answer *answer, struct ps_bundle_request
                                       .error = &answer->error};
     ps_serve_begin(&single->serve);
     single->begun = true;
+}
+
+/* What has to be made for a request counts before it is made: of what is refused there is nothing
+ * to give back. */
+static bool charge_single(struct ps_call_answer *answer)
+{
+    return ps_call_answer_charge(answer, ps_serve_extra_work(&answer->single.serve));
 }
 
 /* The request is decoded once, and its reply is made when what was promised of the push holds: that
@@ -126,6 +136,8 @@ static enum ps_serve_progress serve_push(struct ps_call_answer *answer)
             return PS_SERVE_DONE;
         begin_single(answer,
                      (struct ps_bundle_request){.pushes = &single->push_request, .push_count = 1});
+        if (!charge_single(answer))
+            return PS_SERVE_DONE;
     }
     enum ps_serve_progress progress = ps_serve_step(&single->serve, turn_of(answer));
     if (progress != PS_SERVE_DONE)
@@ -149,6 +161,8 @@ static enum ps_serve_progress serve_pull(struct ps_call_answer *answer)
         single->pull_request.of_push = false; /* no push is beside it */
         begin_single(answer,
                      (struct ps_bundle_request){.pulls = &single->pull_request, .pull_count = 1});
+        if (!charge_single(answer))
+            return PS_SERVE_DONE;
     }
     enum ps_serve_progress progress = ps_serve_step(&single->serve, turn_of(answer));
     if (progress != PS_SERVE_DONE)
@@ -171,8 +185,9 @@ static bool begin_bundle(struct ps_call_answer *answer)
 {
     PS_ASSERT(answer->bundle == NULL);
     answer->status = ps_bundle_call_create(answer->context, answer->request, answer->hold,
-                                           &answer->bundle, &answer->error);
-    return answer->status == PS_OK;
+                                           answer->origin, &answer->bundle, &answer->error);
+    return answer->status == PS_OK &&
+           ps_call_answer_charge(answer, ps_bundle_call_extra_work(answer->bundle));
 }
 
 /* Many of them: every push, then one wait, then every pull; a long one in several turns. Failures
@@ -232,6 +247,21 @@ static enum ps_serve_progress serve_list(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
+/* Who asks again and again makes the server write without end. An operator asks by hand or by a
+ * timer; by the host, since each psctl is a connection of its own. */
+static enum ps_status check_save_pace(struct ps_call_answer *answer)
+{
+    struct ps_rpc_context *context = answer->context;
+    uint32_t wait_ms = 0;
+    if (ps_budgets_take(&context->budgets, ps_caller_host(ps_call_answer_caller(answer)),
+                        PS_PACE_SAVES, ps_now_ms(context->clock), &wait_ms))
+        return PS_OK;
+    return ps_refuse(&answer->error, PS_ERR_BUSY, PS_REFUSED_SAVES, wait_ms,
+                     "too many checkpoints were asked for from here: the next in %u ms "
+                     "(--checkpoint-interval writes them without being asked)",
+                     (unsigned)wait_ms);
+}
+
 /* Waits until the checkpoint that was asked for is saved, then says which it was. The ticket stands
  * for the state at the time of asking: a save that was under way then does not satisfy it, for it
  * may lack what the caller has just pushed.
@@ -246,6 +276,8 @@ static enum ps_serve_progress serve_save(struct ps_call_answer *answer)
         struct ps_save_request request = {0};
         answer->status = ps_decode_save(answer->request, &request, &answer->error);
         answer->once = request.once;
+        if (answer->status == PS_OK)
+            answer->status = check_save_pace(answer);
         if (answer->status == PS_OK)
             answer->status = ps_service_want_checkpoint(service, &answer->ticket, &answer->error);
     }

@@ -21,6 +21,7 @@ struct tensor_input {
     const char *path;
     uint64_t bytes; /* of the file */
     uint64_t data;  /* where the arrays begin */
+    uint64_t taken; /* bytes of the arrays that were read */
 };
 
 static enum ps_status read_file(struct shard_state *state, struct tensor_input *input,
@@ -28,10 +29,12 @@ static enum ps_status read_file(struct shard_state *state, struct tensor_input *
 static enum ps_status read_header(const struct tensor_input *input,
                                   const struct ps_allocator *memory, size_t size,
                                   struct ps_json **header, struct ps_error *error);
-static enum ps_status read_tensors(struct shard_state *state, const struct tensor_input *input,
+static enum ps_status read_tensors(struct shard_state *state, struct tensor_input *input,
                                    const struct ps_json *header, struct ps_error *error);
-static enum ps_status read_tensor(struct shard_state *state, const struct tensor_input *input,
+static enum ps_status read_tensor(struct shard_state *state, struct tensor_input *input,
                                   const struct ps_json *tensor, struct ps_error *error);
+static enum ps_status take_bytes(struct tensor_input *input, uint64_t bytes,
+                                 struct ps_error *error);
 static enum ps_status parse_tensor(const struct tensor_input *input, const struct ps_json *tensor,
                                    struct ps_checkpoint_parameter *row, uint64_t *begin,
                                    struct ps_error *error);
@@ -113,7 +116,7 @@ static enum ps_status read_header(const struct tensor_input *input,
  * versions without a word, so it is refused by its mark in the metadata. Counting first gives the
  * list its exact room; the metadata member wastes one row. Tensors are read in the order of the
  * header, which is mostly that of the file. */
-static enum ps_status read_tensors(struct shard_state *state, const struct tensor_input *input,
+static enum ps_status read_tensors(struct shard_state *state, struct tensor_input *input,
                                    const struct ps_json *header, struct ps_error *error)
 {
     size_t count = 0;
@@ -134,16 +137,30 @@ static enum ps_status read_tensors(struct shard_state *state, const struct tenso
     return PS_OK;
 }
 
+/* A thousand names for the same bytes would make a thousand copies of them: all arrays together are
+ * no longer than the file. */
+static enum ps_status take_bytes(struct tensor_input *input, uint64_t bytes, struct ps_error *error)
+{
+    uint64_t left = input->bytes - input->data - input->taken;
+    if (bytes > left)
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "%.150s: its arrays overlap: together they are longer than the file",
+                       input->path);
+    input->taken += bytes;
+    return PS_OK;
+}
+
 /* Name and place are checked before room is made: the room has exactly the size that the shape
  * says, and the file was proved to hold so many bytes. A file that became shorter since its size
  * was asked gives fewer bytes, which must not stay zeros. The id is computed as InitParam does it,
  * from the name. The name is copied, since the parsed header goes. */
-static enum ps_status read_tensor(struct shard_state *state, const struct tensor_input *input,
+static enum ps_status read_tensor(struct shard_state *state, struct tensor_input *input,
                                   const struct ps_json *tensor, struct ps_error *error)
 {
     struct ps_checkpoint_parameter row = {.name = ps_bytes_of_text(ps_json_key(tensor))};
     uint64_t begin = 0;
     PS_TRY(parse_tensor(input, tensor, &row, &begin, error));
+    PS_TRY(take_bytes(input, row.count * ps_dtype_size(row.dtype), error));
     struct parameter_room room;
     size_t got = 0;
     PS_TRY(parameter_room_make(&room, state, &row, error));

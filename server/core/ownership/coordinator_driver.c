@@ -113,6 +113,7 @@ uint64_t ps_coordinator_driver_turn(struct ps_coordinator_driver *driver)
     if (!driver->answered && driver->coordinator.state != PS_COORDINATOR_ENDED)
         feed(driver, &(struct ps_event){.type = PS_EVENT_TICK});
     ps_coordinator_effects_note_proof(driver);
+    ps_service_sweep(driver->service);
     /* An answer that is there already is fed at the next turn, and that is now. */
     return driver->answered ? ps_now_ms(driver->clock) : driver->wake_ms;
 }

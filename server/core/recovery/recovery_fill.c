@@ -237,10 +237,11 @@ static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
     /* On a device there is one array on the host: the copy that pulls are answered from. */
     uint32_t array_count = on_device ? 1 : 1 + row->state_count;
     /* Divided, since the product may not fit into 64 bits. */
-    if (array_bytes > bytes_left / array_count)
+    if (array_bytes > bytes_left / array_count ||
+        ps_parameter_spec_host_bytes(spec, array_count) > bytes_left)
         return ps_fail(error, PS_ERR_BUSY,
                        "memory limit: the checkpoint needs %" PRIu64 " bytes more, %" PRIu64
-                       " are left",
+                       " are left (--memory-bytes)",
                        array_bytes * array_count, bytes_left);
     struct ps_parameter *parameter =
         on_device ? ps_parameter_create_resident(spec, resident) : ps_parameter_create_blank(spec);

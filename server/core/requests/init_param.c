@@ -352,7 +352,7 @@ static enum ps_status build_at(struct ps_service *service, struct wish *wish,
     uint32_t states = ps_rule_states(wish->settings.rule);
     /* A device holds values and states by itself; the host then keeps room for one copy of the
      * values, which readers need. */
-    wish->bytes = (uint64_t)wish->request->content.size * (on_device ? 1 : 1 + states);
+    wish->bytes = ps_parameter_spec_host_bytes(spec, on_device ? 1 : 1 + states);
     PS_TRY(reserve(service, wish, spilled, error));
     struct ps_parameter *built =
         on_device ? ps_parameter_create_resident(spec, resident) : ps_parameter_create(spec);
@@ -393,10 +393,10 @@ static enum ps_status reserve(struct ps_service *service, const struct wish *wis
     ps_rwlock_unlock(&service->cut);
     if (fits)
         return PS_OK;
-    return ps_fail(error, PS_ERR_BUSY,
-                   "memory limit: %" PRIu64 " bytes needed, %" PRIu64 " used, limit %" PRIu64
-                   "%s%.120s",
-                   wish->bytes, used, limit, spilled->text[0] != '\0' ? "; " : "", spilled->text);
+    return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_MEMORY, 0,
+                     "memory limit: %" PRIu64 " bytes needed, %" PRIu64 " used, limit %" PRIu64
+                     " (--memory-bytes)%s%.120s",
+                     wish->bytes, used, limit, spilled->text[0] != '\0' ? "; " : "", spilled->text);
 }
 
 /* Of a parameter that was not built: the next InitParam may have these bytes. */

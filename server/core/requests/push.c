@@ -110,7 +110,7 @@ void ps_service_expect(struct ps_service *service, const struct ps_bytes *names,
 uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_request *request)
 {
     if (request->range.count == 0 || !request->request.present)
-        return request->content.size;
+        return request->content.size + ps_service_extra_push_work(service, request);
     uint64_t present = 0;
     /* The staging is asked without the cut, and may have changed when the cut is held: the answer
      * is a guess, and the price of a wrong guess is a busy lane. */

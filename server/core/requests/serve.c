@@ -34,6 +34,7 @@ static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, si
 static void prove_again(struct ps_serve *serve);
 static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work);
 static size_t take_of_budget(struct ps_serve *serve, size_t size);
+static enum ps_status refuse_full(struct ps_serve *serve);
 static enum ps_status take_early_values(const struct ps_pull_request *request, struct ps_pull *pull,
                                         struct ps_error *error);
 static void note_failure(struct ps_serve *serve, struct ps_item_status *to, enum ps_status status);
@@ -59,6 +60,22 @@ void ps_serve_begin(struct ps_serve *serve)
     serve->stage = PS_SERVE_STAGE_PUSHING;
     serve->next = 0;
     serve->delta_bytes_left = delta_budget(serve->request.bytes_max);
+}
+
+/* A message of a few hundred bytes may name a large parameter many times, each time in an encoding
+ * that has to be made. The sum may be too large by parameters that do not exist any more when their
+ * turn comes; it never wraps, since a message has few items. */
+uint64_t ps_serve_extra_work(const struct ps_serve *serve)
+{
+    const struct ps_bundle_request *request = &serve->request;
+    uint64_t reply_bytes;
+    uint64_t bytes = 0;
+    PS_ASSERT(serve->stage == PS_SERVE_STAGE_PUSHING && serve->next == 0);
+    for (size_t i = 0; i < request->push_count; i++)
+        bytes += ps_service_extra_push_work(serve->service, &request->pushes[i]);
+    for (size_t i = 0; i < request->pull_count; i++)
+        bytes += ps_service_extra_pull_work(serve->service, &request->pulls[i], &reply_bytes);
+    return bytes;
 }
 
 /* Stages follow each other within one step as far as the work allows: a small message is served in
@@ -111,17 +128,24 @@ void ps_serve_release_pulls(struct ps_serve *serve)
         ps_pull_release(&serve->pulls[i].pull);
 }
 
-/* Asked of the first item only: a bundle whose items are small gets through in steps, and a large
- * message was moved to another thread for its size, before anything was looked at. */
+/* Asked of the item with which a step begins: a bundle whose items are small gets through in steps,
+ * and one long item is a step of its own. */
 static bool takes_long(const struct ps_serve *serve)
 {
     const struct ps_bundle_request *request = &serve->request;
-    if (serve->stage != PS_SERVE_STAGE_PUSHING || serve->next > 0)
+    bool is_pushing = serve->stage == PS_SERVE_STAGE_PUSHING && serve->next < request->push_count;
+    bool is_pulling = serve->stage == PS_SERVE_STAGE_PULLING ||
+                      (serve->stage == PS_SERVE_STAGE_PUSHING && request->push_count == 0);
+    if (is_pushing)
+        return ps_service_push_work(serve->service, &request->pushes[serve->next]) >=
+               PS_SERVE_LONG_BYTES;
+    if (!is_pulling || serve->next >= request->pull_count)
         return false;
-    if (request->push_count > 0)
-        return ps_service_push_work(serve->service, &request->pushes[0]) >= PS_SERVE_LONG_BYTES;
-    return request->pull_count > 0 &&
-           ps_service_pull_work(serve->service, &request->pulls[0]) >= PS_SERVE_LONG_BYTES;
+    const struct ps_pull_request *pull = &request->pulls[serve->next];
+    uint64_t reply_bytes;
+    PS_ASSERT(ps_serve_pulled(serve) <= request->pull_count);
+    return ps_service_pull_work(serve->service, pull) >= PS_SERVE_LONG_BYTES ||
+           ps_service_extra_pull_work(serve->service, pull, &reply_bytes) >= PS_SERVE_LONG_BYTES;
 }
 
 /* Every so many items, those up to the next time. Pulls behind pushes are mostly of the same names,
@@ -180,6 +204,7 @@ static enum ps_status push_opened(struct ps_serve *serve, struct ps_push_request
     enum ps_status status = PS_OK;
     PS_ASSERT(serve->next < serve->request.push_count);
     request->hold = serve->hold;
+    request->request.origin = serve->origin;
     if (content != NULL)
         status = content->open(content->self, request, serve->error);
     *size = request->content.size;
@@ -198,6 +223,8 @@ static size_t push_next(struct ps_serve *serve)
     struct ps_push_result *result = &serve->pushes[serve->next];
     struct ps_push_wait wait;
     size_t size;
+    const uint64_t extra =
+        ps_service_extra_push_work(serve->service, &serve->request.pushes[serve->next]);
     enum ps_status status = push_opened(serve, &serve->request.pushes[serve->next], &wait, &size);
     if (status != PS_OK) {
         note_failure(serve, &result->status, status);
@@ -212,7 +239,7 @@ static size_t push_next(struct ps_serve *serve)
     else
         ps_push_wait_join(&serve->wait, &wait);
     serve->applied = true;
-    return size + ITEM_WORK;
+    return size + (size_t)extra + ITEM_WORK;
 }
 
 /* One wait for all of them: the largest position is durable when all are. False: not yet. */
@@ -281,6 +308,21 @@ static void prove_again(struct ps_serve *serve)
     }
 }
 
+/* What has to be made first is not made for a reply that has no room for it. */
+static enum ps_status check_room(struct ps_serve *serve, const struct ps_pull_request *request,
+                                 size_t *work)
+{
+    uint64_t reply_bytes;
+    size_t used = serve->reply_bytes;
+    uint64_t left = used < REPLY_BYTES_MAX ? REPLY_BYTES_MAX - used : 0;
+    PS_ASSERT(serve->next < serve->request.pull_count);
+    uint64_t extra = ps_service_extra_pull_work(serve->service, request, &reply_bytes);
+    if (used > 0 && reply_bytes > left)
+        return refuse_full(serve);
+    *work += (size_t)extra;
+    return PS_OK;
+}
+
 /* Before the caller's room is looked for: values of this or of another version, or early ones. */
 static enum ps_status find_values(struct ps_serve *serve, struct ps_pull_request *request,
                                   struct ps_pull *pull)
@@ -311,6 +353,14 @@ static enum ps_status take_early_values(const struct ps_pull_request *request, s
                    "what the gradient makes of this range is not known before all of it is there");
 }
 
+/* Not counted as a refusal: every client of a large model meets it, and asks again. */
+static enum ps_status refuse_full(struct ps_serve *serve)
+{
+    return ps_fail(serve->error, PS_ERR_BUSY,
+                   "the reply of this batch is full, at %zu bytes: ask for this one again",
+                   serve->reply_bytes);
+}
+
 /* To the room that the caller has named, or into the reply while that has room. The first content
  * of a reply always has, and may be more than the limit by itself. */
 static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_request *request,
@@ -326,9 +376,7 @@ static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_r
     size_t used = serve->reply_bytes;
     size_t left = used < REPLY_BYTES_MAX ? REPLY_BYTES_MAX - used : 0;
     if (status == PS_OK && used > 0 && pull->reply.content.size > left)
-        status =
-            ps_fail(serve->error, PS_ERR_BUSY,
-                    "the reply of this batch is full, at %zu bytes: ask for this one again", used);
+        status = refuse_full(serve);
     if (status != PS_OK)
         ps_pull_release(pull);
     return status;
@@ -342,7 +390,9 @@ static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work)
     struct ps_pull_request *request = &serve->request.pulls[serve->next];
     const struct ps_pull_reply *reply = &slot->pull.reply;
     PS_ASSERT(serve->next < serve->request.pull_count);
-    enum ps_status status = find_values(serve, request, &slot->pull);
+    enum ps_status status = check_room(serve, request, work);
+    if (status == PS_OK)
+        status = find_values(serve, request, &slot->pull);
     if (status == PS_ERR_NOT_READY && may_wait && serve->request.push_count == 0)
         return false;
     if (status == PS_OK)
@@ -378,10 +428,15 @@ static void note_failure(struct ps_serve *serve, struct ps_item_status *to, enum
     to->status = status;
     if (status == PS_ERR_BUSY || status == PS_ERR_NO_MEMORY)
         to->retry_ms = RETRY_MS;
+    if (status == PS_ERR_BUSY && serve->error->retry_ms > 0)
+        to->retry_ms = serve->error->retry_ms;
     if (status == PS_ERR_STALE_SESSION)
         to->session = serve->error->session;
+    /* The failure of a request that is alone is the call's, and is told there. */
     if (serve->texts == NULL)
         return;
+    if (serve->origin != NULL)
+        serve->origin->refused(serve->origin->self, serve->error);
     /* The text is copied, since the next item that fails writes over it. */
     size_t size = strnlen(serve->error->text, sizeof serve->error->text);
     char *text = ps_arena_take(serve->texts, size);

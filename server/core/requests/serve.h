@@ -53,6 +53,7 @@ enum ps_serve_stage {
 struct ps_serve {
     struct ps_service *service;
     const struct ps_serve_content *content; /* NULL: all content lies in messages */
+    const struct ps_origin *origin;         /* who sent the message; NULL: nobody counts */
     struct ps_hold hold;                    /* of the bytes in which the contents of pushes lie */
     struct ps_bundle_request request;
     struct ps_push_result *pushes; /* one per push of the request, zeroed */
@@ -85,6 +86,9 @@ struct ps_serve_turn {
     bool may_leave; /* there are threads for what takes long; false: PS_SERVE_LEAVES is not said */
     bool may_wait;  /* for initialisation to be finished; false: such a pull is refused */
 };
+
+/* Bytes that serving will touch beyond those of the message; before the first step. */
+uint64_t ps_serve_extra_work(const struct ps_serve *serve);
 
 /* One step of a serve that is not done. */
 enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_turn turn);

@@ -245,9 +245,21 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
  * fetched for all of them at once. Changes nothing. */
 void ps_service_expect(struct ps_service *service, const struct ps_bytes *names, size_t count);
 
+/* Gives back what clients have begun and left: to be called from time to time. */
+void ps_service_sweep(struct ps_service *service);
+
 /* Bytes of the gradient that this push would apply now: of a range that completes its push, those
  * of all ranges; of another range 0. A guess, for who decides where it is done. */
 uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_request *request);
+
+/* Bytes that a request makes the server read and write beyond those that it brings or that go out
+ * as they lie: an encoding that is made of values, a gradient that names few elements under a rule
+ * that touches all. 0 in most cases, and then cheap; asked before anything is done. `*reply_bytes`:
+ * the content of the pull's reply, where it has to be made first; else 0. */
+uint64_t ps_service_extra_push_work(struct ps_service *service,
+                                    const struct ps_push_request *request);
+uint64_t ps_service_extra_pull_work(struct ps_service *service,
+                                    const struct ps_pull_request *request, uint64_t *reply_bytes);
 
 /* Bytes of an update that this pull would have to wait for: 0 when none is under way. As good a
  * guess. */

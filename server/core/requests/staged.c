@@ -26,7 +26,8 @@ struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const stru
                                    uint64_t bytes)
 {
     /* One allocation: a request in ranges that is refused for memory has taken none. */
-    size_t text_size = part->id->client_id.size + part->name.size + part->config.size;
+    struct ps_bytes share = ps_staged_share_of(part->id);
+    size_t text_size = part->id->client_id.size + share.size + part->name.size + part->config.size;
     struct ps_staged *staged = ps_zeroed(memory, sizeof *staged + text_size);
     if (staged == NULL)
         return NULL;
@@ -46,9 +47,18 @@ struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const stru
     staged->keeps = true;
     /* The texts are copied behind the struct: they lie in a message that goes with its call. */
     staged->client_id = put_text(&at, part->id->client_id);
+    staged->share = put_text(&at, share);
     staged->name = put_text(&at, part->name);
     staged->config = put_text(&at, part->config);
     return staged;
+}
+
+/* The client says its id itself, and may say any: where the caller is known, its share is counted
+ * under what it cannot choose. */
+struct ps_bytes ps_staged_share_of(const struct ps_request_id *id)
+{
+    PS_ASSERT(id->present);
+    return id->origin != NULL ? id->origin->share(id->origin->self) : id->client_id;
 }
 
 /* Any thread that has a reference may give out another. */

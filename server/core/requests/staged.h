@@ -30,7 +30,8 @@ struct ps_staged {
     uint64_t total;
     uint64_t content_bytes; /* of all of it; of TOP_K the most */
     uint64_t bytes;         /* reserved */
-    uint64_t used_ms;
+    uint64_t began_ms;
+    uint64_t used_ms; /* when something new came */
     bool applying;
     bool is_listed;                /* false: forgotten while it was being applied, or over */
     bool keeps;                    /* the content of its parts */
@@ -42,15 +43,19 @@ struct ps_staged {
     struct ps_staged_part *newest; /* the one added last */
     struct ps_bytes *pieces;       /* owned; of the whole, while it is one */
     struct ps_bytes client_id;
+    struct ps_bytes share; /* the key under which its caller has room */
     struct ps_bytes name;
     struct ps_bytes config;
-    uint8_t text[]; /* the three above */
+    uint8_t text[]; /* the four above */
 };
 
 /* Returns one without parts, of the request that `part` belongs to, with a reference for the list;
  * its content is kept. `bytes` are reserved for it. NULL when memory is refused. */
 struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const struct ps_part *part,
                                    uint64_t bytes);
+
+/* Under which key the room of this request is counted; borrowed. */
+struct ps_bytes ps_staged_share_of(const struct ps_request_id *id);
 
 /* Another reference; for struct ps_hold. */
 void *ps_staged_keep(void *self);

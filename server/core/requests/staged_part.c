@@ -11,6 +11,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Names and numbers of a message, beside its content. */
+enum { HELD_BESIDE_BYTES = 8192 };
+
 static enum ps_status check_length(const struct ps_part *part, struct ps_error *error);
 static void add_pieces(struct ps_view from, uint64_t skipped, uint64_t size, struct ps_bytes *to,
                        size_t *count);
@@ -85,6 +88,16 @@ uint64_t ps_staged_part_whole_bytes(const struct ps_part *part)
     return ps_encoding_bytes(part->encoding, part->dtype, part->total);
 }
 
+/* A message may be longer than the range that it brings, by fields that nobody reads: holding it
+ * would hold all of that, beyond what was reserved for the range. An eighth more is let pass, and
+ * what a message has beside its content. */
+static bool is_worth_holding(const struct ps_part *from)
+{
+    uint64_t size = from->content.size;
+    PS_ASSERT(from->hold.bytes == 0 || from->hold.keep != NULL);
+    return from->hold.keep != NULL && from->hold.bytes <= size + size / 8 + HELD_BESIDE_BYTES;
+}
+
 /* One allocation for the part, the pieces of its view, and the bytes, where they have to be copied:
  * when the request does not say how they are held, or cannot hold them at this moment. Without
  * `keeps` it is the range alone: the content is applied while it is here, and nobody reads it
@@ -94,7 +107,7 @@ struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
 {
     PS_ASSERT(from->hold.keep == NULL || from->hold.drop != NULL);
     /* Held, if the message can be: the network's buffers then live until the push is applied. */
-    void *kept = keeps && from->hold.keep != NULL ? from->hold.keep(from->hold.self) : NULL;
+    void *kept = keeps && is_worth_holding(from) ? from->hold.keep(from->hold.self) : NULL;
     bool copies = keeps && kept == NULL;
     size_t piece_count = kept != NULL ? from->content.piece_count : copies;
     size_t copied = copies ? from->content.size : 0;

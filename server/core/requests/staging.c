@@ -27,8 +27,8 @@ static bool may_have(struct ps_staging *staging, const struct ps_part *part,
 static enum ps_status enter(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
                             uint64_t now_ms, struct ps_staged **staged, struct ps_error *error);
 static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
-                             const struct ps_part *part, struct ps_added *added, bool *whole,
-                             struct ps_error *error);
+                             const struct ps_part *part, uint64_t now_ms, struct ps_added *added,
+                             bool *whole, struct ps_error *error);
 static void work_on(struct ps_staging *staging, struct ps_staged *staged,
                     struct ps_staged_part *part, const struct ps_part *from,
                     struct ps_added *added);
@@ -119,10 +119,9 @@ static enum ps_status add_locked(struct ps_staging *staging, const struct ps_par
         return PS_OK;
     PS_ASSERT(found != NULL && found->is_listed);
     PS_ASSERT(!found->applying);
-    found->used_ms = now_ms;
     /* The lock is let go of while the part is worked on, and the request may be forgotten then. */
     ps_staged_keep(found);
-    enum ps_status status = add_to(staging, found, part, added, &whole, error);
+    enum ps_status status = add_to(staging, found, part, now_ms, added, &whole, error);
     if (whole)
         status = ps_staged_make_whole(found, &added->content, error);
     /* Two references: one for whoever applies it now, and one for each hold that the journal
@@ -130,7 +129,8 @@ static enum ps_status add_locked(struct ps_staging *staging, const struct ps_par
     if (status == PS_OK && whole) {
         found->applying = true;
         added->staged = ps_staged_keep(found); /* for the caller, who applies it */
-        added->hold = (struct ps_hold){ps_staged_keep, ps_staged_release, found};
+        added->hold =
+            (struct ps_hold){.keep = ps_staged_keep, .drop = ps_staged_release, .self = found};
     }
     /* The only part was refused: nothing of the request is left, and its room is free again. */
     if (found->parts == NULL && found->is_listed)
@@ -221,7 +221,7 @@ static void expire(struct ps_staging *staging, struct ps_staged *staged)
     unlink_staged(staging, staged);
 }
 
-/* Looked at when a range comes, and not by a timer: while none comes nobody needs the room. */
+/* Looked at when a range comes, and by whoever sweeps. */
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
 {
     struct ps_staged *staged, *next;
@@ -331,6 +331,7 @@ static enum ps_status enter(struct ps_staging *staging, const struct ps_part *pa
     if (staged == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a request in ranges");
     /* Young from the start: the next range of anybody looks for idle ones. */
+    staged->began_ms = now_ms;
     staged->used_ms = now_ms;
     staged->is_listed = true;
     /* The newest first: its other ranges come next. */
@@ -346,14 +347,16 @@ static enum ps_status enter(struct ps_staging *staging, const struct ps_part *pa
 /* What is there already makes nothing whole: it would be whole before. A part is linked before it
  * is worked on, so that the same one, coming again meanwhile, is recognised. */
 static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
-                             const struct ps_part *from, struct ps_added *added, bool *whole,
-                             struct ps_error *error)
+                             const struct ps_part *from, uint64_t now_ms, struct ps_added *added,
+                             bool *whole, struct ps_error *error)
 {
     /* Where it goes among the others; nothing for a part that is there already. */
     struct ps_staged_part **place;
     PS_TRY(ps_staged_part_place(&staged->parts, from, &place, error));
     if (place == NULL)
         return PS_OK;
+    /* A sign of life is a new part: the same one again would keep a request for nothing. */
+    staged->used_ms = now_ms;
     struct ps_staged_part *part = ps_staged_part_create(staged->memory, from, staged->keeps);
     if (part == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a range");
@@ -421,6 +424,18 @@ static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged)
     staging->bytes -= staged->bytes;
     staging->count--;
     ps_staged_release(staged);
+}
+
+/* For whoever comes by from time to time: memory that nobody completes is given back though nobody
+ * needs it now. */
+void ps_staging_sweep(struct ps_staging *staging, uint64_t now_ms)
+{
+    if (atomic_load(&staging->count) == 0)
+        return;
+    PS_ASSERT(staging->memory != NULL);
+    ps_mutex_lock(&staging->lock);
+    drop_idle(staging, now_ms);
+    ps_mutex_unlock(&staging->lock);
 }
 
 /* Whoever asks takes the count of dropped requests with it, so that each is counted once. */

@@ -17,13 +17,20 @@
  * of it will ever come, it reserves half, and the other half is for others. A range of something
  * that was let in is never refused for room: half-staged pushes cannot block each other.
  *
- * A request that got no range for PS_STAGING_IDLE_MS is dropped when the next range comes, of
- * anybody. A request that its client has given up (of its requests with lower numbers, one that got
- * no range for PS_STAGING_YIELD_MS) gives way to what the client begins: where room is missing the
- * oldest first, and one whose early update is of the same parameter. A request that got no range
- * for PS_STAGING_STALLED_MS, because its client has died or is very slow, gives way to anybody in
- * the same way. A client whose ranges were all answered as staged sends them again: the server has
- * lost some of them, or an early update has failed.
+ * Room is counted for callers (proto/messages.h, struct ps_origin; without one, for the client that
+ * the request names). A caller may have half of the bytes, and a quarter of the requests. While it
+ * has more than a quarter of the bytes, its requests that got nothing new for PS_STAGING_YIELD_MS
+ * give way to callers who would have less.
+ *
+ * Only a range that is new is a sign of life. A request that got none for PS_STAGING_IDLE_MS is
+ * dropped when the next range comes, of anybody, or by the next ps_staging_sweep. A request that
+ * its client has given up (of its requests with lower numbers, one that got no range for
+ * PS_STAGING_YIELD_MS) gives way to what the client begins: where room is missing the oldest first,
+ * and one whose early update is of the same parameter. A request that got no range for
+ * PS_STAGING_STALLED_MS, or less than PS_STAGING_PACE_BYTES a second since it began, because its
+ * client has died or is very slow, gives way to anybody in the same way. A client whose ranges were
+ * all answered as staged sends them again: the server has lost some of them, or an early update has
+ * failed.
  *
  * Threads:  every function is safe from any thread, but for init, fini and clear. Ranges are
  *           applied or looked at in the thread that brings them, without a lock.
@@ -53,11 +60,17 @@
 #define PS_STAGING_STALLED_MS 5000
 #define PS_STAGING_YIELD_MS 1000
 
+/* Requests in ranges at once. They are found by a walk over the list of them. */
+#define PS_STAGING_REQUESTS_MAX 4096
+
+/* A request that comes more slowly gives way to whoever needs its room. */
+#define PS_STAGING_PACE_BYTES (256 * 1024)
+
 struct ps_staged;
 
 struct ps_staging {
     const struct ps_allocator *memory; /* borrowed; outlives this */
-    uint64_t bytes_max;                /* of all; a client may have half of it */
+    uint64_t bytes_max;                /* of all; a caller may have half of it */
     struct ps_mutex lock;              /* PS_RANK_STAGING; guards all that follows */
     struct ps_staged *first;           /* a list, in no order */
     uint64_t bytes;                    /* reserved */
@@ -157,6 +170,9 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
  * whoever asks the sessions before that has an entry here by now, or raises `count` and waits for
  * the lock. */
 void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id);
+
+/* Drops the requests that got no range for too long. */
+void ps_staging_sweep(struct ps_staging *staging, uint64_t now_ms);
 
 /* How much is staged, and how many requests were dropped since the last look; for metrics. */
 void ps_staging_look(struct ps_staging *staging, uint64_t *bytes, size_t *count,

@@ -15,6 +15,17 @@ bool ps_staging_room_is_idle(const struct ps_staged *staged, uint64_t idle_ms, u
     return !ps_staged_is_busy(staged) && now_ms >= staged->used_ms + idle_ms;
 }
 
+/* Has it got nothing new for a while, or too little since it began? Then its client has died, is
+ * very slow, or means to keep the room. */
+static bool is_stalled(const struct ps_staged *staged, uint64_t now_ms)
+{
+    uint64_t bytes = staged->total > 0 ? staged->present * ps_dtype_size(staged->dtype) : 0;
+    PS_ASSERT(staged->present <= staged->total);
+    uint64_t allowed_ms = PS_STAGING_STALLED_MS + bytes / (PS_STAGING_PACE_BYTES / 1000);
+    return ps_staging_room_is_idle(staged, PS_STAGING_STALLED_MS, now_ms) ||
+           (!ps_staged_is_busy(staged) && now_ms >= staged->began_ms + allowed_ms);
+}
+
 /* Would it not fit even alone? Of an early update never: one that has no room is not begun. */
 static bool is_outsized(const struct ps_staging *staging, uint64_t bytes)
 {
@@ -39,18 +50,31 @@ static struct ps_staged *find_outsized(const struct ps_staging *staging)
     return it;
 }
 
-/* Is it less than the half that a client may have? One request always is, so that every size can be
+/* What one caller has. A list of a few: summing it up is cheaper than keeping a sum for each. */
+static uint64_t bytes_of(const struct ps_staging *staging, struct ps_bytes share, size_t *count)
+{
+    uint64_t own = 0;
+    *count = 0;
+    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next) {
+        if (!ps_bytes_equal(it->share, share))
+            continue;
+        own += it->bytes;
+        (*count)++;
+    }
+    PS_ASSERT(own <= staging->bytes);
+    return own;
+}
+
+/* Is it less than the half that a caller may have? One request always is, so that every size can be
  * staged by somebody who waits for it. */
 static bool own_fits(const struct ps_staging *staging, const struct ps_request_id *id,
                      uint64_t reserved)
 {
-    /* A list of a few: summing it up is cheaper than keeping a sum for each client. */
-    uint64_t own = 0;
+    size_t count;
     uint64_t max = staging->bytes_max / 2;
-    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        own += ps_bytes_equal(it->client_id, id->client_id) ? it->bytes : 0;
-    PS_ASSERT(own <= staging->bytes);
-    return own == 0 || (own <= max && reserved <= max - own);
+    uint64_t own = bytes_of(staging, ps_staged_share_of(id), &count);
+    PS_ASSERT(count <= staging->count);
+    return own == 0 || (own <= max && reserved <= max - own && count < PS_STAGING_REQUESTS_MAX / 4);
 }
 
 /* The text has the numbers and says for which of the limits it is, since an operator who reads it
@@ -62,21 +86,26 @@ enum ps_status ps_staging_room_check(const struct ps_staging *staging,
     uint64_t max = staging->bytes_max;
     uint64_t reserved = ps_staging_room_reserved(staging, bytes);
     if (is_outsized(staging, bytes) && find_outsized(staging) != NULL)
-        return ps_fail(error, PS_ERR_BUSY,
-                       "a request of more than %" PRIu64
-                       " bytes in ranges waits for the rest, and there is one at a time; "
-                       "try again in %d ms",
-                       max, PS_STAGED_RETRY_HINT_MS);
+        return ps_refuse(
+            error, PS_ERR_BUSY, PS_REFUSED_STAGING, PS_STAGED_RETRY_HINT_MS,
+            "a request of more than %" PRIu64
+            " bytes (--staging-bytes) in ranges waits for the rest, and there is one at a time; "
+            "try again in %d ms",
+            max, PS_STAGED_RETRY_HINT_MS);
     PS_ASSERT(reserved <= max);
     /* Subtracted and not added: lengths come from outside. */
-    bool fits = staging->bytes <= max && reserved <= max - staging->bytes;
+    bool fits = staging->bytes <= max && reserved <= max - staging->bytes &&
+                staging->count <= PS_STAGING_REQUESTS_MAX;
     if (fits && own_fits(staging, id, reserved))
         return PS_OK;
-    return ps_fail(error, PS_ERR_BUSY,
-                   "%" PRIu64 " bytes in ranges wait for the rest, limit %" PRIu64
-                   "%s; try again in %d ms",
-                   staging->bytes, max, fits ? ", of which a client may have half" : "",
-                   PS_STAGED_RETRY_HINT_MS);
+    return ps_refuse(
+        error, PS_ERR_BUSY, fits ? PS_REFUSED_STAGING_SHARE : PS_REFUSED_STAGING,
+        PS_STAGED_RETRY_HINT_MS,
+        "%" PRIu64 " bytes of %zu requests in ranges wait for the rest, limit %" PRIu64
+        " (--staging-bytes) and %d%s; try again in %d ms",
+        staging->bytes, staging->count - 1, max, PS_STAGING_REQUESTS_MAX,
+        fits ? ", of which a client may have half the bytes and a quarter of the requests" : "",
+        PS_STAGED_RETRY_HINT_MS);
 }
 
 /* Is `id` a newer request of the same client, and has nothing come for this one for a while? A
@@ -118,15 +147,59 @@ static struct ps_staged *find_stalled(const struct ps_staging *staging,
     /* For the largest kind there is one place, and only its holder is in the way. */
     struct ps_staged *outsized = is_outsized(staging, bytes) ? find_outsized(staging) : NULL;
     if (outsized != NULL)
-        return ps_staging_room_is_idle(outsized, PS_STAGING_STALLED_MS, now_ms) ? outsized : NULL;
+        return is_stalled(outsized, now_ms) ? outsized : NULL;
     PS_ASSERT(id->present);
     struct ps_staged *oldest = NULL;
     PS_ASSERT(outsized == NULL);
     if (!own_fits(staging, id, ps_staging_room_reserved(staging, bytes)))
         return NULL;
     for (struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        if (ps_staging_room_is_idle(it, PS_STAGING_STALLED_MS, now_ms) &&
-            (oldest == NULL || it->used_ms < oldest->used_ms))
+        if (is_stalled(it, now_ms) && (oldest == NULL || it->used_ms < oldest->used_ms))
+            oldest = it;
+    return oldest;
+}
+
+/* Callers whose sums are formed in one search: four of them cannot all be beyond a quarter. */
+enum { SHARES_LOOKED_AT = 8 };
+
+/* Has this caller more than a quarter? Each caller is summed up once, and a few callers only, since
+ * each sum is a walk over all requests. */
+static bool is_beyond_share(const struct ps_staging *staging, struct ps_bytes share,
+                            struct ps_bytes *within, size_t *within_count)
+{
+    size_t count;
+    PS_ASSERT(*within_count <= SHARES_LOOKED_AT);
+    for (size_t i = 0; i < *within_count; i++)
+        if (ps_bytes_equal(within[i], share))
+            return false;
+    if (*within_count == SHARES_LOOKED_AT)
+        return false;
+    if (bytes_of(staging, share, &count) > staging->bytes_max / 4)
+        return true;
+    within[(*within_count)++] = share;
+    return false;
+}
+
+/* Of a caller that has more than its quarter, for one who would have less: the one that got nothing
+ * new for longest, and for a moment at least. So a few callers who hold everything cannot keep
+ * others out, and a caller that is alone may have half. */
+static struct ps_staged *find_beyond_share(const struct ps_staging *staging,
+                                           const struct ps_request_id *id, uint64_t bytes,
+                                           uint64_t now_ms)
+{
+    size_t count;
+    uint64_t quarter = staging->bytes_max / 4;
+    struct ps_staged *oldest = NULL;
+    struct ps_bytes within[SHARES_LOOKED_AT] = {ps_staged_share_of(id)};
+    size_t within_count = 1;
+    uint64_t own = bytes_of(staging, within[0], &count);
+    PS_ASSERT(within[0].size == 0 || within[0].data != NULL);
+    if (own > quarter || bytes > quarter - own)
+        return NULL;
+    for (struct ps_staged *it = staging->first; it != NULL; it = it->next)
+        if (ps_staging_room_is_idle(it, PS_STAGING_YIELD_MS, now_ms) &&
+            (oldest == NULL || it->used_ms < oldest->used_ms) &&
+            is_beyond_share(staging, it->share, within, &within_count))
             oldest = it;
     return oldest;
 }
@@ -138,7 +211,10 @@ struct ps_staged *ps_staging_room_find_yielding(const struct ps_staging *staging
     struct ps_staged *given_up = find_given_up(staging, id, now_ms);
     PS_ASSERT(given_up == NULL || !ps_staged_is_busy(given_up));
     /* A client's own leavings go before anybody else's work: nobody waits for them any more. */
-    return given_up != NULL ? given_up : find_stalled(staging, id, bytes, now_ms);
+    if (given_up != NULL)
+        return given_up;
+    struct ps_staged *stalled = find_stalled(staging, id, bytes, now_ms);
+    return stalled != NULL ? stalled : find_beyond_share(staging, id, bytes, now_ms);
 }
 
 /* For whatever reason: an early update of the same parameter is in the way without taking room. */
@@ -146,6 +222,5 @@ bool ps_staging_room_yields(const struct ps_staged *staged, const struct ps_requ
                             uint64_t now_ms)
 {
     PS_ASSERT(id->present);
-    return is_given_up(staged, id, now_ms) ||
-           ps_staging_room_is_idle(staged, PS_STAGING_STALLED_MS, now_ms);
+    return is_given_up(staged, id, now_ms) || is_stalled(staged, now_ms);
 }

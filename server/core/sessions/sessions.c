@@ -37,6 +37,7 @@ static enum ps_status check_new_session(const struct ps_sessions *sessions,
 static enum ps_status check_slot(const struct ps_session_slot *slot,
                                  const struct ps_request_id *request, uint32_t fingerprint,
                                  struct ps_error *error);
+static enum ps_status check_pace(const struct ps_request_id *request, struct ps_error *error);
 static enum ps_status find_entry(struct ps_sessions *sessions, const struct ps_request_id *request,
                                  struct ps_session_entry **entry, struct ps_error *error);
 static enum ps_status check_window(const struct ps_session_entry *entry, uint64_t sequence,
@@ -272,6 +273,22 @@ static uint64_t highest(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Another client is another entry, and may drive out one: a caller begins with so many at once, and
+ * so many a second. A client that is remembered is asked nothing. */
+static enum ps_status check_pace(const struct ps_request_id *request, struct ps_error *error)
+{
+    const struct ps_origin *origin = request->origin;
+    uint32_t wait_ms = 0;
+    PS_ASSERT(request->client_id.size > 0);
+    if (origin == NULL || origin->may_begin(origin->self, &wait_ms))
+        return PS_OK;
+    return ps_refuse(
+        error, PS_ERR_BUSY, PS_REFUSED_SESSIONS, wait_ms,
+        "too many client ids are new from here: use one for all pushes of a client, or "
+        "begin with this one in %u ms",
+        (unsigned)wait_ms);
+}
+
 /* The client's entry, in the request's session. A new session waits until the requests of the
  * former one have ended: their slots are emptied, and a commit would write into the new
  * session's. */
@@ -279,6 +296,7 @@ static enum ps_status find_entry(struct ps_sessions *sessions, const struct ps_r
                                  struct ps_session_entry **entry, struct ps_error *error)
 {
     if (*entry == NULL) {
+        PS_TRY(check_pace(request, error));
         *entry = ps_session_add(sessions, request->client_id, request->session);
         if (*entry == NULL)
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember another client");

@@ -240,9 +240,24 @@ uint32_t ps_parameter_state_count(const struct ps_parameter *parameter)
  * long as that lasts. */
 uint64_t ps_parameter_host_bytes(const struct ps_parameter *parameter)
 {
-    uint64_t bytes = ps_parameter_spec_bytes(parameter->spec);
-    return ps_parameter_on_device(parameter) ? bytes
-                                             : bytes * (1 + ps_parameter_state_count(parameter));
+    uint32_t arrays =
+        ps_parameter_on_device(parameter) ? 1 : 1 + ps_parameter_state_count(parameter);
+    return ps_parameter_spec_host_bytes(parameter->spec, arrays);
+}
+
+/* Measured with parameters of one element: about so much for one, and for each array of states. */
+enum { RECORD_BYTES = 1024, STATE_RECORD_BYTES = 400 };
+
+/* Records, lists of blocks, name and configuration count where they are more than an eighth of the
+ * arrays: of a million tiny parameters they are nearly everything, and a limit that was sized by
+ * the arrays of a model holds the model all the same. */
+uint64_t ps_parameter_spec_host_bytes(const struct ps_parameter_spec *spec, uint32_t array_count)
+{
+    PS_ASSERT(array_count > 0);
+    uint64_t arrays = ps_parameter_spec_bytes(spec) * (uint64_t)array_count;
+    uint64_t record = RECORD_BYTES + STATE_RECORD_BYTES * (uint64_t)(array_count - 1) +
+                      spec->name.size + spec->config.size;
+    return record > arrays / 8 ? arrays + record : arrays;
 }
 
 /* Fewer steps than versions: a push that the rule skips makes a version and no step. */

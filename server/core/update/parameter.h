@@ -100,6 +100,9 @@ void ps_parameter_version_release_arrays(struct ps_parameter_version *held);
  * which readers need a copy. */
 uint64_t ps_parameter_host_bytes(const struct ps_parameter *parameter);
 
+/* The same before there is a parameter: of so many arrays on the host. */
+uint64_t ps_parameter_spec_host_bytes(const struct ps_parameter_spec *spec, uint32_t array_count);
+
 /* How many state arrays the parameter has. */
 uint32_t ps_parameter_state_count(const struct ps_parameter *parameter);
 

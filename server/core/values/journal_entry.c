@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+static void count_kept(struct ps_journal_entry *entry, const struct ps_hold *hold,
+                       uint64_t content_bytes);
 static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy);
 
 /* One allocation for the record, its name, the client's id and the content or the list of its
@@ -27,7 +29,9 @@ struct ps_journal_entry *ps_journal_entry_make(const struct ps_allocator *memory
     *entry = (struct ps_journal_entry){.memory = memory,
                                        .kept = kept,
                                        .drop = request->hold.drop,
-                                       .bytes = size - copied + content.size};
+                                       .count_back = request->hold.count_back,
+                                       .bytes = size};
+    count_kept(entry, &request->hold, content.size);
     entry->record = (struct ps_record){
         .type = PS_RECORD_PUSH,
         .dtype = request->dtype,
@@ -50,6 +54,24 @@ struct ps_journal_entry *ps_journal_entry_make(const struct ps_allocator *memory
     return entry;
 }
 
+/* Memory is counted where it is: of a content that is held, the whole message that it lies in,
+ * which may be far more. Of several records of one message the first counts all of it. When that
+ * one is written the others, which stand right behind it, count nothing for as long as their
+ * writing takes. */
+static void count_kept(struct ps_journal_entry *entry, const struct ps_hold *hold,
+                       uint64_t content_bytes)
+{
+    if (entry->kept == NULL)
+        return;
+    if (hold->count == NULL) {
+        entry->bytes += content_bytes;
+        return;
+    }
+    uint64_t counted = hold->count(entry->kept);
+    entry->counts_kept = counted > 0;
+    entry->bytes += counted;
+}
+
 /* Returns where the next bytes go. */
 static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy)
 {
@@ -64,6 +86,8 @@ static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *c
 void ps_journal_entry_release(struct ps_journal_entry *entry)
 {
     PS_ASSERT(entry->memory != NULL);
+    if (entry->counts_kept)
+        entry->count_back(entry->kept);
     if (entry->kept != NULL)
         entry->drop(entry->kept);
     ps_release(entry->memory, entry);

@@ -16,9 +16,11 @@ struct ps_journal_entry {
     struct ps_journal_entry *next;
     const struct ps_allocator *memory; /* borrowed */
     struct ps_record record;
-    uint64_t bytes; /* that it counts in the queue */
-    void *kept;     /* what holds the content; NULL: it is copied */
+    uint64_t bytes; /* that it counts in the queue: of what it keeps all, if nobody else does */
+    bool counts_kept;
+    void *kept; /* what holds the content; NULL: it is copied */
     void (*drop)(void *kept);
+    void (*count_back)(void *kept);
     struct ps_bytes pieces[]; /* of the content; then name, client id and copied content */
 };
 

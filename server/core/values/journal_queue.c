@@ -129,10 +129,10 @@ static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps
         return ps_fail(error, PS_ERR_UNAVAILABLE, "journal failed: %s", queue->failure);
     if (queue->count < PS_JOURNAL_QUEUE_RECORDS && queue->bytes < queue->bytes_max)
         return PS_OK;
-    return ps_fail(error, PS_ERR_BUSY,
-                   "the journal's queue is full: %" PRIu64 " bytes in %zu records wait for the "
-                   "disk, limit %" PRIu64 "; try again in %d ms",
-                   queue->bytes, queue->count, queue->bytes_max, RETRY_HINT_MS);
+    return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_JOURNAL_QUEUE, RETRY_HINT_MS,
+                     "the journal's queue is full: %" PRIu64 " bytes in %zu records wait for the "
+                     "disk, limit %" PRIu64 " (--journal-queue-bytes); try again in %d ms",
+                     queue->bytes, queue->count, queue->bytes_max, RETRY_HINT_MS);
 }
 
 /* ---- What is durable ---- */

@@ -233,7 +233,7 @@ enum ps_status __wrap_ps_service_push_range(struct ps_service *service,
     struct ps_push_request copied_request = *request;
     struct ps_bytes piece = {copy_of(request->content), request->content.size};
     copied_request.content = ps_view_of(&piece);
-    copied_request.hold = (struct ps_hold){NULL, NULL, NULL};
+    copied_request.hold = (struct ps_hold){0};
     enum ps_status status =
         __real_ps_service_push_range(service, &copied_request, reply, wait, made, error);
     free((void *)(uintptr_t)piece.data);

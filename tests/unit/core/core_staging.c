@@ -51,6 +51,23 @@ struct added staged_add_as(const char *client, uint64_t sequence, const char *na
     return add_with(&id, name, total, first, count, now_ms);
 }
 
+static struct ps_bytes share_of(void *self)
+{
+    return text(self);
+}
+
+struct added staged_add_from(const char *share, const char *client, uint64_t sequence,
+                             uint64_t total, uint64_t now_ms)
+{
+    const struct ps_origin origin = {.share = share_of, .self = (void *)(uintptr_t)share};
+    const struct ps_request_id id = {.present = true,
+                                     .client_id = text(client),
+                                     .session = 1,
+                                     .sequence = sequence,
+                                     .origin = &origin};
+    return add_with(&id, "w", total, 0, PART, now_ms);
+}
+
 struct added staged_add_of(uint64_t session, uint64_t sequence, uint64_t first, uint64_t count,
                            uint64_t now_ms)
 {

@@ -31,6 +31,9 @@ struct added {
 /* A range of `name`, which is of `total` elements, as request `sequence` of the client. */
 struct added staged_add_as(const char *client, uint64_t sequence, const char *name, uint64_t total,
                            uint64_t first, uint64_t count, uint64_t now_ms);
+/* The same, brought by a caller that is known under this key. */
+struct added staged_add_from(const char *share, const char *client, uint64_t sequence,
+                             uint64_t total, uint64_t now_ms);
 /* A range of "w", of the client "a". */
 struct added staged_add_of(uint64_t session, uint64_t sequence, uint64_t first, uint64_t count,
                            uint64_t now_ms);

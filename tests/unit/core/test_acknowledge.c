@@ -186,7 +186,8 @@ START_TEST(a_malformed_request_id_is_refused)
     static const float ones[] = {1, 1, 1, 1};
     struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
     request.content = ps_view_of(&piece);
-    request.request = (struct ps_request_id){true, text("client"), 1, 0};
+    request.request = (struct ps_request_id){
+        .present = true, .client_id = text("client"), .session = 1, .sequence = 0};
 
     ck_assert_int_eq(ps_service_push(world.service, &request, &world.reply, NULL, &world.error),
                      PS_ERR_BAD_INPUT);

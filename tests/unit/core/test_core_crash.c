@@ -34,7 +34,8 @@ static size_t parked_count;
 static struct ps_request_id request_id(size_t client, uint64_t sequence)
 {
     static const char *const names[CLIENTS] = {"a", "b", "c"};
-    return (struct ps_request_id){true, text(names[client]), 1, sequence};
+    return (struct ps_request_id){
+        .present = true, .client_id = text(names[client]), .session = 1, .sequence = sequence};
 }
 
 static enum ps_status push(size_t client, uint64_t sequence, struct ps_push_reply *reply,

@@ -227,59 +227,6 @@ START_TEST(a_name_with_a_nul_is_refused)
 }
 END_TEST
 
-START_TEST(the_memory_limit_counts_values_and_states)
-{
-    struct core_world world;
-    world_init(&world, false, 30);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
-    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, two, sizeof two, no_config), PS_OK);
-
-    enum ps_status status =
-        world_init_param(&world, "v", PS_F32, two, sizeof two, config_of("adam", 0.1));
-
-    ck_assert_int_eq(status, PS_ERR_BUSY);
-    ck_assert_str_eq(world.error.text, "memory limit: 24 bytes needed, 8 used, limit 30");
-    ck_assert_int_eq(world_init_param(&world, "v", PS_F32, three, sizeof three, no_config), PS_OK);
-    world_fini(&world);
-}
-END_TEST
-
-START_TEST(replacing_at_the_limit_is_possible)
-{
-    struct core_world world;
-    world_init(&world, false, 8);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
-
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(world_init_param(&world, "w", PS_F32, two, sizeof two, no_config), PS_OK);
-    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, three, sizeof three, no_config),
-                     PS_ERR_BUSY);
-
-    ck_assert_int_eq(world_finish(&world), PS_OK);
-    world_expect_f32(&world, "w", two, 2);
-    world_fini(&world);
-}
-END_TEST
-
-START_TEST(reset_gives_the_counted_bytes_back)
-{
-    struct core_world world;
-    world_init(&world, false, 8);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
-    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, two, sizeof two, no_config), PS_OK);
-
-    ps_service_reset(world.service);
-    world_own(&world, 2);
-    ps_service_begin_empty(world.service);
-
-    ck_assert_int_eq(world_init_param(&world, "v", PS_F32, two, sizeof two, no_config), PS_OK);
-    world_fini(&world);
-}
-END_TEST
-
 START_TEST(init_survives_any_refused_allocation)
 {
     struct core_world world;
@@ -467,9 +414,6 @@ int main(void)
     tcase_add_loop_test(tests, names_near_the_reserved_ones_are_fine, 0, 5);
     tcase_add_test(tests, the_longest_name_is_fine_and_one_byte_more_is_not);
     tcase_add_test(tests, a_name_with_a_nul_is_refused);
-    tcase_add_test(tests, the_memory_limit_counts_values_and_states);
-    tcase_add_test(tests, replacing_at_the_limit_is_possible);
-    tcase_add_test(tests, reset_gives_the_counted_bytes_back);
     tcase_add_test(tests, init_survives_any_refused_allocation);
     tcase_add_test(
         tests, a7_what_no_header_can_hold_is_refused_and_all_that_was_taken_is_saved_and_loaded);

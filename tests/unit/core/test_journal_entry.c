@@ -77,6 +77,49 @@ START_TEST(a_held_record_lets_go_once)
 }
 END_TEST
 
+static bool is_counted;
+
+static uint64_t count(void *handle)
+{
+    ck_assert_ptr_eq(handle, &held);
+    bool was_counted = is_counted;
+    is_counted = true;
+    return was_counted ? 0 : 1 << 20;
+}
+
+static void count_back(void *handle)
+{
+    ck_assert_ptr_eq(handle, &held);
+    ck_assert(is_counted);
+    is_counted = false;
+}
+
+/* A content of eight bytes holds the whole message, of a mebibyte, in which it came. */
+START_TEST(a_held_record_counts_the_message_that_it_holds_once)
+{
+    uint8_t bytes[32];
+    struct ps_bytes pieces[2];
+    struct ps_push_request request = request_in(bytes, pieces);
+    request.hold.count = count;
+    request.hold.count_back = count_back;
+    held = 3;
+
+    struct ps_journal_entry *first = ps_journal_entry_make(&memory, &request, &held);
+    struct ps_journal_entry *second = ps_journal_entry_make(&memory, &request, &held);
+
+    ck_assert_uint_ge(first->bytes, 1 << 20);
+    ck_assert_uint_lt(second->bytes, 1024);
+    ps_journal_entry_release(first);
+    struct ps_journal_entry *third = ps_journal_entry_make(&memory, &request, &held);
+    ck_assert_uint_ge(third->bytes, 1 << 20);
+    ps_journal_entry_release(second);
+    ps_journal_entry_release(third);
+    ck_assert(!is_counted);
+    ck_assert_int_eq(held, 0);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
 START_TEST(no_memory_leaves_the_content_with_the_caller)
 {
     uint8_t bytes[32];
@@ -98,6 +141,7 @@ int main(void)
     tcase_add_checked_fixture(tests, begin_test, NULL);
     tcase_add_test(tests, a_copied_record_outlives_its_request);
     tcase_add_test(tests, a_held_record_lets_go_once);
+    tcase_add_test(tests, a_held_record_counts_the_message_that_it_holds_once);
     tcase_add_test(tests, no_memory_leaves_the_content_with_the_caller);
     return run_tests("journal_entry", tests);
 }

@@ -336,6 +336,47 @@ START_TEST(any_refused_allocation_leaves_the_table_as_it_was)
 }
 END_TEST
 
+static int may_begin_left;
+
+static bool may_begin(void *self, uint32_t *wait_ms)
+{
+    (void)self;
+    *wait_ms = 250;
+    return may_begin_left-- > 0;
+}
+
+static enum ps_status apply_from(const struct ps_origin *origin, const char *client,
+                                 uint64_t sequence)
+{
+    struct ps_session_call call;
+    struct ps_request_id id = id_of(client, 1, sequence);
+    id.origin = origin;
+    enum ps_status status = ps_sessions_begin(&sessions, &id, 0, 0, &call, &error);
+    if (status == PS_OK)
+        ps_sessions_commit(&sessions, &call, (struct ps_session_answer){0});
+    return status;
+}
+
+START_TEST(a_caller_begins_with_new_clients_at_its_pace)
+{
+    const struct ps_origin origin = {.may_begin = may_begin};
+    may_begin_left = 2;
+    ck_assert_int_eq(apply_from(&origin, "a", 1), PS_OK);
+    ck_assert_int_eq(apply_from(&origin, "b", 1), PS_OK);
+
+    ck_assert_int_eq(apply_from(&origin, "c", 1), PS_ERR_BUSY);
+
+    ck_assert_int_eq(error.refusal, PS_REFUSED_SESSIONS);
+    ck_assert_uint_eq(error.retry_ms, 250);
+    ck_assert_uint_eq(ps_sessions_count(&sessions), 2);
+    /* Clients that are remembered are asked nothing. */
+    for (uint64_t sequence = 2; sequence < 9; sequence++)
+        ck_assert_int_eq(apply_from(&origin, "a", sequence), PS_OK);
+    may_begin_left = 1;
+    ck_assert_int_eq(apply_from(&origin, "c", 1), PS_OK);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("sessions");
@@ -363,5 +404,6 @@ int main(void)
     tcase_add_test(tests, a_client_whose_request_is_under_way_is_not_forgotten);
     tcase_add_test(tests, looking_remembers_nobody);
     tcase_add_loop_test(tests, any_refused_allocation_leaves_the_table_as_it_was, 0, 8);
+    tcase_add_test(tests, a_caller_begins_with_new_clients_at_its_pace);
     return run_tests("sessions", tests);
 }

@@ -47,7 +47,7 @@ static struct ps_staged_part *list_of(const struct ps_allocator *memory, bool he
         struct ps_part from = part_of(
             ranges[i], encoded_range(&encoded, ranges[i].first, ranges[i].count, pieces[i]));
         if (held)
-            from.hold = (struct ps_hold){keep, drop, &encoded};
+            from.hold = (struct ps_hold){.keep = keep, .drop = drop, .self = &encoded};
         ck_assert_int_eq(ps_staged_part_check(&from, NULL), PS_OK);
         struct ps_staged_part *part = ps_staged_part_create(memory, &from, true);
         ck_assert_ptr_nonnull(part);
@@ -127,7 +127,7 @@ START_TEST(a_range_without_pairs_has_no_pieces)
     encoded.dtype = PS_F32;
     struct ps_part from = part_of(ranges[0], (struct ps_view){NULL, 0, 0});
     if (_i == 1)
-        from.hold = (struct ps_hold){keep, drop, &encoded};
+        from.hold = (struct ps_hold){.keep = keep, .drop = drop, .self = &encoded};
     ck_assert_int_eq(ps_staged_part_check(&from, NULL), PS_OK);
     struct ps_staged_part *part = ps_staged_part_create(&memory, &from, true);
     struct ps_view content;
@@ -193,6 +193,28 @@ START_TEST(what_is_more_than_can_be_is_refused)
 }
 END_TEST
 
+/* A range of 64 KiB in a message of 64 MiB: who holds it holds all of that. */
+START_TEST(a_message_far_longer_than_its_range_is_not_held)
+{
+    static const uint8_t bytes[PS_STAGING_PART_BYTES];
+    struct ps_bytes piece = {bytes, sizeof bytes};
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_part from = {.content = ps_view_of(&piece),
+                           .hold = {.keep = keep, .drop = drop, .self = &encoded}};
+
+    for (int i = 0; i < 2; i++) {
+        from.hold.bytes = i == 0 ? sizeof bytes + 4096 : (uint64_t)64 << 20;
+        struct ps_staged_part *part = ps_staged_part_create(&memory, &from, true);
+        ck_assert_ptr_nonnull(part);
+        ck_assert_int_eq(part->kept != NULL, i == 0);
+        ck_assert_uint_eq(part->content.size, sizeof bytes);
+        ps_staged_part_release(&memory, part);
+    }
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("staged_part");
@@ -201,6 +223,7 @@ int main(void)
     tcase_add_loop_test(t, pairs_may_lie_all_in_one_range_or_nowhere, 0, 2);
     tcase_add_loop_test(t, a_range_without_pairs_has_no_pieces, 0, 2);
     tcase_add_loop_test(t, a_length_that_is_not_that_of_the_range_is_refused, 0, PS_ENCODING_COUNT);
+    tcase_add_test(t, a_message_far_longer_than_its_range_is_not_held);
     tcase_add_test(t, a_range_is_as_long_as_its_elements_would_be);
     tcase_add_loop_test(t, what_is_more_than_can_be_is_refused, 0, PS_ENCODING_COUNT);
     return run_tests("staged_part", t);

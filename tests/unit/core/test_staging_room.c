@@ -3,6 +3,8 @@
 
 #include "core_staging.h"
 
+#include <stdio.h>
+
 START_TEST(what_would_not_fit_is_refused_at_its_first_part)
 {
     staged_begin(3 * sizeof values);
@@ -237,6 +239,101 @@ START_TEST(what_gave_way_may_come_again)
 }
 END_TEST
 
+START_TEST(a_caller_that_names_many_clients_has_one_share)
+{
+    char client[16];
+    int taken = 0;
+    struct added added;
+    staged_begin(64 * sizeof values);
+    do {
+        (void)snprintf(client, sizeof client, "c%d", taken);
+        added = staged_add_from("host", client, 1, TOTAL, 0);
+        taken++;
+    } while (added.status == PS_OK);
+
+    ck_assert_int_eq(taken - 1, 32);
+    ck_assert_int_eq(added.error.refusal, PS_REFUSED_STAGING_SHARE);
+    ck_assert_uint_gt(added.error.retry_ms, 0);
+    ck_assert_int_eq(staged_add_from("other", "c0x", 1, TOTAL, 0).status, PS_OK);
+    staged_end();
+}
+END_TEST
+
+START_TEST(a_caller_beyond_its_quarter_gives_way_to_one_below)
+{
+    staged_begin(8 * sizeof values);
+    for (uint64_t i = 1; i <= 4; i++) {
+        ck_assert_int_eq(staged_add_from("greedy", "a", i, TOTAL, 0).status, PS_OK);
+        ck_assert_int_eq(staged_add_from("greedier", "b", i, TOTAL, 0).status, PS_OK);
+    }
+    ck_assert_int_eq(staged_add_from("modest", "c", 1, TOTAL, 500).status, PS_ERR_BUSY);
+
+    ck_assert_int_eq(staged_add_from("modest", "c", 1, TOTAL, 1500).status, PS_OK);
+    ck_assert_int_eq(staged_add_from("modest", "c", 2, TOTAL, 1500).status, PS_OK);
+    /* More than a quarter drives nobody out. */
+    ck_assert_int_eq(staged_add_from("modest", "c", 3, TOTAL, 1500).status, PS_ERR_BUSY);
+    staged_end();
+}
+END_TEST
+
+START_TEST(a_caller_has_a_quarter_of_the_requests)
+{
+    uint64_t taken = 0;
+    struct added added;
+    staged_begin((uint64_t)1 << 40);
+    do
+        added = staged_add_from("host", "c", ++taken, TOTAL, 0);
+    while (added.status == PS_OK && taken < PS_STAGING_REQUESTS_MAX);
+
+    ck_assert_uint_eq(taken - 1, PS_STAGING_REQUESTS_MAX / 4);
+    ck_assert_int_eq(added.error.refusal, PS_REFUSED_STAGING_SHARE);
+    staged_end();
+}
+END_TEST
+
+START_TEST(the_same_range_again_is_no_sign_of_life)
+{
+    staged_begin(2 * sizeof values);
+    for (uint64_t now_ms = 0; now_ms <= PS_STAGING_STALLED_MS; now_ms += 500) {
+        ck_assert_int_eq(staged_add_as("a", 1, "w", TOTAL, 0, PART, now_ms).status, PS_OK);
+        ck_assert_int_eq(staged_add_as("b", 1, "w", TOTAL, 0, PART, now_ms).status, PS_OK);
+    }
+
+    ck_assert_int_eq(staged_add_as("c", 1, "w", TOTAL, 0, PART, PS_STAGING_STALLED_MS).status,
+                     PS_OK);
+    staged_end();
+}
+END_TEST
+
+START_TEST(what_comes_too_slowly_gives_way)
+{
+    const uint64_t total = 64 * (uint64_t)TOTAL;
+    uint64_t now_ms = 0;
+    staged_begin(total * sizeof(float));
+    /* 64 KiB in four seconds: never silent for long, and never whole. */
+    for (uint64_t i = 0; i < 5; i++, now_ms += 4000)
+        ck_assert_int_eq(staged_add_as("a", 1, "w", total, i * TOTAL, PART, now_ms).status, PS_OK);
+
+    ck_assert_int_eq(staged_add_as("b", 1, "v", total, 0, PART, now_ms - 3999).status, PS_OK);
+    staged_end();
+}
+END_TEST
+
+START_TEST(a_sweep_drops_what_nobody_goes_on_with)
+{
+    staged_begin(2 * sizeof values);
+    ck_assert_int_eq(staged_add_as("a", 1, "w", TOTAL, 0, PART, 0).status, PS_OK);
+
+    ps_staging_sweep(&staging, PS_STAGING_IDLE_MS - 1);
+    ck_assert_uint_eq(staging.count, 1);
+    ps_staging_sweep(&staging, PS_STAGING_IDLE_MS);
+
+    ck_assert_uint_eq(staging.count, 0);
+    ck_assert_uint_eq(staging.bytes, 0);
+    staged_end();
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("staging_room");
@@ -254,5 +351,11 @@ int main(void)
     tcase_add_test(t, nobody_gives_way_to_another_client_at_once);
     tcase_add_test(t, only_as_much_gives_way_as_is_needed_and_the_oldest_first);
     tcase_add_test(t, what_gave_way_may_come_again);
+    tcase_add_test(t, a_caller_that_names_many_clients_has_one_share);
+    tcase_add_test(t, a_caller_beyond_its_quarter_gives_way_to_one_below);
+    tcase_add_test(t, a_caller_has_a_quarter_of_the_requests);
+    tcase_add_test(t, the_same_range_again_is_no_sign_of_life);
+    tcase_add_test(t, what_comes_too_slowly_gives_way);
+    tcase_add_test(t, a_sweep_drops_what_nobody_goes_on_with);
     return run_tests("staging_room", t);
 }

@@ -1,0 +1,51 @@
+/* What a request costs beyond its bytes, known from the parameter that it names: so that it is
+ * charged, and put to another thread or refused, before anything is done. Both are guesses: the
+ * table may change before the request's turn comes. */
+#include "server/core/requests/service.h"
+
+#include "base/assert.h"
+#include "optimizer/encoded.h"
+#include "server/core/requests/service_state.h"
+
+/* A gradient may name one element in a dozen bytes. Where its rule moves all elements with each
+ * step (momentum, decay), that is an update of the whole parameter. */
+uint64_t ps_service_extra_push_work(struct ps_service *service,
+                                    const struct ps_push_request *request)
+{
+    if (request->encoding != PS_ENCODING_TOP_K)
+        return 0;
+    PS_ASSERT(service != NULL);
+    ps_rwlock_read(&service->cut);
+    const struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
+    uint64_t bytes = 0;
+    if (parameter != NULL && !ps_encoding_touches_named_only(&parameter->spec->settings))
+        bytes = ps_parameter_host_bytes(parameter);
+    ps_rwlock_unlock(&service->cut);
+    return bytes;
+}
+
+/* Native content goes out as it lies; any other is made first, from all that the range has. */
+uint64_t ps_service_extra_pull_work(struct ps_service *service,
+                                    const struct ps_pull_request *request, uint64_t *reply_bytes)
+{
+    uint64_t bytes = 0;
+    *reply_bytes = 0;
+    if (request->encoding == PS_ENCODING_NATIVE || request->of_push)
+        return 0;
+    ps_rwlock_read(&service->cut);
+    const struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
+    const struct ps_parameter_spec *spec = parameter != NULL ? parameter->spec : NULL;
+    /* A range that is wrong costs nothing: it is refused before anything is made. */
+    if (spec != NULL && !ps_encoding_is_native(request->encoding, spec->dtype) &&
+        request->range.first < spec->count) {
+        uint64_t left = spec->count - request->range.first;
+        uint64_t count = request->range.count;
+        count = count == 0 || count > left ? left : count;
+        bytes = count * ps_dtype_size(spec->dtype);
+        PS_ASSERT(count <= spec->count);
+        PS_ASSERT(bytes / ps_dtype_size(spec->dtype) == count);
+        *reply_bytes = ps_encoding_bytes(request->encoding, spec->dtype, count);
+    }
+    ps_rwlock_unlock(&service->cut);
+    return bytes + *reply_bytes;
+}
