@@ -142,6 +142,10 @@ static const struct ps_option table[] = {
            "sent again; one message always goes. 0: no limit."),
     OPTION(client_calls, "client-calls", PS_OPTION_UINT, "N", "256", NULL,
            "Most calls of one connection at once; more wait at the client."),
+    OPTION(waiting_calls, "waiting-calls", PS_OPTION_UINT, "N", "4096", NULL,
+           "Most calls that wait for what other clients do (pulls before the initialisation is "
+           "finished, barriers, health watches, reflection streams), half of --client-calls of "
+           "one connection. More are refused (RESOURCE_EXHAUSTED), to be sent again."),
     /* Threads. Zero and auto follow the machine. */
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),
@@ -365,6 +369,8 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
         return ps_fail(error, PS_ERR_BAD_INPUT, "--message-bytes must be 64KiB to %d", INT_MAX);
     if (options->client_calls < 1 || options->client_calls > 100000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--client-calls must be 1 to 100000");
+    if (options->waiting_calls < 1 || options->waiting_calls > 100000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--waiting-calls must be 1 to 100000");
     /* A number that is too large is refused rather than lowered: whoever gave the number would
      * measure another one. */
     if (options->lanes > PS_LANES_MAX)

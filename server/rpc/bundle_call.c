@@ -100,9 +100,12 @@ void ps_bundle_call_since(struct ps_bundle_call *bundle)
         bundle->serve.request.pulls[i].held.present = true;
 }
 
-enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct ps_serve_turn turn)
+enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct ps_serve_turn turn,
+                                           uint32_t *topic)
 {
-    return ps_serve_step(&bundle->serve, turn);
+    enum ps_serve_progress progress = ps_serve_step(&bundle->serve, turn);
+    *topic = bundle->serve.topic;
+    return progress;
 }
 
 /* ---- The reply ---- */

@@ -18,6 +18,7 @@
 #include "server/rpc/peer_limits.h"
 #include "server/rpc/rpc_metrics.h"
 #include "server/rpc/shared_memory.h"
+#include "server/rpc/waiting.h"
 
 #include <grpc/grpc.h>
 
@@ -31,6 +32,7 @@ struct ps_rpc_context {
     struct ps_rpc_metrics metrics;
     struct ps_helpers helpers; /* for large requests */
     struct ps_peer_limits limits;
+    struct ps_waiting waiting;
     struct ps_busy_poll_wish busy_poll;
     struct ps_shared_memory *shared; /* NULL: none is offered */
     uint64_t message_bytes_max;
