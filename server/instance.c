@@ -314,6 +314,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .busy_poll = options->busy_poll,
         .client_bytes_max = options->client_bytes,
         .client_calls_max = (uint32_t)options->client_calls,
+        .waiting_calls_max = (uint32_t)options->waiting_calls,
         .message_bytes_max = options->message_bytes,
         .reply_ms_max = options->reply_ms,
         .reflection = options->reflection,
@@ -491,5 +492,5 @@ static void tell_health(struct ps_instance *instance)
     if (serving == instance->told_serving)
         return;
     instance->told_serving = serving;
-    ps_rpc_server_wake(instance->rpc);
+    ps_rpc_server_wake(instance->rpc, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-static void on_changed(void *self);
+static void on_changed(void *self, uint64_t topics);
 static void on_checkpoint_wanted(void *self);
 static void on_journal_wanted(void *self);
 static void on_drain_wanted(void *self);
@@ -36,11 +36,11 @@ struct ps_service_listener ps_instance_listener(struct ps_instance *instance)
 }
 
 /* Called from the thread that caused it, with no lock held: waking is all that is done here. */
-static void on_changed(void *self)
+static void on_changed(void *self, uint64_t topics)
 {
     struct ps_instance *instance = self;
     /* Parked calls are asked again by their lanes. */
-    ps_rpc_server_wake(instance->rpc);
+    ps_rpc_server_wake(instance->rpc, topics);
     ps_tasks_wake(instance->tasks);
     ps_note_thread_wake(instance->notes);
 }

@@ -145,6 +145,10 @@ static const struct ps_option table[] = {
            "sent again; one message always goes. 0: no limit."),
     OPTION(client_calls, "client-calls", PS_OPTION_UINT, "N", "256", NULL,
            "Most calls of one connection at once; more wait at the client."),
+    OPTION(waiting_calls, "waiting-calls", PS_OPTION_UINT, "N", "4096", NULL,
+           "Most calls that wait for what other clients do (pulls before the initialisation is "
+           "finished, barriers, health watches, reflection streams), half of --client-calls of "
+           "one connection. More are refused (RESOURCE_EXHAUSTED), to be sent again."),
     /* Threads. Zero and auto follow the machine. */
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),

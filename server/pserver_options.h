@@ -60,6 +60,7 @@ struct ps_pserver_options {
     uint64_t message_bytes;
     uint64_t client_bytes;
     uint64_t client_calls;
+    uint64_t waiting_calls;
     uint64_t lanes;
     const char *update_threads_text;
     uint32_t update_threads; /* 0: auto */

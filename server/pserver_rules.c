@@ -93,6 +93,8 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
         return ps_fail(error, PS_ERR_BAD_INPUT, "--message-bytes must be 64KiB to %d", INT_MAX);
     if (options->client_calls < 1 || options->client_calls > 100000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--client-calls must be 1 to 100000");
+    if (options->waiting_calls < 1 || options->waiting_calls > 100000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--waiting-calls must be 1 to 100000");
     /* A number that is too large is refused rather than lowered: whoever gave the number would
      * measure another one. */
     if (options->lanes > PS_LANES_MAX)

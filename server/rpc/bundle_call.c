@@ -108,9 +108,12 @@ uint64_t ps_bundle_call_extra_work(const struct ps_bundle_call *bundle)
     return ps_serve_extra_work(&bundle->serve);
 }
 
-enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct ps_serve_turn turn)
+enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct ps_serve_turn turn,
+                                           uint32_t *topic)
 {
-    return ps_serve_step(&bundle->serve, turn);
+    enum ps_serve_progress progress = ps_serve_step(&bundle->serve, turn);
+    *topic = bundle->serve.topic;
+    return progress;
 }
 
 /* ---- The reply ---- */

@@ -31,8 +31,9 @@ PS_MUST_USE enum ps_status ps_bundle_call_create(struct ps_rpc_context *context,
 /* Before the first step: every pull is a delta pull. */
 void ps_bundle_call_since(struct ps_bundle_call *bundle);
 
-enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle,
-                                           struct ps_serve_turn turn);
+/* One step. `*topic`: for which it waits, if it does. */
+enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct ps_serve_turn turn,
+                                           uint32_t *topic);
 
 /* Returns the reply of a bundle that is done; nothing of the request is needed any more.
  *

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "server/rpc/rpc_context.h"
+#include "server/rpc/slots.h"
 
 #include <grpc/support/time.h>
 #include <utlist.h>
@@ -18,6 +19,10 @@ enum { TAG_MAGIC = 0x70737467 };
  * a millisecond, and an event is some microseconds of work. */
 enum { EVENTS_PER_TURN = 16 };
 
+/* So many waiters are asked between two events: the wake-up that concerns thousands of them does
+ * not keep the calls of others. */
+enum { ASKS_PER_EVENT = 16 };
+
 /* So many events may come between two looks at the clock: limits are seconds long. */
 enum { EVENTS_PER_LOOK = 16 };
 
@@ -26,6 +31,8 @@ static grpc_event next_event(struct ps_lane *lane);
 static grpc_event look(struct ps_lane *lane);
 static gpr_timespec next_look(const struct ps_lane *lane);
 static void give_turn(struct ps_lane *lane, bool idle);
+static void ask_some(struct ps_lane *lane);
+static void join(struct ps_waiter **list, struct ps_waiter *waiter);
 static void look_at_limits(struct ps_lane *lane);
 static bool may_end(struct ps_lane *lane);
 static void wake_step(void *owner, bool ok);
@@ -68,15 +75,14 @@ enum ps_status ps_lane_create(struct ps_rpc_context *context, size_t slots_max,
 }
 
 /* Before the lane's thread exists: the array of slots needs no lock, and never moves. */
-void ps_lane_adopt(struct ps_lane *lane, void *memory, void (*begin)(void *memory))
+void ps_lane_adopt(struct ps_lane *lane, struct ps_slots *slots)
 {
     PS_ASSERT(lane->slot_count < lane->slots_max);
-    lane->slots[lane->slot_count++] = (struct ps_lane_slot){memory, begin};
+    lane->slots[lane->slot_count++] = slots;
 }
 
-/* A slot ends only with the tag that says that the server is stopping, never in the middle of a
- * call: at 0 no tag of any slot is in the queue any more. */
-void ps_lane_slot_ended(struct ps_lane *lane)
+/* Said when nothing is in flight for the call: at 0 no tag of any call is in the queue any more. */
+void ps_lane_call_ended(struct ps_lane *lane)
 {
     PS_ASSERT(lane->live > 0);
     lane->live--;
@@ -97,9 +103,8 @@ static void run(void *argument)
     ps_service_enter_thread();
     ps_busy_poll_init(&lane->poll, lane->context->busy_poll);
     uint32_t events = 0;
-    lane->live = lane->slot_count;
     for (size_t i = 0; i < lane->slot_count; i++)
-        lane->slots[i].begin(lane->slots[i].memory);
+        ps_slots_invite(lane->slots[i]);
     while (!may_end(lane)) {
         grpc_event event = next_event(lane);
         if (event.type == GRPC_OP_COMPLETE) {
@@ -110,17 +115,18 @@ static void run(void *argument)
         /* After the event, not instead of it: a step of long work and the calls of others
          * alternate. */
         give_turn(lane, event.type != GRPC_OP_COMPLETE);
+        ask_some(lane);
         if (event.type != GRPC_OP_COMPLETE || ++events % EVENTS_PER_LOOK == 0)
             look_at_limits(lane);
     }
 }
 
 /* An event that is there already; else the lane looks for as long as busy polling allows, and then
- * sleeps. It neither polls nor sleeps while a call has more to do. */
+ * sleeps. It neither polls nor sleeps while a call has more to do or is to be asked. */
 static grpc_event next_event(struct ps_lane *lane)
 {
     grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
-    if (lane->turns != NULL)
+    if (lane->turns != NULL || lane->asking != NULL)
         return look(lane);
     if (lane->poll.wish.spin_ns != 0)
         event = look(lane);
@@ -169,8 +175,11 @@ static void look_at_limits(struct ps_lane *lane)
     struct ps_limit *limit;
     struct ps_limit *next;
     DL_FOREACH_SAFE(lane->limits, limit, next) {
-        if (gpr_time_cmp(now, limit->until) < 0)
+        if (gpr_time_cmp(now, limit->until) < 0) {
+            if (limit->is_sharp)
+                lane->look = gpr_time_min(lane->look, limit->until);
             continue;
+        }
         /* Off the list before the call: whoever is told may set the same limit again, and a limit
          * that stood in the list twice would close it to a ring. */
         ps_lane_unlimit(lane, limit);
@@ -178,59 +187,111 @@ static void look_at_limits(struct ps_lane *lane)
     }
 }
 
-/* Both are needed. A lane without live slots that is not stopping has merely not begun; one that
- * stops with slots alive would leave their tags, and clients, to nobody. */
+/* Both are needed. A lane without live calls that is not stopping has merely not begun; one that
+ * stops with calls alive would leave their tags, and clients, to nobody. */
 static bool may_end(struct ps_lane *lane)
 {
     return lane->live == 0 && atomic_load(&lane->stopping);
 }
 
-/* One event is enough for any number of wake-ups: the flag says that one is on its way. The lock is
- * held over the empty batch, which only queues an event: it never blocks, calls nothing back, and
- * must not meet a call that is closed. */
-void ps_lane_wake(struct ps_lane *lane)
+/* With the lock. One event is enough for any number of wake-ups: the flag says that one is on its
+ * way. The lock is held over the empty batch, which only queues an event: it never blocks, calls
+ * nothing back, and must not meet a call that is closed. */
+static void make_event(struct ps_lane *lane)
+{
+    if (lane->wake_call == NULL || lane->is_woken)
+        return;
+    lane->is_woken = true;
+    grpc_call_error failed = grpc_call_start_batch(lane->wake_call, NULL, 0, &lane->wake_tag, NULL);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+/* Topics that change before the lane comes to the event are put together: a waiter is asked once
+ * for all of them. */
+void ps_lane_wake(struct ps_lane *lane, uint64_t topics)
 {
     ps_mutex_lock(&lane->wake_lock);
-    if (lane->wake_call != NULL && !lane->is_woken) {
-        lane->is_woken = true;
-        grpc_call_error failed =
-            grpc_call_start_batch(lane->wake_call, NULL, 0, &lane->wake_tag, NULL);
-        PS_ASSERT(failed == GRPC_CALL_OK);
-    }
+    lane->topics |= topics;
+    make_event(lane);
     ps_mutex_unlock(&lane->wake_lock);
 }
 
+/* A list of its own, and not a topic: the end of one helper's work concerns one call, however many
+ * others are away. */
+void ps_lane_hand_back(struct ps_lane *lane, struct ps_waiter *waiter)
+{
+    ps_mutex_lock(&lane->wake_lock);
+    PS_ASSERT(lane->wake_call != NULL);
+    join(&lane->handed, waiter);
+    make_event(lane);
+    ps_mutex_unlock(&lane->wake_lock);
+}
+
+/* At the end: whoever began to wait first is asked first. */
+static void join(struct ps_waiter **list, struct ps_waiter *waiter)
+{
+    PS_ASSERT(waiter->list == NULL);
+    DL_APPEND(*list, waiter);
+    waiter->list = list;
+}
+
+/* One by one and not as a whole, since each waiter knows the list that it stands in. Each of them
+ * is to be asked, so that this adds little to the work. */
+static void move_all(struct ps_waiter **from, struct ps_waiter **to)
+{
+    while (*from != NULL) {
+        struct ps_waiter *waiter = *from;
+        DL_DELETE(*from, waiter);
+        waiter->list = NULL;
+        join(to, waiter);
+    }
+}
+
 /* The flag falls before the waiters are asked: a change that comes after that makes another event.
- * A waiter that is woken may leave, but no other does meanwhile; new ones join at the front. */
+ * They only change lists here: asking is work, and others have their turn in between. */
 static void wake_step(void *owner, bool ok)
 {
     struct ps_lane *lane = owner;
     (void)ok;
     ps_mutex_lock(&lane->wake_lock);
     lane->is_woken = false;
+    uint64_t topics = lane->topics;
+    lane->topics = 0;
+    move_all(&lane->handed, &lane->asking);
     ps_mutex_unlock(&lane->wake_lock);
-    struct ps_waiter *waiter;
-    struct ps_waiter *next;
-    DL_FOREACH_SAFE(lane->waiters, waiter, next)
-        waiter->woken(waiter->owner);
+    if ((topics & PS_TOPIC_BIT(PS_TOPIC_LIFE)) != 0)
+        topics = UINT64_MAX;
+    for (uint32_t topic = 0; topic < PS_TOPIC_COUNT && topics >> topic != 0; topic++)
+        if ((topics & PS_TOPIC_BIT(topic)) != 0)
+            move_all(&lane->waiters[topic], &lane->asking);
 }
 
-/* In front of the list, in no order: a wake-up asks all of them. The links stand in the waiter
- * itself, so that to wait can never fail for want of memory. */
-void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter)
+/* A waiter whose topic changes again while it stands here is asked after both changes. */
+static void ask_some(struct ps_lane *lane)
 {
-    PS_ASSERT(!waiter->waiting);
-    waiter->waiting = true;
-    DL_PREPEND(lane->waiters, waiter);
+    for (int i = 0; i < ASKS_PER_EVENT && lane->asking != NULL; i++) {
+        struct ps_waiter *waiter = lane->asking;
+        ps_lane_leave(lane, waiter);
+        ps_rpc_metrics_asked(&lane->context->metrics);
+        waiter->woken(waiter->owner);
+    }
+}
+
+/* The links stand in the waiter itself, so that to wait can never fail for want of memory. */
+void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter, uint32_t topic)
+{
+    PS_ASSERT(topic < PS_TOPIC_COUNT);
+    join(&lane->waiters[topic], waiter);
 }
 
 /* Twice is allowed, because a call that ends does not know whether its wait had ended before. */
 void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter)
 {
-    if (!waiter->waiting)
+    if (waiter->list == NULL)
         return;
-    DL_DELETE(lane->waiters, waiter);
-    waiter->waiting = false;
+    PS_ASSERT(waiter->list != &lane->handed);
+    DL_DELETE(*waiter->list, waiter);
+    waiter->list = NULL;
 }
 
 /* To the call that has waited longest, when no event is waiting (`idle`) or enough of them came. */
@@ -247,17 +308,12 @@ static void give_turn(struct ps_lane *lane, bool idle)
 /* At the end: the turns go round, and two long bundles advance side by side. */
 void ps_lane_take_turn(struct ps_lane *lane, struct ps_waiter *turn)
 {
-    PS_ASSERT(!turn->waiting);
-    turn->waiting = true;
-    DL_APPEND(lane->turns, turn);
+    join(&lane->turns, turn);
 }
 
 void ps_lane_drop_turn(struct ps_lane *lane, struct ps_waiter *turn)
 {
-    if (!turn->waiting)
-        return;
-    DL_DELETE(lane->turns, turn);
-    turn->waiting = false;
+    ps_lane_leave(lane, turn);
 }
 
 /* The first limit sets the clock going: a lane without limits never wakes for one. */
@@ -267,8 +323,17 @@ void ps_lane_limit(struct ps_lane *lane, struct ps_limit *limit, gpr_timespec un
     if (lane->limits == NULL)
         lane->look = in_a_second();
     limit->until = until;
+    limit->is_sharp = false;
     limit->waiting = true;
     DL_PREPEND(lane->limits, limit);
+}
+
+/* The next look comes earlier; it sees whose moment was sharp, and sets the one after that. */
+void ps_lane_limit_sharp(struct ps_lane *lane, struct ps_limit *limit, gpr_timespec until)
+{
+    ps_lane_limit(lane, limit, until);
+    limit->is_sharp = true;
+    lane->look = gpr_time_min(lane->look, until);
 }
 
 void ps_lane_unlimit(struct ps_lane *lane, struct ps_limit *limit)
@@ -279,15 +344,17 @@ void ps_lane_unlimit(struct ps_lane *lane, struct ps_limit *limit)
     limit->waiting = false;
 }
 
-/* Woken so that the thread sees the flag: every slot has ended already, or ends by the events that
+/* Woken so that the thread sees the flag: every call has ended already, or ends by the events that
  * the server's shutdown has made. */
 void ps_lane_stop(struct ps_lane *lane)
 {
     atomic_store(&lane->stopping, true);
-    ps_lane_wake(lane);
+    ps_lane_wake(lane, 0);
     ps_thread_join(&lane->thread);
-    PS_ASSERT(lane->live == 0 && lane->waiters == NULL && lane->limits == NULL &&
-              lane->turns == NULL);
+    PS_ASSERT(lane->live == 0 && lane->limits == NULL && lane->turns == NULL);
+    PS_ASSERT(lane->asking == NULL && lane->handed == NULL);
+    for (size_t i = 0; i < PS_TOPIC_COUNT; i++)
+        PS_ASSERT(lane->waiters[i] == NULL);
 }
 
 /* The wake call goes before the queue is shut down: no event may be begun on a queue that is. */
@@ -301,7 +368,7 @@ void ps_lane_destroy(struct ps_lane *lane)
     drain_queue(lane);
     grpc_completion_queue_destroy(lane->queue);
     for (size_t i = 0; i < lane->slot_count; i++)
-        ps_release(lane->context->memory, lane->slots[i].memory);
+        ps_slots_destroy(lane->slots[i]);
     ps_release(lane->context->memory, lane->slots);
     ps_mutex_fini(&lane->wake_lock);
     ps_release(lane->context->memory, lane);

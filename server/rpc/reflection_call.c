@@ -1,8 +1,11 @@
 /* ServerReflectionInfo: each message of the stream is answered by one.
  *
- *   WAITING ──request──► READING ──message──► WRITING ──sent──► READING ...
- *      │                    └──no more messages, or the server goes──► CLOSING ──► WAITING
- *      └──server stops──► ENDED
+ *   INVITED ──request──► READING ──message──► WRITING ──sent──► READING ...
+ *      │                    └──no more messages, or the server goes──► CLOSING ──► free
+ *      └──server stops──► free
+ *
+ * A stream lasts for as long as its client likes: it holds no slot, and is counted among the calls
+ * that wait (waiting.h).
  *
  * One batch is in flight at any time. A server that is going cancels a stream that it is reading,
  * so that the read comes back. */
@@ -12,47 +15,61 @@
 #include "proto/reflection_codec.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
+#include "server/rpc/slots.h"
 
-enum reflection_state { WAITING, READING, WRITING, CLOSING, ENDED };
+enum reflection_state { FREE, INVITED, READING, WRITING, CLOSING };
 
 struct reflection_call {
+    struct ps_slot_call slot;
     struct ps_tag tag;
     struct ps_waiter waiter; /* from the request to the end */
     enum reflection_state state;
-    void *registered;
     struct ps_rpc_call call;
+    bool is_waiting;     /* counted, ... */
+    uint32_t connection; /* ... as this connection's */
 };
 
-static void begin(void *memory);
+static void init_call(struct ps_slot_call *slot);
+static void ask_for_request(struct ps_slot_call *slot);
+static void fini_call(struct ps_slot_call *slot);
 static void reflection_step(void *owner, bool ok);
+static void start(struct reflection_call *call);
 static void read_next(struct reflection_call *call);
 static void answer(struct reflection_call *call);
 static void finish(struct reflection_call *call, enum ps_status status, const char *text);
 static void woken(void *owner);
+static void free_call(struct reflection_call *call);
 
-/* Few slots are enough: the callers are people with a tool. When all are taken, a further stream
- * waits at gRPC and costs nothing. */
+static const struct ps_call_kind kind = {sizeof(struct reflection_call), init_call, ask_for_request,
+                                         fini_call};
+
 enum ps_status ps_reflection_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
                                        struct ps_error *error)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        struct reflection_call *call = ps_zeroed(lane->context->memory, sizeof *call);
-        if (call == NULL)
-            return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no call slot");
-        ps_tag_init(&call->tag, reflection_step, call);
-        call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
-        call->registered = registered;
-        ps_rpc_call_init(&call->call, lane);
-        ps_lane_adopt(lane, call, begin);
-    }
-    return PS_OK;
+    return ps_slots_add(lane, &kind, NULL, registered, count, error);
 }
 
-static void begin(void *memory)
+/* What stays the same for every request that the memory will hold. */
+static void init_call(struct ps_slot_call *slot)
 {
-    struct reflection_call *call = memory;
-    call->state = WAITING;
-    ps_rpc_call_ask(&call->call, call->registered, PS_RPC_STREAM, &call->tag);
+    struct reflection_call *call = (struct reflection_call *)slot;
+    ps_tag_init(&call->tag, reflection_step, call);
+    call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
+    ps_rpc_call_init(&call->call, slot->slots->lane);
+}
+
+static void ask_for_request(struct ps_slot_call *slot)
+{
+    struct reflection_call *call = (struct reflection_call *)slot;
+    call->state = INVITED;
+    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_STREAM, &call->tag);
+}
+
+/* A free call owns nothing. */
+static void fini_call(struct ps_slot_call *slot)
+{
+    const struct reflection_call *call = (const struct reflection_call *)slot;
+    PS_ASSERT(call->state == FREE && call->call.call == NULL);
 }
 
 /* `ok` is only looked at where it decides: a read that fails leaves no message, and a write that
@@ -61,17 +78,16 @@ static void reflection_step(void *owner, bool ok)
 {
     struct reflection_call *call = owner;
     switch (call->state) {
-    case WAITING: /* a stream has opened, or the server is stopping */
+    case INVITED: /* a stream has opened, or the server is stopping */
         if (!ok) {
-            call->state = ENDED;
-            ps_rpc_call_end(&call->call);
+            call->state = FREE;
+            ps_slots_end(&call->slot);
             return;
         }
+        ps_slots_taken(&call->slot);
         ps_rpc_call_begin(&call->call);
-        /* From now on the lane's wake-ups are heard: a stream has no deadline of ours, and without
-         * this a client that keeps it open and says nothing would keep the server from going. */
-        ps_lane_wait(call->call.lane, &call->waiter);
-        read_next(call);
+        start(call);
+        ps_slots_invite(call->slot.slots);
         return;
 
     case READING: /* a message has come, or there is none any more */
@@ -87,15 +103,28 @@ static void reflection_step(void *owner, bool ok)
         return;
 
     case CLOSING: /* the call is over */
-        ps_lane_leave(call->call.lane, &call->waiter);
-        ps_rpc_call_clear(&call->call);
-        begin(call);
+        free_call(call);
         return;
 
-    case ENDED:
+    case FREE:
         break;
     }
     PS_ASSERT(false && "a tag came back that was not out");
+}
+
+/* From now on the lane's wake-ups are heard: a stream has no deadline of ours, and without this a
+ * client that keeps it open and says nothing would keep the server from going. */
+static void start(struct reflection_call *call)
+{
+    struct ps_error error = {0};
+    enum ps_status status = ps_waiting_enter(&call->call.lane->context->waiting, call->call.call,
+                                             &call->connection, &error);
+    call->is_waiting = status == PS_OK;
+    ps_lane_wait(call->call.lane, &call->waiter, PS_TOPIC_LIFE);
+    if (status == PS_OK)
+        read_next(call);
+    else
+        finish(call, status, error.text);
 }
 
 /* The question comes before the read starts: a drain that begins after it wakes the lane and finds
@@ -155,7 +184,21 @@ static void finish(struct reflection_call *call, enum ps_status status, const ch
 static void woken(void *owner)
 {
     struct reflection_call *call = owner;
+    ps_lane_wait(call->call.lane, &call->waiter, PS_TOPIC_LIFE);
     if (call->state == READING && atomic_load(&call->call.lane->context->draining))
         (void)grpc_call_cancel_with_status(call->call.call, GRPC_STATUS_UNAVAILABLE,
                                            "shutting down", NULL);
+}
+
+/* Nothing is in flight any more: the place among those that wait is another's from here on. */
+static void free_call(struct reflection_call *call)
+{
+    struct ps_lane *lane = call->call.lane;
+    ps_lane_leave(lane, &call->waiter);
+    if (call->is_waiting)
+        ps_waiting_leave(&lane->context->waiting, call->connection);
+    call->is_waiting = false;
+    ps_rpc_call_clear(&call->call);
+    call->state = FREE;
+    ps_slots_done(&call->slot);
 }

@@ -3,7 +3,7 @@
  *
  * A request's message has one owner at a time. Mostly that is the call. When the journal, or an
  * update in ranges, keeps the bytes for longer, the message moves to a counted struct of its own,
- * and the last of its holders destroys it; the slot is free for the next request meanwhile. */
+ * and the last of its holders destroys it; the call is free for the next request meanwhile. */
 #include "server/rpc/rpc_call.h"
 
 #include "base/assert.h"
@@ -82,12 +82,6 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
     if (call->counted)
         ps_rpc_call_went(call->lane->context);
     ps_rpc_call_init(call, call->lane);
-}
-
-void ps_rpc_call_end(struct ps_rpc_call *call)
-{
-    ps_rpc_call_clear(call);
-    ps_lane_slot_ended(call->lane);
 }
 
 /* gRPC makes a string of the address: 50 ns, so only those calls ask whose share is counted. */

@@ -28,7 +28,7 @@ struct ps_rpc_kept;
 
 struct ps_rpc_call {
     struct ps_lane *lane; /* borrowed; outlives this */
-    grpc_call *call;      /* owned; NULL while the slot is free */
+    grpc_call *call;      /* owned; NULL while none has come */
     gpr_timespec deadline;
     grpc_metadata_array metadata; /* owned */
     grpc_byte_buffer *request;    /* owned, or of `kept`; NULL: none */
@@ -54,19 +54,16 @@ void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane);
 /* What comes with the request: its one message, or nothing yet. */
 enum ps_rpc_kind { PS_RPC_UNARY, PS_RPC_STREAM };
 
-/* The free slot invites a request of the method `registered`. `tag` comes back with it, or with
+/* Invites a request of the method `registered`. `tag` comes back with it, or with
  * false when the server stops. */
 void ps_rpc_call_ask(struct ps_rpc_call *call, void *registered, enum ps_rpc_kind kind,
                      struct ps_tag *tag);
 
-/* A request has come into the slot. */
+/* A request has come. */
 void ps_rpc_call_begin(struct ps_rpc_call *call);
 
-/* Ends the call, if any, and gives back everything: the slot is free. */
+/* Ends the call, if any, and gives back everything: another may come. */
 void ps_rpc_call_clear(struct ps_rpc_call *call);
-
-/* The same for good: the server stops, and the lane has one slot less. */
-void ps_rpc_call_end(struct ps_rpc_call *call);
 
 /* The request's bytes where gRPC has put them; valid until the request is given back. To be asked
  * once per request. */

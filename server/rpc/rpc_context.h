@@ -20,6 +20,7 @@
 #include "server/rpc/refusals.h"
 #include "server/rpc/rpc_metrics.h"
 #include "server/rpc/shared_memory.h"
+#include "server/rpc/waiting.h"
 
 #include <grpc/grpc.h>
 
@@ -36,6 +37,7 @@ struct ps_rpc_context {
     struct ps_budgets budgets; /* what each caller has taken */
     struct ps_refusals refusals;
     uint64_t client_bytes_max; /* on their way of one connection; 0: no limit */
+    struct ps_waiting waiting;
     struct ps_busy_poll_wish busy_poll;
     struct ps_shared_memory *shared; /* NULL: none is offered */
     uint64_t message_bytes_max;

@@ -57,6 +57,8 @@ void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *
         ps_metrics_counter(registry, "ps_rpc_sent_bytes_total", "Bytes of reply messages.", NULL);
     metrics->parked = ps_metrics_gauge(registry, "ps_rpc_parked_calls",
                                        "Calls that wait without holding a thread.", NULL);
+    metrics->asked = ps_metrics_counter(registry, "ps_rpc_asked_calls_total",
+                                        "How often a waiting call was asked again.", NULL);
     metrics->dropped =
         ps_metrics_counter(registry, "ps_rpc_dropped_connections_total",
                            "Connections that were closed at once for want of descriptors.", NULL);
@@ -87,6 +89,11 @@ void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change)
 {
     unsigned before = atomic_fetch_add(&metrics->parked_count, (unsigned)change);
     ps_gauge_set(metrics->parked, (double)(before + (unsigned)change));
+}
+
+void ps_rpc_metrics_asked(struct ps_rpc_metrics *metrics)
+{
+    ps_counter_add(metrics->asked, 1);
 }
 
 /* The guard counts for the whole process; what was told already is remembered, so that two threads

@@ -23,6 +23,7 @@ struct ps_rpc_metrics {
     struct ps_counter *bytes_received;
     struct ps_counter *bytes_sent;
     struct ps_gauge *parked;
+    struct ps_counter *asked;
     struct ps_counter *dropped;
     struct ps_gauge *tcp_connections;
     struct ps_gauge *local_connections;
@@ -46,5 +47,8 @@ void ps_rpc_metrics_connections(struct ps_rpc_metrics *metrics, uint32_t tcp, ui
 
 /* A call was parked (+1) or is so no longer (-1). */
 void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change);
+
+/* A call that waits was asked again. */
+void ps_rpc_metrics_asked(struct ps_rpc_metrics *metrics);
 
 #endif

@@ -29,12 +29,14 @@
 
 enum {
     LANES_MAX = PS_LANES_MAX,
-    WATCH_SLOTS = 160, /* more than one connection may have streams */
+    WATCH_SLOTS = 4,
     REFLECTION_SLOTS = 4,
     UNKNOWN_SLOTS = 4,
     REFLECTION_VERSIONS = 2,
     REPLY_MS_DEFAULT = 30 * 1000,
-    GOAWAY_MS = 500 /* for idle clients to close their connections themselves */
+    GOAWAY_MS = 500, /* for idle clients to close their connections themselves */
+    /* Watches and unknown methods beside the rest. */
+    SLOTS_OF_A_LANE = PS_UNARY_METHOD_COUNT + REFLECTION_VERSIONS + 2
 };
 
 struct ps_rpc_server {
@@ -103,6 +105,10 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_budgets_init(&server->context.budgets);
     server->context.client_bytes_max = options->client_bytes_max;
     ps_refusals_init(&server->context.refusals, options->metrics, options->log, options->clock);
+    ps_waiting_init(
+        &server->context.waiting,
+        options->waiting_calls_max != 0 ? options->waiting_calls_max : PS_WAITING_CALLS_DEFAULT,
+        options->client_calls_max != 0 ? options->client_calls_max : PS_CLIENT_CALLS_DEFAULT);
     ps_rpc_metrics_register(&server->context.metrics, options->metrics);
 
     enum ps_status status = build(server, options, error);
@@ -143,8 +149,7 @@ static enum ps_status build(struct ps_rpc_server *server,
     return ps_local_listener_open(server->context.server, options->listen_file, error);
 }
 
-/* gRPC gives a handle for each path: a slot of that handle gets calls of this method only, so that
- * no method can use up the slots of another. */
+/* gRPC gives a handle for each path: a slot of that handle gets calls of this method only. */
 static enum ps_status register_method(struct ps_rpc_server *server, const char *path,
                                       grpc_server_register_method_payload_handling payload,
                                       void **handle, struct ps_error *error)
@@ -173,15 +178,6 @@ static enum ps_status register_methods(struct ps_rpc_server *server, bool reflec
     return PS_OK;
 }
 
-/* What a lane can have in flight is known before it is made. */
-static size_t slots_of_a_lane(void)
-{
-    size_t count = WATCH_SLOTS + REFLECTION_VERSIONS * REFLECTION_SLOTS + UNKNOWN_SLOTS;
-    for (size_t i = 0; i < PS_UNARY_METHOD_COUNT; i++)
-        count += ps_unary_methods[i].slots;
-    return count;
-}
-
 /* Each lane has slots of every method: which connection ends up on which lane is decided by
  * gRPC. */
 static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_count,
@@ -189,7 +185,7 @@ static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_co
 {
     while (server->lane_count < lane_count) {
         struct ps_lane *lane;
-        PS_TRY(ps_lane_create(&server->context, slots_of_a_lane(), &lane, error));
+        PS_TRY(ps_lane_create(&server->context, SLOTS_OF_A_LANE, &lane, error));
         server->lanes[server->lane_count++] = lane;
         PS_TRY(build_slots(server, lane, error));
     }
@@ -295,10 +291,10 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
 /* Every lane is woken: the service does not know on which of them the calls are parked that its
  * change concerns. Where no call is parked the wake-up is for nothing, and costs some
  * microseconds. */
-void ps_rpc_server_wake(struct ps_rpc_server *server)
+void ps_rpc_server_wake(struct ps_rpc_server *server, uint64_t topics)
 {
     for (uint32_t i = 0; i < server->lane_count; i++)
-        ps_lane_wake(server->lanes[i]);
+        ps_lane_wake(server->lanes[i], topics);
 }
 
 /* Connections are counted when somebody looks, and not when they come and go: gRPC does not
@@ -368,7 +364,7 @@ void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
         return;
     server->stopped = true;
     atomic_store(&server->context.draining, true);
-    ps_rpc_server_wake(server);
+    ps_rpc_server_wake(server, PS_TOPIC_BIT(PS_TOPIC_LIFE));
     grpc_server_shutdown_and_notify(server->context.server, server->drained, &server->drained);
 
     if (!wait_until_idle(server, deadline_ms))

@@ -37,6 +37,7 @@ struct ps_rpc_server_options {
     uint64_t message_bytes_max;         /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
     uint64_t client_bytes_max;          /* on their way of one connection, at once; 0: no limit */
     uint32_t client_calls_max;          /* of one connection, at once; 0: 256 */
+    uint32_t waiting_calls_max;         /* that wait for other clients; 0: 4096 (waiting.h) */
     uint64_t reply_ms_max;        /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
     bool reflection;              /* offer grpc.reflection */
     uint64_t shared_memory_bytes; /* most memory that clients on this host share; 0: none */
@@ -57,10 +58,11 @@ PS_MUST_USE enum ps_status ps_rpc_server_start(struct ps_rpc_server *server,
 /* Brings the metrics of connections up to date: for whoever shows them. Any thread. */
 void ps_rpc_server_count(struct ps_rpc_server *server);
 
-/* Tells the lanes that parked calls may go on (the service's listener calls this), and that health
- * may have changed. Who notices that the lease has run out calls it, too: nothing else tells
- * health's watchers. Any thread, from create until destroy; never blocks. */
-void ps_rpc_server_wake(struct ps_rpc_server *server);
+/* Tells the lanes what has changed (a mask, topics.h): calls that wait for it are asked again (the
+ * service's listener calls this), and with PS_TOPIC_LIFE health may have changed. Who notices that
+ * the lease has run out calls it, too: nothing else tells health's watchers. Any thread, from
+ * create until destroy; never blocks. */
+void ps_rpc_server_wake(struct ps_rpc_server *server, uint64_t topics);
 
 /* Health says NOT_SERVING, watches and reflection streams end, parked pulls are answered
  * PS_ERR_UNAVAILABLE, connections get GOAWAY; other calls in flight may finish until `deadline_ms`

@@ -9,8 +9,6 @@
 #include <limits.h>
 #include <string.h>
 
-enum { CLIENT_CALLS_DEFAULT = 256 };
-
 static void add(struct ps_server_arguments *arguments, const char *key, int value)
 {
     size_t count = arguments->arguments.num_args;
@@ -34,7 +32,7 @@ void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t me
 
     /* Bounds what one connection can make us hold: this many messages of the largest size. */
     add(arguments, GRPC_ARG_MAX_CONCURRENT_STREAMS,
-        client_calls_max != 0 ? (int)client_calls_max : CLIENT_CALLS_DEFAULT);
+        client_calls_max != 0 ? (int)client_calls_max : PS_CLIENT_CALLS_DEFAULT);
 
     /* A compressed message could become any size, and parameters do not compress. */
     add(arguments, GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);

@@ -14,6 +14,9 @@
 
 enum { PS_SERVER_ARGUMENTS_MAX = 16 };
 
+/* Of one connection, at once, where nothing else is said. */
+#define PS_CLIENT_CALLS_DEFAULT 256
+
 struct ps_server_arguments {
     grpc_arg list[PS_SERVER_ARGUMENTS_MAX];
     grpc_channel_args arguments; /* points to `list` */

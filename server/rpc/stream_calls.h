@@ -1,10 +1,10 @@
 /* The calls that are not one request and one reply: health watches, reflection streams, and calls
  * to methods that nobody has.
  *
- * Threads:  a slot belongs to its lane's thread.
+ * Threads:  a call belongs to its lane's thread.
  * Blocking: never.
  * Errors:   PS_ERR_NO_MEMORY.
- * Memory:   slots belong to their lane.
+ * Memory:   calls belong to their slots (slots.h).
  */
 #ifndef PS_SERVER_RPC_STREAM_CALLS_H
 #define PS_SERVER_RPC_STREAM_CALLS_H

@@ -1,57 +1,61 @@
-/* The life of a slot:
+/* The life of a call:
  *
- *   WAITING ──request──► served ──DONE──► REPLYING ──sent──► WAITING ...
+ *   INVITED ──request──► served ──DONE──► REPLYING ──sent──► free
  *      │                   │  └─WAITS──► PARKED ──woken, DONE──► REPLYING
- *      │                   │                └──client gave up──► WAITING
+ *      │                   │                └──client gave up──► free
  *      │                   ├─GOES_ON──► WORKING ──its turn comes again──► served
  *      │                   └─LEAVES──► AWAY ──a helper has served it──► DONE, WAITS or GOES_ON
- *      └──server stops──► ENDED
+ *      └──server stops──► free
  *
- * A parked call has a second batch in flight, which completes when the client gives up or the
- * reply has ended the call; the slot is free when both have come back. A reply that the client does
- * not take is given up after a while, so that no slot is held for ever. */
+ * The slot that it came through invites the next request when the first step has been served, with
+ * other memory (slots.h). A parked call has a second batch in flight, which completes when the
+ * client gives up or the reply has ended the call; the call is free when both have come back. A
+ * reply that the client does not take is given up after a while, so that its memory is not held for
+ * ever. */
 #include "server/rpc/unary_call.h"
 
 #include "base/assert.h"
 #include "proto/shared_range.h"
-#include "server/rpc/pull_message.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
+#include "server/rpc/slots.h"
+#include "server/rpc/unary_reply.h"
 
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 
-#include <stdatomic.h>
-
 /* So much of a reply's memory a free slot keeps. */
 enum { REPLY_KEPT_BYTES_MAX = 16 * 1024 };
 
-enum unary_state { WAITING, WORKING, AWAY, PARKED, REPLYING, ENDED };
+enum unary_state { FREE, INVITED, WORKING, AWAY, PARKED, REPLYING };
 
 struct unary_call {
+    struct ps_slot_call slot;
     struct ps_tag tag;       /* of the request and of the reply */
     struct ps_tag close_tag; /* of a parked call's end */
-    struct ps_waiter waiter; /* while parked or away */
+    struct ps_waiter waiter; /* while parked; the helper hands an away call back with it */
     struct ps_waiter turn;   /* for its turn, while there is more to do */
-    struct ps_limit limit;   /* for the client to take the reply; of a parked call, its deadline */
+    struct ps_limit limit;   /* for the client to take the reply; of a parked call, its deadline, or
+                              * when it wants to be asked again */
     enum unary_state state;
     const struct ps_unary_method *method;
-    void *registered;
     struct ps_rpc_call call;
     struct ps_call_answer answer;
     struct ps_buffer reply;   /* owned: its memory is kept from call to call, unless it is much */
     struct ps_helper_job job; /* while away */
-    enum ps_serve_progress progress; /* that the helper made; holds once `done` does */
-    atomic_bool done;
+    enum ps_serve_progress progress; /* that the helper made */
     bool close_pending;
     bool reply_pending;
+    bool is_waiting;     /* counted among those that wait for other clients, ... */
+    uint32_t connection; /* ... as this connection's */
     size_t shared_bytes; /* that the request names in shared memory */
     gpr_timespec began;
     size_t reply_bytes;
 };
 
-static void begin(void *memory);
-static void ask_for_request(struct unary_call *call);
+static void init_call(struct ps_slot_call *slot);
+static void ask_for_request(struct ps_slot_call *slot);
+static void fini_call(struct ps_slot_call *slot);
 static void unary_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
@@ -64,83 +68,91 @@ static void help(void *owner);
 static void woken(void *owner);
 static void take_turn(struct unary_call *call);
 static void park(struct unary_call *call);
+static bool count_waiting(struct unary_call *call);
+static void wait_on(struct unary_call *call);
 static void unpark(struct unary_call *call);
 static void send_reply(struct unary_call *call);
 static gpr_timespec patience_of(const struct unary_call *call);
-static void give_up(void *owner);
-static grpc_byte_buffer *reply_message(struct unary_call *call);
-static bool has_changed_something(enum ps_method method);
+static void lose_patience(void *owner);
 static void free_when_done(struct unary_call *call);
-static void end(struct unary_call *call);
 
-/* Slots are made before the server starts and never after: what a lane can take at once is known
- * from its first moment. The reply's buffer stays empty until a call needs it. */
+static const struct ps_call_kind kind = {sizeof(struct unary_call), init_call, ask_for_request,
+                                         fini_call};
+
 enum ps_status ps_unary_calls_add(struct ps_lane *lane, const struct ps_unary_method *method,
                                   void *registered, struct ps_error *error)
 {
-    for (uint32_t i = 0; i < method->slots; i++) {
-        struct unary_call *call = ps_zeroed(lane->context->memory, sizeof *call);
-        if (call == NULL)
-            return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no call slot");
-        ps_tag_init(&call->tag, unary_step, call);
-        ps_tag_init(&call->close_tag, close_step, call);
-        call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
-        call->turn = (struct ps_waiter){.woken = woken, .owner = call};
-        call->job = (struct ps_helper_job){.work = help, .owner = call};
-        call->limit = (struct ps_limit){.passed = give_up, .owner = call};
-        call->method = method;
-        call->registered = registered;
-        ps_rpc_call_init(&call->call, lane);
-        ps_buffer_init(&call->reply, lane->context->memory, method->reply_bytes_max);
-        ps_lane_adopt(lane, call, begin);
-    }
-    return PS_OK;
+    return ps_slots_add(lane, &kind, method, registered, method->slots, error);
 }
 
-static void begin(void *memory)
+/* The reply's buffer stays empty until a call needs it. */
+static void init_call(struct ps_slot_call *slot)
 {
-    ask_for_request(memory);
+    struct unary_call *call = (struct unary_call *)slot;
+    struct ps_lane *lane = slot->slots->lane;
+    ps_tag_init(&call->tag, unary_step, call);
+    ps_tag_init(&call->close_tag, close_step, call);
+    call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
+    call->turn = (struct ps_waiter){.woken = woken, .owner = call};
+    call->job = (struct ps_helper_job){.work = help, .owner = call};
+    call->limit = (struct ps_limit){.passed = lose_patience, .owner = call};
+    call->method = slot->slots->method;
+    ps_rpc_call_init(&call->call, lane);
+    ps_buffer_init(&call->reply, lane->context->memory, call->method->reply_bytes_max);
 }
 
-/* The free slot is the invitation for one more request: when a method has none left, gRPC keeps the
- * rest, and that is all the back-pressure there is. */
-static void ask_for_request(struct unary_call *call)
+/* The invitation for one more request: when a method has none left, gRPC keeps the rest. */
+static void ask_for_request(struct ps_slot_call *slot)
 {
-    call->state = WAITING;
-    ps_rpc_call_ask(&call->call, call->registered, PS_RPC_UNARY, &call->tag);
+    struct unary_call *call = (struct unary_call *)slot;
+    call->state = INVITED;
+    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_UNARY, &call->tag);
 }
 
-/* The slot's own tag is out in two states only; in the others something else wakes the call. */
+/* The reply's buffer is all that a free call owns. */
+static void fini_call(struct ps_slot_call *slot)
+{
+    struct unary_call *call = (struct unary_call *)slot;
+    PS_ASSERT(call->state == FREE);
+    ps_buffer_fini(&call->reply);
+}
+
+/* The call's own tag is out in two states only; in the others something else wakes the call. */
 static void unary_step(void *owner, bool ok)
 {
     struct unary_call *call = owner;
     switch (call->state) {
-    case WAITING: /* a request has come, or the server is stopping */
+    case INVITED: /* a request has come, or the server is stopping */
         if (!ok) {
-            end(call);
+            call->state = FREE;
+            ps_slots_end(&call->slot);
             return;
         }
+        ps_slots_taken(&call->slot);
         ps_rpc_call_begin(&call->call);
         start(call);
+        /* After the reply has been sent or the call has been put by: the next request is no hurry
+         * of this client's. */
+        ps_slots_invite(call->slot.slots);
         return;
 
-    case REPLYING: /* sent, or the client has gone: the same to this slot */
+    case REPLYING: /* sent, or the client has gone: the same to this call */
         call->reply_pending = false;
         ps_lane_unlimit(call->call.lane, &call->limit);
         free_when_done(call);
         return;
 
+    case FREE:
     case WORKING:
     case AWAY:
     case PARKED:
-    case ENDED:
         break;
     }
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
 /* The call is over for the client of a parked call: nobody would read a reply. Of a call that was
- * answered meanwhile this is the second batch, whose end frees the slot. */
+ * answered meanwhile this is the second batch, whose end frees the call. */
 static void close_step(void *owner, bool ok)
 {
     struct unary_call *call = owner;
@@ -241,29 +253,23 @@ static void serve(struct unary_call *call)
         follow(call, call->method->serve(answer));
 }
 
-/* A call that is away is the helper's, but for its place among the lane's waiters, through which
- * the helper hands it back. */
+/* A call that is away is the helper's until the helper hands it back. No wake-up reaches it
+ * meanwhile. */
 static void send_away(struct unary_call *call)
 {
     PS_ASSERT(call->state != PARKED);
     call->state = AWAY;
     call->answer.may_leave = false;
-    /* Before the job can begin: a helper may be done with it at once. */
-    atomic_store(&call->done, false);
-    ps_lane_wait(call->call.lane, &call->waiter);
     ps_helpers_submit(&call->call.lane->context->helpers, &call->job);
 }
 
-/* On a helper's thread. After `done` the call is the lane's again, and may be gone: the lane itself
- * outlives every call, so that it can be woken. */
+/* On a helper's thread. What is handed back is the lane's again, and may be gone at once. */
 static void help(void *owner)
 {
     struct unary_call *call = owner;
-    struct ps_lane *lane = call->call.lane;
     PS_ASSERT(call->state == AWAY);
     call->progress = call->method->serve(&call->answer);
-    atomic_store(&call->done, true);
-    ps_lane_wake(lane);
+    ps_lane_hand_back(call->call.lane, &call->waiter);
 }
 
 /* A parked call that only waits again, or goes on, stays parked: its second batch is in flight. */
@@ -276,7 +282,9 @@ static void follow(struct unary_call *call, enum ps_serve_progress progress)
         send_reply(call);
         return;
     case PS_SERVE_WAITS:
-        if (call->state != PARKED)
+        if (call->state == PARKED)
+            wait_on(call);
+        else
             park(call);
         return;
     case PS_SERVE_GOES_ON:
@@ -289,16 +297,18 @@ static void follow(struct unary_call *call, enum ps_serve_progress progress)
     }
 }
 
-/* At the end of the queue: a long bundle is served between the short ones of others. */
+/* At the end of the queue: a long bundle is served between the short ones of others. A parked call
+ * may be asked meanwhile, and then has had its turn. */
 static void take_turn(struct unary_call *call)
 {
+    ps_lane_leave(call->call.lane, &call->waiter);
     if (call->state != PARKED)
         call->state = WORKING;
     ps_lane_take_turn(call->call.lane, &call->turn);
 }
 
-/* A wake-up says that something has changed, not for which call, and a turn comes here as well:
- * each call finds out for itself whether it can go on. */
+/* A topic has changed that the call waits for, its turn has come, or a helper is done with it: each
+ * call finds out for itself whether it can go on. */
 static void woken(void *owner)
 {
     struct unary_call *call = owner;
@@ -307,9 +317,6 @@ static void woken(void *owner)
         serve(call);
         return;
     }
-    if (!atomic_load(&call->done))
-        return;
-    ps_lane_leave(call->call.lane, &call->waiter);
     call->state = WORKING;
     follow(call, call->progress);
     /* A change may have come since the helper looked, and its wake-up may be this one, or have been
@@ -319,21 +326,60 @@ static void woken(void *owner)
 }
 
 /* The second batch tells when the client gives up, which nothing else would while no operation is
- * in flight. The deadline is a limit of the lane's, too: a client whose deadline has passed need
- * not say so. */
+ * in flight. A call that has changed nothing may be refused here, where as many wait as may: what
+ * it has begun goes with its answer. */
 static void park(struct unary_call *call)
 {
     struct ps_rpc_batch batch;
     PS_ASSERT(!call->close_pending);
+    if (!count_waiting(call)) {
+        send_reply(call);
+        return;
+    }
     call->state = PARKED;
     call->close_pending = true;
-    ps_lane_wait(call->call.lane, &call->waiter);
-    ps_lane_limit(call->call.lane, &call->limit,
-                  gpr_convert_clock_type(call->call.deadline, GPR_CLOCK_MONOTONIC));
     ps_rpc_metrics_parked(&call->call.lane->context->metrics, 1);
+    wait_on(call);
     ps_rpc_batch_init(&batch, &call->call);
     ps_rpc_batch_close(&batch);
     ps_rpc_batch_start(&batch, &call->close_tag);
+}
+
+/* The other methods wait for the disk only: they have changed something, and are answered. */
+static bool waits_for_others(enum ps_method method)
+{
+    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_SINCE;
+}
+
+static bool count_waiting(struct unary_call *call)
+{
+    struct ps_waiting *waiting = &call->call.lane->context->waiting;
+    struct ps_call_answer *answer = &call->answer;
+    if (!waits_for_others(call->method->method))
+        return true;
+    answer->status = ps_waiting_enter(waiting, call->call.call, &call->connection, &answer->error);
+    call->is_waiting = answer->status == PS_OK;
+    return call->is_waiting;
+}
+
+/* Until the topic changes, or the answer wants to be asked again, or the deadline has passed: a
+ * client whose deadline has passed need not say so. */
+static void wait_on(struct unary_call *call)
+{
+    struct ps_lane *lane = call->call.lane;
+    const struct ps_call_answer *answer = &call->answer;
+    gpr_timespec deadline = gpr_convert_clock_type(call->call.deadline, GPR_CLOCK_MONOTONIC);
+    gpr_timespec again =
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                     gpr_time_from_millis((int64_t)answer->again_ms, GPR_TIMESPAN));
+    PS_ASSERT(call->state == PARKED);
+    ps_lane_leave(lane, &call->waiter);
+    ps_lane_wait(lane, &call->waiter, answer->topic);
+    ps_lane_unlimit(lane, &call->limit);
+    if (answer->again_ms != 0 && gpr_time_cmp(again, deadline) < 0)
+        ps_lane_limit_sharp(lane, &call->limit, again);
+    else
+        ps_lane_limit(lane, &call->limit, deadline);
 }
 
 /* Off every list of the lane's; the second batch stays in flight until the call is over. */
@@ -344,6 +390,9 @@ static void unpark(struct unary_call *call)
     ps_lane_unlimit(call->call.lane, &call->limit);
     ps_lane_drop_turn(call->call.lane, &call->turn);
     ps_rpc_metrics_parked(&call->call.lane->context->metrics, -1);
+    if (call->is_waiting)
+        ps_waiting_leave(&call->call.lane->context->waiting, call->connection);
+    call->is_waiting = false;
     call->state = REPLYING;
 }
 
@@ -356,7 +405,7 @@ static void send_reply(struct unary_call *call)
     struct ps_rpc_batch batch;
     grpc_byte_buffer *message = NULL;
     if (answer->status == PS_OK)
-        message = reply_message(call); /* may fail: sets the status */
+        message = ps_unary_reply(answer, call->method->method); /* may fail: sets the status */
     ps_rpc_call_drop_request(&call->call);
     call->reply_bytes = message != NULL ? grpc_byte_buffer_length(message) : 0;
     /* A pull may be refused; what has changed something is answered. */
@@ -396,52 +445,21 @@ static gpr_timespec patience_of(const struct unary_call *call)
                         gpr_time_from_millis((int64_t)ms, GPR_TIMESPAN));
 }
 
-/* A client that has stopped reading holds the slot that others wait for; so does one whose deadline
- * has passed and that has not said so. */
-static void give_up(void *owner)
+/* A client that has stopped reading holds memory; so does one whose deadline has passed and that
+ * has not said so. A parked call whose deadline has not passed wanted to be asked again. */
+static void lose_patience(void *owner)
 {
     struct unary_call *call = owner;
-    if (call->state == PARKED) {
-        (void)grpc_call_cancel(call->call.call, NULL);
+    if (call->state == PARKED && !ps_rpc_call_is_late(&call->call)) {
+        serve(call);
         return;
     }
-    PS_ASSERT(call->state == REPLYING && call->reply_pending);
-    PS_LOG(call->call.lane->context->log, PS_LOG_DEBUG, "rpc", "reply given up: nobody takes it",
-           PS_FIELD_TEXT("method", call->method->path), PS_FIELD_UINT("bytes", call->reply_bytes));
+    PS_ASSERT(call->state == PARKED || (call->state == REPLYING && call->reply_pending));
+    if (call->state == REPLYING)
+        PS_LOG(call->call.lane->context->log, PS_LOG_DEBUG, "rpc",
+               "reply given up: nobody takes it", PS_FIELD_TEXT("method", call->method->path),
+               PS_FIELD_UINT("bytes", call->reply_bytes));
     (void)grpc_call_cancel(call->call.call, NULL);
-}
-
-/* NULL when there is no memory for it; the answer then says so. */
-static grpc_byte_buffer *reply_message(struct unary_call *call)
-{
-    struct ps_call_answer *answer = &call->answer;
-    grpc_byte_buffer *message = NULL;
-    if (answer->bundle != NULL) {
-        answer->status = ps_bundle_call_reply(answer->bundle, &message, &answer->error);
-        return message;
-    }
-    /* Text that found no memory is the only failure here. After a call that has changed something
-     * it must not read as "not applied". */
-    struct ps_bytes head = {(const uint8_t *)call->reply.text, call->reply.size};
-    answer->status = ps_buffer_status(&call->reply, &answer->error);
-    if (answer->status != PS_OK) {
-        if (has_changed_something(call->method->method))
-            answer->status = ps_rpc_fail_unanswered(&answer->error);
-        return NULL;
-    }
-    if (answer->pull == NULL)
-        return ps_rpc_message_of(head);
-    answer->status = ps_pull_message_create(head, answer->pull, answer->context->memory, &message,
-                                            &answer->error);
-    return message;
-}
-
-/* Has such a call changed something once it was served? Then a failure to answer is not "refused":
- * the client may not take it for "was not done". */
-static bool has_changed_something(enum ps_method method)
-{
-    return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || method == PS_METHOD_PUSH ||
-           method == PS_METHOD_SAVE;
 }
 
 /* A call may end before its answer was made, or after the message has taken what was pulled: what
@@ -457,8 +475,8 @@ static void release_served(struct ps_call_answer *answer)
     answer->bundle = NULL;
 }
 
-/* The slot is free when all that is in flight for it has come back; then it invites the next
- * request. A buffer that grew for one long reply is not kept in all slots. */
+/* The call is free when all that is in flight for it has come back. A buffer that grew for one long
+ * reply is not kept. */
 static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)
@@ -471,18 +489,12 @@ static void free_when_done(struct unary_call *call)
                                ps_rpc_code_of_status(status), call->reply_bytes,
                                (double)took.tv_sec + 1e-9 * (double)took.tv_nsec);
     ps_rpc_call_clear(&call->call);
-    /* A list of all parameters must not leave its megabytes in a slot that is used once a week. */
+    /* A list of all parameters must not leave its megabytes where one is made once a week. */
     if (call->reply.capacity > REPLY_KEPT_BYTES_MAX) {
         ps_buffer_fini(&call->reply);
         ps_buffer_init(&call->reply, call->call.lane->context->memory,
                        call->method->reply_bytes_max);
     }
-    ask_for_request(call);
-}
-
-static void end(struct unary_call *call)
-{
-    call->state = ENDED;
-    ps_buffer_fini(&call->reply);
-    ps_rpc_call_end(&call->call);
+    call->state = FREE;
+    ps_slots_done(&call->slot);
 }

@@ -1,19 +1,19 @@
-/* A slot for calls of one request and one reply: those of proto/messages.h, and the health check.
+/* Calls of one request and one reply: those of proto/messages.h, and the health checks.
  *
  * What a method does is one function, its `serve`. It decodes, calls the service and makes the
- * answer; or it says that the call must wait. Then the call is parked: it holds its slot but no
- * thread, and is served again whenever the lane is woken, until it is answered or the client
- * gives up or its deadline has passed (which is looked at about once a second).
+ * answer; or it says that the call must wait, and for which topic. Then the call is parked: it
+ * holds memory but neither slot nor thread, and is served again whenever its topic has changed,
+ * until it is answered or the client gives up or its deadline has passed (which is looked at about
+ * once a second).
  *
- * Parked calls are bounded by the slots of their method on the lane; further ones stay with gRPC,
- * unread, until a slot is free or their deadline passes. They cannot keep pulls of a live server
- * out: a pull is parked only while the service says "not initialised", which it says to every pull,
- * and the wake that ends this state answers all of them at once.
+ * Calls that wait for other clients are bounded (waiting.h). Those that wait for the disk have
+ * changed something, and cannot be refused: a connection has no more of them than it may have
+ * calls.
  *
- * Threads:  a slot belongs to its lane's thread.
+ * Threads:  a call belongs to its lane's thread.
  * Blocking: never.
  * Errors:   PS_ERR_NO_MEMORY.
- * Memory:   slots belong to their lane.
+ * Memory:   calls belong to their slots (slots.h).
  */
 #ifndef PS_SERVER_RPC_UNARY_CALL_H
 #define PS_SERVER_RPC_UNARY_CALL_H
@@ -45,6 +45,8 @@ struct ps_call_answer {
     const struct ps_origin *origin;
     struct ps_hold hold;     /* keeps the request's bytes beyond the call */
     bool may_leave;          /* a helper could do it */
+    uint32_t topic;          /* for which an answer waits that WAITS */
+    uint64_t again_ms;       /* it wants to be asked by then, too; 0: it does not */
     bool asked;              /* the service gave `ticket` and `status` */
     struct ps_ticket ticket; /* to be satisfied before the answer may go */
     bool once;               /* ... or to have failed */
@@ -70,7 +72,7 @@ typedef enum ps_serve_progress (*ps_serve_fn)(struct ps_call_answer *answer);
 struct ps_unary_method {
     const char *path;
     ps_serve_fn serve;
-    uint32_t slots;         /* per lane */
+    uint32_t slots;         /* per lane: requests that are taken without asking gRPC twice */
     size_t reply_bytes_max; /* without content */
     enum ps_method method;  /* for metrics; PS_METHOD_COUNT: not counted */
 };

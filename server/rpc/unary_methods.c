@@ -15,9 +15,9 @@
 #include "server/rpc/shared_content.h"
 
 /* A reply to gradients and pulls is a name and a few numbers, one to an operator's call may be
- * long. Slots are memory: methods that nobody calls by the hundred have few. */
+ * long. */
 enum {
-    MANY_SLOTS = 160, /* more than one connection may have streams: none can take them all */
+    MANY_SLOTS = 32, /* requests that come in one go; the rest of a burst is asked for singly */
     SMALL_REPLY_BYTES_MAX = PS_BUNDLE_ITEM_BYTES_MAX,
     STATUS_REPLY_BYTES_MAX = 8 * 1024,
     LIST_REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT
@@ -83,6 +83,7 @@ static enum ps_serve_progress await_finish(struct ps_call_answer *answer)
 {
     struct ps_error why;
     enum ps_status status = ps_service_await_finish(answer->context->service, answer->ticket, &why);
+    answer->topic = PS_TOPIC_CHECKPOINT;
     if (status == PS_ERR_NOT_READY)
         return PS_SERVE_WAITS;
     if (status != PS_OK)
@@ -140,6 +141,7 @@ static enum ps_serve_progress serve_push(struct ps_call_answer *answer)
             return PS_SERVE_DONE;
     }
     enum ps_serve_progress progress = ps_serve_step(&single->serve, turn_of(answer));
+    answer->topic = single->serve.topic;
     if (progress != PS_SERVE_DONE)
         return progress;
     answer->status = single->push.status.status;
@@ -165,6 +167,7 @@ static enum ps_serve_progress serve_pull(struct ps_call_answer *answer)
             return PS_SERVE_DONE;
     }
     enum ps_serve_progress progress = ps_serve_step(&single->serve, turn_of(answer));
+    answer->topic = single->serve.topic;
     if (progress != PS_SERVE_DONE)
         return progress;
     answer->status = single->pull.status.status;
@@ -196,7 +199,7 @@ static enum ps_serve_progress serve_bundle(struct ps_call_answer *answer)
 {
     if (answer->bundle == NULL && !begin_bundle(answer))
         return PS_SERVE_DONE;
-    return ps_bundle_call_step(answer->bundle, turn_of(answer));
+    return ps_bundle_call_step(answer->bundle, turn_of(answer), &answer->topic);
 }
 
 /* A bundle of pulls, each of which wants only what has changed: a client that holds nothing says so
@@ -284,6 +287,7 @@ static enum ps_serve_progress serve_save(struct ps_call_answer *answer)
     if (answer->status != PS_OK)
         return PS_SERVE_DONE;
     enum ps_status status = ps_service_await_checkpoint(service, answer->ticket, &why);
+    answer->topic = PS_TOPIC_CHECKPOINT;
     if (status == PS_ERR_NOT_READY &&
         !(answer->once && ps_service_save_failed(service, answer->ticket, &why)))
         return PS_SERVE_WAITS;
@@ -342,7 +346,7 @@ static enum ps_serve_progress serve_health_check(struct ps_call_answer *answer)
 
 const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {SERVICE_PATH("InitParam"), serve_init, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_INIT},
-    {SERVICE_PATH("FinishInitParams"), serve_finish, 8, SMALL_REPLY_BYTES_MAX, PS_METHOD_FINISH},
+    {SERVICE_PATH("FinishInitParams"), serve_finish, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_FINISH},
     {SERVICE_PATH("SendGrad"), serve_push, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSH},
     {SERVICE_PATH("GetParam"), serve_pull, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULL},
     {SERVICE_PATH("SendGrads"), serve_bundle, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSHES},
@@ -351,9 +355,9 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
      PS_METHOD_PUSH_PULL},
     {SERVICE_PATH("GetParamsSince"), serve_since, MANY_SLOTS, SMALL_REPLY_BYTES_MAX,
      PS_METHOD_SINCE},
-    {ADMIN_PATH("GetStatus"), serve_status, MANY_SLOTS, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
+    {ADMIN_PATH("GetStatus"), serve_status, 4, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
     {ADMIN_PATH("ListParams"), serve_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
-    {ADMIN_PATH("SaveCheckpoint"), serve_save, 8, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},
+    {ADMIN_PATH("SaveCheckpoint"), serve_save, 4, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},
     {ADMIN_PATH("Drain"), serve_drain, 2, SMALL_REPLY_BYTES_MAX, PS_METHOD_DRAIN},
-    {PS_HEALTH_CHECK_PATH, serve_health_check, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
+    {PS_HEALTH_CHECK_PATH, serve_health_check, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };

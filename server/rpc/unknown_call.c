@@ -1,49 +1,54 @@
 /* Calls to methods that do not exist: without a slot for them gRPC would let them hang until their
  * deadline.
  *
- *   WAITING ──request──► REPLYING ──sent──► WAITING ...
- *      └──server stops──► ENDED                          */
+ *   INVITED ──request──► REPLYING ──sent──► free
+ *      └──server stops──► free                           */
 #include "server/rpc/stream_calls.h"
 
 #include "base/assert.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
+#include "server/rpc/slots.h"
 
 #include <stdio.h>
 
-enum unknown_state { WAITING, REPLYING, ENDED };
+enum unknown_state { FREE, INVITED, REPLYING };
 
 struct unknown_call {
+    struct ps_slot_call slot;
     struct ps_tag tag;
     enum unknown_state state;
     struct ps_rpc_call call;
     grpc_call_details details; /* owned while a call is in the slot */
 };
 
-static void begin(void *memory);
+static void init_call(struct ps_slot_call *slot);
+static void ask_for_request(struct ps_slot_call *slot);
+static void fini_call(struct ps_slot_call *slot);
 static void unknown_step(void *owner, bool ok);
 static void refuse(struct unknown_call *call);
 
-/* A few slots are enough, since a refusal takes one turn of the queue. */
+static const struct ps_call_kind kind = {sizeof(struct unknown_call), init_call, ask_for_request,
+                                         fini_call};
+
 enum ps_status ps_unknown_calls_add(struct ps_lane *lane, uint32_t count, struct ps_error *error)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        struct unknown_call *call = ps_zeroed(lane->context->memory, sizeof *call);
-        if (call == NULL)
-            return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no call slot");
-        ps_tag_init(&call->tag, unknown_step, call);
-        ps_rpc_call_init(&call->call, lane);
-        ps_lane_adopt(lane, call, begin);
-    }
-    return PS_OK;
+    return ps_slots_add(lane, &kind, NULL, NULL, count, error);
+}
+
+static void init_call(struct ps_slot_call *slot)
+{
+    struct unknown_call *call = (struct unknown_call *)slot;
+    ps_tag_init(&call->tag, unknown_step, call);
+    ps_rpc_call_init(&call->call, slot->slots->lane);
 }
 
 /* A call without a registered method is the only kind that matches this request. */
-static void begin(void *memory)
+static void ask_for_request(struct ps_slot_call *slot)
 {
-    struct unknown_call *call = memory;
+    struct unknown_call *call = (struct unknown_call *)slot;
     struct ps_lane *lane = call->call.lane;
-    call->state = WAITING;
+    call->state = INVITED;
     grpc_call_details_init(&call->details);
     grpc_call_error failed =
         grpc_server_request_call(lane->context->server, &call->call.call, &call->details,
@@ -51,29 +56,39 @@ static void begin(void *memory)
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
+/* A free call owns nothing. */
+static void fini_call(struct ps_slot_call *slot)
+{
+    const struct unknown_call *call = (const struct unknown_call *)slot;
+    PS_ASSERT(call->state == FREE && call->call.call == NULL);
+}
+
 /* There is nothing to read and nothing to wait for: one batch refuses and ends the call. */
 static void unknown_step(void *owner, bool ok)
 {
     struct unknown_call *call = owner;
     switch (call->state) {
-    case WAITING: /* a call has come, or the server is stopping */
+    case INVITED: /* a call has come, or the server is stopping */
         if (!ok) {
-            call->state = ENDED;
+            call->state = FREE;
             grpc_call_details_destroy(&call->details);
-            ps_rpc_call_end(&call->call);
+            ps_slots_end(&call->slot);
             return;
         }
+        ps_slots_taken(&call->slot);
         ps_rpc_call_begin(&call->call);
         refuse(call);
+        ps_slots_invite(call->slot.slots);
         return;
 
     case REPLYING:
         grpc_call_details_destroy(&call->details);
         ps_rpc_call_clear(&call->call);
-        begin(call);
+        call->state = FREE;
+        ps_slots_done(&call->slot);
         return;
 
-    case ENDED:
+    case FREE:
         break;
     }
     PS_ASSERT(false && "a tag came back that was not out");

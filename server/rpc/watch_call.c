@@ -1,32 +1,38 @@
 /* Health.Watch: the state now, and again after each change.
  *
- *   WAITING ──request──► SENDING ──sent──► QUIET ──the state changed──► SENDING ...
+ *   INVITED ──request──► SENDING ──sent──► QUIET ──the state changed──► SENDING ...
  *      │                               └──the server goes──► CLOSING ──sent──► CLOSED
- *      └──server stops──► ENDED
+ *      └──server stops──► free
  *
- * From the request on, a second batch waits for the client's end of the call. The slot is free when
- * that has come back and nothing is being sent. */
+ * From the request on, a second batch waits for the client's end of the call. The call is free when
+ * that has come back and nothing is being sent. A watch lasts for as long as its client likes: it
+ * holds no slot, and is counted among the calls that wait (waiting.h). */
 #include "server/rpc/stream_calls.h"
 
 #include "base/assert.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
+#include "server/rpc/slots.h"
 
-enum watch_state { WAITING, SENDING, QUIET, CLOSING, CLOSED, ENDED };
+enum watch_state { FREE, INVITED, SENDING, QUIET, CLOSING, CLOSED };
 
 struct watch_call {
+    struct ps_slot_call slot;
     struct ps_tag tag;       /* of the request and of what is sent */
     struct ps_tag close_tag; /* of the call's end */
     struct ps_waiter waiter; /* from the request to the end */
     enum watch_state state;
-    void *registered;
     struct ps_rpc_call call;
     char service[PS_HEALTH_SERVICE_BYTES_MAX + 1];
     enum ps_health told; /* what was sent last */
     bool close_pending;
+    bool is_waiting;     /* counted, ... */
+    uint32_t connection; /* ... as this connection's */
 };
 
-static void begin(void *memory);
+static void init_call(struct ps_slot_call *slot);
+static void ask_for_request(struct ps_slot_call *slot);
+static void fini_call(struct ps_slot_call *slot);
 static void watch_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct watch_call *call);
@@ -34,33 +40,39 @@ static void woken(void *owner);
 static void tell_if_changed(struct watch_call *call);
 static void tell(struct watch_call *call, enum ps_health health);
 static void finish(struct watch_call *call, enum ps_status status, const char *text);
-static void free_slot(struct watch_call *call);
+static void free_call(struct watch_call *call);
 
-/* Watches last for as long as their clients live, so that many slots are needed: one connection
- * cannot take all (WATCH_SLOTS). */
+static const struct ps_call_kind kind = {sizeof(struct watch_call), init_call, ask_for_request,
+                                         fini_call};
+
 enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
                                   struct ps_error *error)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        struct watch_call *call = ps_zeroed(lane->context->memory, sizeof *call);
-        if (call == NULL)
-            return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no call slot");
-        ps_tag_init(&call->tag, watch_step, call);
-        ps_tag_init(&call->close_tag, close_step, call);
-        call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
-        call->registered = registered;
-        ps_rpc_call_init(&call->call, lane);
-        ps_lane_adopt(lane, call, begin);
-    }
-    return PS_OK;
+    return ps_slots_add(lane, &kind, NULL, registered, count, error);
 }
 
-/* Also the end of a call that is over: the slot invites the next. */
-static void begin(void *memory)
+/* What stays the same for every request that the memory will hold. */
+static void init_call(struct ps_slot_call *slot)
 {
-    struct watch_call *call = memory;
-    call->state = WAITING;
-    ps_rpc_call_ask(&call->call, call->registered, PS_RPC_UNARY, &call->tag);
+    struct watch_call *call = (struct watch_call *)slot;
+    ps_tag_init(&call->tag, watch_step, call);
+    ps_tag_init(&call->close_tag, close_step, call);
+    call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
+    ps_rpc_call_init(&call->call, slot->slots->lane);
+}
+
+static void ask_for_request(struct ps_slot_call *slot)
+{
+    struct watch_call *call = (struct watch_call *)slot;
+    call->state = INVITED;
+    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_UNARY, &call->tag);
+}
+
+/* A free call owns nothing. */
+static void fini_call(struct ps_slot_call *slot)
+{
+    const struct watch_call *call = (const struct watch_call *)slot;
+    PS_ASSERT(call->state == FREE && call->call.call == NULL);
 }
 
 /* The health may have changed while it was being sent: it is compared again when the batch is done,
@@ -69,20 +81,22 @@ static void watch_step(void *owner, bool ok)
 {
     struct watch_call *call = owner;
     switch (call->state) {
-    case WAITING: /* a request has come, or the server is stopping */
+    case INVITED: /* a request has come, or the server is stopping */
         if (!ok) {
-            call->state = ENDED;
-            ps_rpc_call_end(&call->call);
+            call->state = FREE;
+            ps_slots_end(&call->slot);
             return;
         }
+        ps_slots_taken(&call->slot);
         ps_rpc_call_begin(&call->call);
         start(call);
+        ps_slots_invite(call->slot.slots);
         return;
 
     case SENDING: /* the state was sent, or the client has gone */
         call->state = QUIET;
         if (!call->close_pending)
-            free_slot(call);
+            free_call(call);
         else if (ok)
             tell_if_changed(call);
         return;
@@ -90,18 +104,18 @@ static void watch_step(void *owner, bool ok)
     case CLOSING: /* the status was sent, or the client has gone */
         call->state = CLOSED;
         if (!call->close_pending)
-            free_slot(call);
+            free_call(call);
         return;
 
+    case FREE:
     case QUIET:
     case CLOSED:
-    case ENDED:
         break;
     }
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
-/* While something is sent the slot waits for that batch, too: its tag is still out. */
+/* While something is sent the call waits for that batch, too: its tag is still out. */
 static void close_step(void *owner, bool ok)
 {
     struct watch_call *call = owner;
@@ -109,7 +123,7 @@ static void close_step(void *owner, bool ok)
     PS_ASSERT(call->close_pending);
     call->close_pending = false;
     if (call->state == QUIET || call->state == CLOSED)
-        free_slot(call);
+        free_call(call);
 }
 
 /* The second batch comes before anything else, since nothing else tells when a client that only
@@ -121,11 +135,16 @@ static void start(struct watch_call *call)
     ps_rpc_batch_init(&batch, &call->call);
     ps_rpc_batch_close(&batch);
     ps_rpc_batch_start(&batch, &call->close_tag);
-    ps_lane_wait(call->call.lane, &call->waiter);
+    ps_lane_wait(call->call.lane, &call->waiter, PS_TOPIC_LIFE);
 
+    struct ps_rpc_context *context = call->call.lane->context;
     struct ps_view view;
     struct ps_error error = {0};
-    enum ps_status status = ps_rpc_call_view(&call->call, &view, &error);
+    enum ps_status status =
+        ps_waiting_enter(&context->waiting, call->call.call, &call->connection, &error);
+    call->is_waiting = status == PS_OK;
+    if (status == PS_OK)
+        status = ps_rpc_call_view(&call->call, &view, &error);
     if (status == PS_OK)
         status = ps_decode_health(view, call->service, &error);
     ps_rpc_call_drop_request(&call->call);
@@ -133,13 +152,14 @@ static void start(struct watch_call *call)
         finish(call, status, error.text);
         return;
     }
-    tell(call, ps_rpc_health(call->call.lane->context, call->service));
+    tell(call, ps_rpc_health(context, call->service));
 }
 
 /* While a batch is in flight nothing is sent: the end of the batch looks again. */
 static void woken(void *owner)
 {
     struct watch_call *call = owner;
+    ps_lane_wait(call->call.lane, &call->waiter, PS_TOPIC_LIFE);
     if (call->state == QUIET)
         tell_if_changed(call);
 }
@@ -183,10 +203,15 @@ static void finish(struct watch_call *call, enum ps_status status, const char *t
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
-/* Nothing is in flight any more. */
-static void free_slot(struct watch_call *call)
+/* Nothing is in flight any more: the place among those that wait is another's from here on. */
+static void free_call(struct watch_call *call)
 {
-    ps_lane_leave(call->call.lane, &call->waiter);
+    struct ps_lane *lane = call->call.lane;
+    ps_lane_leave(lane, &call->waiter);
+    if (call->is_waiting)
+        ps_waiting_leave(&lane->context->waiting, call->connection);
+    call->is_waiting = false;
     ps_rpc_call_clear(&call->call);
-    begin(call);
+    call->state = FREE;
+    ps_slots_done(&call->slot);
 }

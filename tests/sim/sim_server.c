@@ -48,10 +48,10 @@ struct sim_server *sim_servers_create(struct sim_world *world)
 
 /* ---- A process ---- */
 
-static void on_changed(void *self)
+static void on_changed(void *self, uint64_t topics)
 {
     struct sim_server *server = self;
-    server->changed = true;
+    server->topics |= topics;
     sim_notes_wake(server);
 }
 

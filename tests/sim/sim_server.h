@@ -72,7 +72,7 @@ struct sim_server {
 
     uint64_t turn_number; /* of the turn that is posted; older ones are void */
     uint64_t busy_until_ms;
-    bool changed; /* parked calls are to be asked again */
+    uint64_t topics; /* that have changed: parked calls are to be asked again */
     bool listening;
     enum ps_coordinator_state state; /* as traced; so are the next three */
     uint64_t claimed_epoch;

@@ -170,7 +170,7 @@ static void take_turn(struct sim_world *world, void *subject, uint64_t generatio
     (void)unused;
     if (!server->running || server->generation != generation)
         return;
-    server->changed = true;
+    server->topics |= SIM_TURN_BIT;
     if (!server->paused)
         sim_server_ask_parked(server);
 }
@@ -209,25 +209,37 @@ static bool finish_is_answered(struct sim_server *server, const struct sim_parke
     return true;
 }
 
+/* Only the calls whose topic has changed, as the lanes of a server do: a topic that the service
+ * fails to tell leaves its calls to their deadlines. */
+static bool is_concerned(const struct sim_parked *parked, uint64_t topics)
+{
+    const uint64_t of_finish = PS_TOPIC_BIT(PS_TOPIC_LIFE) | PS_TOPIC_BIT(PS_TOPIC_CHECKPOINT);
+    uint64_t waits_for = parked->finish != NULL ? of_finish : sim_served_topics(parked->served);
+    return (waits_for & topics) != 0;
+}
+
 /* True when the call is answered, or will never be: its caller has given up. */
-static bool is_answered(struct sim_server *server, const struct sim_parked *parked)
+static bool is_answered(struct sim_server *server, const struct sim_parked *parked, uint64_t topics)
 {
     uint64_t deadline_ms = parked->finish != NULL ? parked->finish->deadline_ms
                                                   : sim_served_deadline_ms(parked->served);
     if (sim_now(server->world) >= deadline_ms)
         return true;
+    if (!is_concerned(parked, topics))
+        return false;
     return parked->finish != NULL ? finish_is_answered(server, parked)
                                   : serve_on(server, parked->served);
 }
 
 void sim_server_ask_parked(struct sim_server *server)
 {
-    if (!server->changed)
+    uint64_t topics = server->topics;
+    server->topics = 0;
+    if (topics == 0)
         return;
-    server->changed = false;
     for (size_t i = 0; i < SIM_PARKED_MAX; i++) {
         struct sim_parked *parked = &server->parked[i];
-        if (!is_free(parked) && is_answered(server, parked))
+        if (!is_free(parked) && is_answered(server, parked, topics))
             end_parked(parked);
     }
 }

@@ -24,6 +24,7 @@ struct served_call {
 struct sim_served {
     struct served_call calls[CALLS_MAX];
     size_t call_count;
+    bool goes_on; /* as its last step said */
     struct ps_serve serve;
     struct ps_serve_content content; /* all of it lies in messages; told of each push */
     struct ps_error error;
@@ -228,6 +229,7 @@ enum ps_serve_progress sim_serve_step(struct sim_server *server, struct sim_serv
     note_pushes(server, served);
     note_pulls(server, served);
     PS_ASSERT(progress != PS_SERVE_LEAVES);
+    served->goes_on = progress == PS_SERVE_GOES_ON;
     if (progress != PS_SERVE_DONE)
         return progress;
     for (size_t i = 0; i < served->serve.request.push_count; i++)
@@ -236,6 +238,13 @@ enum ps_serve_progress sim_serve_step(struct sim_server *server, struct sim_serv
     for (size_t i = 0; i < served->call_count; i++)
         reply_to(server, served, &served->calls[i]);
     return PS_SERVE_DONE;
+}
+
+uint64_t sim_served_topics(const struct sim_served *served)
+{
+    if (served->goes_on)
+        return SIM_TURN_BIT;
+    return PS_TOPIC_BIT(PS_TOPIC_LIFE) | PS_TOPIC_BIT(served->serve.topic);
 }
 
 /* A version that has become true is known to the checker before it may be replaced. */

@@ -31,6 +31,10 @@ void sim_serve_refuse(struct sim_server *server, struct sim_served *served, enum
 /* The process ends: whoever waits hears of a broken connection. */
 void sim_serve_break(struct sim_server *server, struct sim_served *served);
 
+/* For what it waits, as a mask of topics (topics.h). SIM_TURN_BIT: for its next turn. */
+#define SIM_TURN_BIT PS_TOPIC_BIT(PS_TOPIC_COUNT)
+uint64_t sim_served_topics(const struct sim_served *served);
+
 /* Until when its callers wait. */
 uint64_t sim_served_deadline_ms(const struct sim_served *served);
 

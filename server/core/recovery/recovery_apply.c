@@ -130,5 +130,5 @@ void ps_recovery_finish(struct ps_service *service, uint64_t position)
     ps_service_count_table(service);
     ps_rwlock_unlock(&service->cut);
     ps_service_count_durable(service);
-    ps_service_tell_changed(service);
+    ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }

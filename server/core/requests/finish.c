@@ -34,7 +34,7 @@ enum ps_status ps_service_finish(struct ps_service *service,
     ps_rwlock_unlock(&service->cut);
 
     if (status == PS_OK) {
-        ps_service_tell_changed(service);
+        ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));
         if (!ps_service_satisfied(service, *ticket)) /* a repeat needs no other checkpoint */
             ps_service_tell_checkpoint_wanted(service);
     }
@@ -192,7 +192,7 @@ void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
 {
     PS_ASSERT(why != NULL);
     ps_tickets_fail(&service->tickets, ticket, why);
-    ps_service_tell_changed(service);
+    ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_CHECKPOINT));
 }
 
 /* The tickets come first, then the journal: what the journal lets go of because of a checkpoint is
@@ -209,7 +209,8 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
     ps_gauge_set(service->metrics.checkpoint_timestamp, (double)place->unix_ns / 1e9);
     /* The journal is looked at last: what was written while this checkpoint was made may already
      * call for the next. */
-    ps_service_tell_changed(service);
+    ps_service_tell_changed(service,
+                            PS_TOPIC_BIT(PS_TOPIC_CHECKPOINT) | PS_TOPIC_BIT(PS_TOPIC_JOURNAL));
     ps_service_watch_journal(service);
 }
 

@@ -97,6 +97,7 @@ enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_tur
     if (serve->stage == PS_SERVE_STAGE_ACKNOWLEDGING) {
         /* The stage stays until every push is acknowledged: a pull that ran before could show
          * values that a crash takes back. */
+        serve->topic = PS_TOPIC_JOURNAL;
         if (!acknowledge(serve))
             return PS_SERVE_WAITS;
         serve->stage = PS_SERVE_STAGE_PULLING;
@@ -273,6 +274,8 @@ static bool acknowledge(struct ps_serve *serve)
 static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work)
 {
     PS_ASSERT(serve->stage == PS_SERVE_STAGE_PULLING);
+    /* A pull waits for the phase only. */
+    serve->topic = PS_TOPIC_LIFE;
     while (serve->next < serve->request.pull_count) {
         bool enough = work >= STEP_WORK;
         if (enough || !pull_next(serve, may_wait, &work)) {

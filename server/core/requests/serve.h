@@ -19,6 +19,7 @@
 
 #include "proto/arena.h"
 #include "server/core/requests/service.h"
+#include "server/core/requests/topics.h"
 
 /* A request that moves so many bytes keeps its thread for about a millisecond or more. */
 #define PS_SERVE_LONG_BYTES ((size_t)8 * 1024 * 1024)
@@ -63,6 +64,7 @@ struct ps_serve {
 
     enum ps_serve_stage stage;
     size_t next;              /* push or pull */
+    uint32_t topic;           /* that is waited for, when it waits */
     bool in_turns;            /* some pull was left for a later step */
     bool applied;             /* some push was: `wait` holds */
     struct ps_push_wait wait; /* of the generation in which the first was applied */
@@ -76,7 +78,7 @@ void ps_serve_begin(struct ps_serve *serve);
 /* What has become of a call. */
 enum ps_serve_progress {
     PS_SERVE_DONE,    /* the reply can be made */
-    PS_SERVE_WAITS,   /* step again after the service's listener was told `changed` */
+    PS_SERVE_WAITS,   /* step again after the service's listener was told that the topic changed */
     PS_SERVE_GOES_ON, /* step again, after others had their turn */
     PS_SERVE_LEAVES   /* step on a thread that nobody else needs: this would take long */
 };

@@ -106,10 +106,10 @@ void ps_service_enter_thread(void)
 }
 
 /* Never with a lock held: a listener may wake a thread that wants it at once. */
-void ps_service_tell_changed(const struct ps_service *service)
+void ps_service_tell_changed(const struct ps_service *service, uint64_t topics)
 {
     if (service->listener.changed != NULL)
-        service->listener.changed(service->listener.self);
+        service->listener.changed(service->listener.self, topics);
 }
 
 void ps_service_tell_checkpoint_wanted(const struct ps_service *service)
@@ -152,7 +152,7 @@ void ps_service_begin_empty(struct ps_service *service)
     ps_service_begin_chain(service);
     atomic_store(&service->phase, PS_PHASE_UNINITIALIZED);
     ps_rwlock_unlock(&service->cut);
-    ps_service_tell_changed(service);
+    ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }
 
 /* The epoch alone would do if no store were ever lost with all that it had counted. */
@@ -192,7 +192,7 @@ void ps_service_prove(struct ps_service *service, uint64_t until_ms)
     atomic_store(&service->proved_offset_ms, ps_clock_offset_ms(service->clock));
     atomic_store(&service->proved_until_ms, until_ms);
     if (before != ps_service_is_proved(service))
-        ps_service_tell_changed(service);
+        ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }
 
 /* Without any lock, by every call, some several times: two loads, and each clock is read once. */
@@ -221,7 +221,7 @@ void ps_service_reset(struct ps_service *service)
     atomic_store(&service->proved_until_ms, 0);
     drop_state(service);
     ps_rwlock_unlock(&service->cut);
-    ps_service_tell_changed(service);
+    ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }
 
 /* Nothing was served from this state, so that there is nobody to tell. */
@@ -259,7 +259,7 @@ static void drop_state(struct ps_service *service)
 void ps_service_announce_stop(struct ps_service *service)
 {
     atomic_store(&service->leaving, true);
-    ps_service_tell_changed(service);
+    ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }
 
 /* The epoch protects the next server at this address: an operator's call may arrive late. A server
@@ -289,7 +289,7 @@ enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
 void ps_service_drain(struct ps_service *service)
 {
     atomic_store(&service->draining, true);
-    ps_service_tell_changed(service);
+    ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }
 
 /* Nothing clears it: a device that failed has values that nobody knows, and this process ends. */

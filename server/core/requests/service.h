@@ -33,6 +33,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/journal.h"
 #include "proto/messages.h"
+#include "server/core/requests/topics.h"
 #include "server/core/update/device_store.h"
 #include "server/core/values/crew.h"
 
@@ -41,7 +42,8 @@ struct ps_service;
 /* Told when something happened that parked calls or the checkpointer wait for. Called without any
  * lock held, from the thread that caused it; must not block and must not call back. */
 struct ps_service_listener {
-    void (*changed)(void *self);           /* ask the parked calls again */
+    /* Ask the parked calls that wait for these topics (a mask, topics.h) again. */
+    void (*changed)(void *self, uint64_t topics);
     void (*checkpoint_wanted)(void *self); /* a ticket was given out */
     void (*journal_wanted)(void *self);    /* records are queued; may be NULL without a journal */
     void (*drain_wanted)(void *self);      /* an operator asks; may be NULL: nobody can ask */

@@ -129,7 +129,7 @@ bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements
                   enum ps_encoding encoding, struct ps_pull *pull);
 
 /* Tell the listener, without any lock held. */
-void ps_service_tell_changed(const struct ps_service *service);
+void ps_service_tell_changed(const struct ps_service *service, uint64_t topics);
 void ps_service_tell_checkpoint_wanted(const struct ps_service *service);
 void ps_service_tell_journal_wanted(const struct ps_service *service);
 

@@ -5,15 +5,16 @@
 #include "proto/codec.h"
 #include "server/core/recovery/snapshot.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WAIT_MS 120000
 
-static void changed(void *self)
+static void changed(void *self, uint64_t topics)
 {
     struct rig *rig = self;
-    ps_rpc_server_wake(rig->server);
+    ps_rpc_server_wake(rig->server, topics);
 }
 
 static void wanted(void *self)
@@ -43,6 +44,9 @@ void rig_start(struct rig *rig, const struct rig_options *options)
         .lane_count = options->lane_count != 0 ? options->lane_count : 1,
         .message_bytes_max = options->message_bytes_max,
         .shared_memory_bytes = options->shared_memory_bytes,
+        .reply_ms_max = options->reply_ms_max,
+        .waiting_calls_max = options->waiting_calls_max,
+        .client_calls_max = options->client_calls_max,
         .reflection = true};
     PS_ASSERT(ps_rpc_server_create(&server_options, &rig->server, NULL) == PS_OK);
     const struct ps_service_listener listener = {
@@ -147,4 +151,26 @@ void rig_finish(struct rig *rig)
     PS_ASSERT(raw_wait(&rig->client, &pending, WAIT_MS, &answer));
     PS_ASSERT(answer.code == 0);
     raw_answer_release(&answer);
+}
+
+double rig_figure(const struct rig *rig, const char *name)
+{
+    char line[256];
+    struct ps_buffer page;
+    ps_buffer_init(&page, ps_allocator_heap(), 4 << 20);
+    ps_metrics_render(rig->metrics, &page);
+    PS_ASSERT(ps_buffer_status(&page, NULL) == PS_OK);
+    (void)snprintf(line, sizeof line, "\n%s ", name);
+    const char *found = strstr(page.text, line);
+    PS_ASSERT(found != NULL);
+    double figure = strtod(found + strlen(line), NULL);
+    ps_buffer_fini(&page);
+    return figure;
+}
+
+void rig_wait_until_parked(const struct rig *rig, unsigned calls)
+{
+    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), WAIT_MS);
+    while (rig_figure(rig, "ps_rpc_parked_calls") < calls)
+        PS_ASSERT(ps_time_left_ms(ps_clock_real(), deadline_ms) > 0);
 }

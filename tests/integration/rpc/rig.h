@@ -24,10 +24,13 @@ struct rig {
 };
 
 struct rig_options {
-    bool saves;                            /* finish waits for a checkpoint */
-    uint32_t lane_count;                   /* 0: one */
-    uint64_t message_bytes_max;            /* 0: the default */
-    uint64_t shared_memory_bytes;          /* 0: none is offered */
+    bool saves;                   /* finish waits for a checkpoint */
+    uint32_t lane_count;          /* 0: one */
+    uint64_t message_bytes_max;   /* 0: the default */
+    uint64_t shared_memory_bytes; /* 0: none is offered */
+    uint64_t reply_ms_max;        /* 0: the default, as the next two */
+    uint32_t waiting_calls_max;
+    uint32_t client_calls_max;
     bool journals;                         /* nobody writes it: the test takes the records */
     const struct ps_allocator *rpc_memory; /* NULL: the heap */
 };
@@ -44,6 +47,12 @@ struct ps_buffer rig_pull(const char *name);
 
 /* Sends the request, ends it, and returns the answer. */
 struct raw_answer rig_call(struct rig *rig, enum ps_method method, struct ps_buffer request);
+
+/* A figure of the server's metrics, the whole name with its labels. */
+double rig_figure(const struct rig *rig, const char *name);
+
+/* Until so many calls are parked. */
+void rig_wait_until_parked(const struct rig *rig, unsigned calls);
 
 /* FinishInitParams, with the checkpoint that it may have to wait for. */
 void rig_finish(struct rig *rig);

@@ -49,7 +49,7 @@ static void obey(struct rig *rig, const char *line)
         ps_service_drain(rig->service);
         ps_rpc_server_drain(rig->server, ps_deadline_after(clock, strtoull(line + 6, NULL, 10)));
     }
-    ps_rpc_server_wake(rig->server);
+    ps_rpc_server_wake(rig->server, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }
 
 static void print_done(struct rig *rig)

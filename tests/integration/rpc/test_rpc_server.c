@@ -43,7 +43,7 @@ START_TEST(a_server_that_never_started_is_destroyed)
     ck_assert_int_eq(create(service, ps_allocator_heap(), "127.0.0.1:0", &server, NULL), PS_OK);
 
     ck_assert_uint_gt(ps_rpc_server_port(server), 0);
-    ps_rpc_server_wake(server);
+    ps_rpc_server_wake(server, PS_TOPIC_BIT(PS_TOPIC_LIFE));
     ps_rpc_server_destroy(server);
     ps_service_destroy(service);
 }
@@ -271,7 +271,7 @@ END_TEST
 static void ring_often(void *argument)
 {
     for (int i = 0; i < 20000; i++)
-        ps_rpc_server_wake(argument);
+        ps_rpc_server_wake(argument, UINT64_MAX);
 }
 
 START_TEST(wakes_from_many_threads_are_safe_up_to_the_end)

@@ -54,7 +54,7 @@ static void let_wake_be_handled(void)
     unsigned asked = atomic_load(&plan.small_asked);
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), WAIT_MS);
     atomic_store(&plan.is_there, true);
-    ps_lane_wake(plan.lane);
+    ps_lane_wake(plan.lane, PS_TOPIC_BIT(PS_TOPIC_LIFE));
     while (atomic_load(&plan.small_asked) == asked)
         PS_ASSERT(ps_time_left_ms(ps_clock_real(), deadline_ms) > 0);
 }
@@ -64,10 +64,10 @@ static void let_wake_be_handled(void)
 static void let_wake_wait(void)
 {
     atomic_store(&plan.lane_kept, true);
-    ps_lane_wake(plan.lane);
+    ps_lane_wake(plan.lane, PS_TOPIC_BIT(PS_TOPIC_LIFE));
     wait_until(&plan.lane_is_kept, true);
     atomic_store(&plan.is_there, true);
-    ps_lane_wake(plan.lane);
+    ps_lane_wake(plan.lane, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }
 
 static enum ps_serve_progress serve(struct ps_call_answer *answer)
@@ -107,13 +107,14 @@ static void start(void)
     ps_helpers_init(&context.helpers);
     ps_budgets_init(&context.budgets);
     ps_refusals_init(&context.refusals, metrics, NULL, NULL);
+    ps_waiting_init(&context.waiting, 16, 16);
     ps_rpc_metrics_register(&context.metrics, metrics);
     ps_server_arguments_init(&arguments, context.message_bytes_max, 0);
     context.server = grpc_server_create(&arguments.arguments, NULL);
     void *registered = grpc_server_register_method(context.server, method.path, NULL,
                                                    GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
     PS_ASSERT(registered != NULL);
-    PS_ASSERT(ps_lane_create(&context, method.slots, &plan.lane, NULL) == PS_OK);
+    PS_ASSERT(ps_lane_create(&context, 1, &plan.lane, NULL) == PS_OK);
     PS_ASSERT(ps_unary_calls_add(plan.lane, &method, registered, NULL) == PS_OK);
     grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
     port = grpc_server_add_http2_port(context.server, "127.0.0.1:0", credentials);
@@ -159,7 +160,7 @@ static void end_small(struct raw_pending *small)
 {
     struct raw_answer answered;
     atomic_store(&plan.ends, true);
-    ps_lane_wake(plan.lane);
+    ps_lane_wake(plan.lane, PS_TOPIC_BIT(PS_TOPIC_LIFE));
     ck_assert(raw_wait(&client, small, WAIT_MS, &answered));
     raw_answer_release(&answered);
 }

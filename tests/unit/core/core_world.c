@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void count_changed(void *self)
+static void count_changed(void *self, uint64_t topics)
 {
     struct core_world *world = self;
     world->changed_count++;
+    world->topics |= topics;
 }
 
 static void count_wanted(void *self)

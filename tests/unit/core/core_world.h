@@ -22,7 +22,8 @@ struct core_world {
     struct fake_clock fake;
     struct ps_clock clock;
     struct ps_service *service;
-    int changed_count; /* how often the listener was told */
+    int changed_count; /* how often the listener was told, ... */
+    uint64_t topics;   /* ... and of which topics */
     int wanted_count;
     int journal_wanted_count;
     struct ps_push_reply reply;

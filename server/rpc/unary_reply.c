@@ -1,0 +1,41 @@
+/* Three kinds of answer become a message: the results of a bundle, small fields alone, and small
+ * fields with the content of a pull behind them. */
+#include "server/rpc/unary_reply.h"
+
+#include "base/assert.h"
+#include "server/rpc/pull_message.h"
+#include "server/rpc/rpc_call.h"
+#include "server/rpc/rpc_context.h"
+
+/* Has such a call changed something once it was served? Then a failure to answer is not "refused":
+ * the client may not take it for "was not done". */
+static bool has_changed_something(enum ps_method method)
+{
+    return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || method == PS_METHOD_PUSH ||
+           method == PS_METHOD_SAVE;
+}
+
+/* The request is still there: it goes when the message is made. */
+grpc_byte_buffer *ps_unary_reply(struct ps_call_answer *answer, enum ps_method method)
+{
+    grpc_byte_buffer *message = NULL;
+    PS_ASSERT(answer->status == PS_OK);
+    if (answer->bundle != NULL) {
+        answer->status = ps_bundle_call_reply(answer->bundle, &message, &answer->error);
+        return message;
+    }
+    /* Text that found no memory is the only failure here. After a call that has changed something
+     * it must not read as "not applied". */
+    struct ps_bytes head = {(const uint8_t *)answer->reply->text, answer->reply->size};
+    answer->status = ps_buffer_status(answer->reply, &answer->error);
+    if (answer->status != PS_OK) {
+        if (has_changed_something(method))
+            answer->status = ps_rpc_fail_unanswered(&answer->error);
+        return NULL;
+    }
+    if (answer->pull == NULL)
+        return ps_rpc_message_of(head);
+    answer->status = ps_pull_message_create(head, answer->pull, answer->context->memory, &message,
+                                            &answer->error);
+    return message;
+}
