@@ -18,6 +18,10 @@
 #define RECORD_BYTES 80
 #define DISK_BLOCK_BYTES 4096
 
+/* A batch of less than twice this is written as one. */
+#define SPLIT_BYTES_LEAST ((uint64_t)256 << 10)
+
+static uint64_t batch_bytes(const struct ps_journal_queue *queue);
 static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps_error *error);
 static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue);
 static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry);
@@ -281,6 +285,17 @@ static void count_out(struct ps_journal_queue *queue, const struct ps_journal_en
 
 /* ---- The writer ---- */
 
+/* While nothing is being written, half of what waits is enough: it is written while the rest is
+ * copied. A batch of all would be answered as a whole, and the disk would have nothing to do until
+ * its senders have sent again. Small ones stay together, since two syncs take longer than one. */
+static uint64_t batch_bytes(const struct ps_journal_queue *queue)
+{
+    uint64_t half = queue->bytes / 2;
+    if (queue->taken != NULL || half < SPLIT_BYTES_LEAST || half > PS_JOURNAL_BATCH_BYTES)
+        return PS_JOURNAL_BATCH_BYTES;
+    return half;
+}
+
 /* Takes a batch and no more: its records share one sync, and whoever waits for the first of them
  * waits for all. A record above the bound of a batch goes alone rather than never. */
 size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *records,
@@ -291,9 +306,10 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
     PS_ASSERT(record_count_max > 0);
     struct ps_journal_entry **end = &queue->waiting;
     uint64_t bytes = 0;
+    uint64_t bytes_max = batch_bytes(queue);
     while (*end != NULL && count < record_count_max) {
         bytes += (*end)->bytes;
-        if (count > 0 && bytes > PS_JOURNAL_BATCH_BYTES)
+        if (count > 0 && bytes > bytes_max)
             break;
         records[count++] = (*end)->record;
         end = &(*end)->next;

@@ -113,10 +113,32 @@ START_TEST(few_bytes_are_taken_at_once_but_always_a_record)
 
     ck_assert_uint_ge(first, most - 2);
     ck_assert_uint_le(first, most);
-    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
     ck_assert_uint_eq(ps_journal_queue_take(&queue, records, 512), first);
     ck_assert_uint_eq(records[0].position, first + 1);
     ps_journal_queue_check(&queue);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
+}
+END_TEST
+
+/* The disk is given one half while the other is copied, and not half of little. */
+START_TEST(half_of_what_waits_is_taken_while_nothing_is_written)
+{
+    static struct ps_record records[512];
+    const size_t many = (768u << 10) / sizeof letters;
+    const size_t few = (384u << 10) / sizeof letters;
+    uint64_t version = 0;
+    ps_journal_queue_fini(&queue);
+    ps_journal_queue_init(&queue, &memory, true, 4 * PS_JOURNAL_BATCH_BYTES);
+    for (size_t i = 0; i < many; i++)
+        ck_assert_int_eq(put(sizeof letters, ++version), PS_OK);
+
+    ck_assert_uint_eq(ps_journal_queue_take(&queue, records, 512), many / 2);
+    ck_assert_uint_eq(ps_journal_queue_take(&queue, records, 512), many - many / 2);
+    ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
+
+    for (size_t i = 0; i < few; i++)
+        ck_assert_int_eq(put(sizeof letters, ++version), PS_OK);
+    ck_assert_uint_eq(ps_journal_queue_take(&queue, records, 512), few);
     ps_journal_queue_written(&queue, UINT64_MAX, PS_OK, NULL);
 }
 END_TEST
@@ -280,6 +302,7 @@ int main(void)
     tcase_add_test(tests, large_content_is_held_where_it_is);
     tcase_add_loop_test(tests, content_that_is_small_or_cannot_be_held_is_copied, 0, 2);
     tcase_add_test(tests, few_bytes_are_taken_at_once_but_always_a_record);
+    tcase_add_test(tests, half_of_what_waits_is_taken_while_nothing_is_written);
     tcase_add_test(tests, records_are_taken_in_order_and_in_parts);
     tcase_add_test(tests, a_large_record_need_not_wait_for_an_empty_queue);
     tcase_add_test(tests, b6_what_is_behind_a_snapshot_counts_until_a_later_one_is_saved);
