@@ -66,7 +66,6 @@ static enum ps_status real_open(void *self, const char *path, enum ps_file_mode 
      * exec. */
     static const int flags[] = {
         [PS_FILE_READ] = O_RDONLY,
-        [PS_FILE_READ_DIRECT] = O_RDONLY | O_DIRECT,
         [PS_FILE_CREATE_NEW] = O_WRONLY | O_CREAT | O_EXCL,
         [PS_FILE_CREATE_DIRECT] = O_WRONLY | O_CREAT | O_EXCL | O_DIRECT,
         [PS_FILE_REUSE] = O_WRONLY,
@@ -83,7 +82,7 @@ static enum ps_status real_open(void *self, const char *path, enum ps_file_mode 
             open(path, (flags[mode] & ~(O_DIRECT | O_EXCL)) | O_CLOEXEC | O_NONBLOCK, 0640);
     if (descriptor < 0)
         return fail_with_errno(error, "open", path);
-    if ((mode == PS_FILE_READ || mode == PS_FILE_READ_DIRECT) && is_pipe(descriptor)) {
+    if (mode == PS_FILE_READ && is_pipe(descriptor)) {
         PS_ASSERT(flags[mode] != O_WRONLY);
         (void)close(descriptor);
         return ps_fail(error, PS_ERR_CORRUPT, "%s is a pipe or a device, not a file", path);
@@ -98,8 +97,7 @@ static enum ps_status real_open(void *self, const char *path, enum ps_file_mode 
  * write. The flag is then cleared for good: going back and forth between the cache and the device
  * for one file is slow on every file system. A file that is written over loses nothing by that: the
  * system reads the rest of a block before it changes a part. EINVAL after the flag was cleared is a
- * real error and must not loop. `*cleared` belongs to one call and not to the file, since of two
- * threads that read one file the second finds the flag cleared and shall try again all the same. */
+ * real error and must not loop. */
 static bool may_try_again(struct ps_file file, bool *cleared)
 {
     if (errno == EINTR)

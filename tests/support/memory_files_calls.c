@@ -34,7 +34,7 @@ static enum ps_status find_handle(struct memory_files *disk, struct ps_file file
 
 static bool is_for_reading(enum ps_file_mode mode)
 {
-    return mode == PS_FILE_READ || mode == PS_FILE_READ_DIRECT;
+    return mode == PS_FILE_READ;
 }
 
 static bool must_exist(enum ps_file_mode mode)

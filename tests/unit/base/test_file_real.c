@@ -214,7 +214,7 @@ START_TEST(a_file_is_the_same_past_the_cache_and_through_the_cache)
 
     write_over_in_two_parts(content, 2 * BLOCK, cuts[_i]);
 
-    file = open_as(PS_FILE_READ_DIRECT);
+    file = open_as(PS_FILE_READ);
     ck_assert_int_eq(files->read(files->self, file, BLOCK, read + BLOCK, 3 * BLOCK, &got, &error),
                      PS_OK);
     ck_assert_uint_eq(got, 2 * BLOCK + 9);
