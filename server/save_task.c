@@ -13,6 +13,9 @@
 #define REST_MS_MIN 4
 #define REST_MS_MAX 50
 
+/* How many times as long as the work before it a rest is. */
+#define REST_SHARE 2
+
 /* Of one checkpoint that is being written. */
 struct pace {
     struct ps_tasks *tasks;
@@ -67,9 +70,9 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
     return status;
 }
 
-/* Work and rest take turns, equally long, while there are pushes: a checkpoint takes twice its time
- * and half of what it costs them. Nobody rests while the server waits for this checkpoint to end,
- * or while the journal grows beyond its bound. */
+/* Work and rest take turns, a rest twice as long as the work before it, while there are pushes: a
+ * checkpoint takes three times its time and a third of what it costs them. Nobody rests while the
+ * server waits for this checkpoint to end, or while the journal grows beyond its bound. */
 static void rest(void *self)
 {
     struct pace *pace = self;
@@ -87,8 +90,9 @@ static void rest(void *self)
     if (!somebody_pushes || worked_ms < REST_MS_MIN ||
         ps_service_journal_presses(tasks->options.service))
         return;
+    uint64_t rest_ms = REST_SHARE * worked_ms;
     uint64_t until_ms =
-        ps_deadline_after(tasks->options.clock, worked_ms < REST_MS_MAX ? worked_ms : REST_MS_MAX);
+        ps_deadline_after(tasks->options.clock, rest_ms < REST_MS_MAX ? rest_ms : REST_MS_MAX);
     ps_mutex_lock(&tasks->mutex);
     while (!tasks->ending && !tasks->hurries) {
         uint64_t left_ms = ps_time_left_ms(tasks->options.clock, until_ms);
