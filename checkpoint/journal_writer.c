@@ -410,7 +410,7 @@ static void go_ahead(struct ps_journal_writer *writer)
 /* In one step, whatever stood under the name: a segment that failed with nothing durable in it. */
 static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_error *error)
 {
-    PS_ASSERT(writer->unnamed && writer->output.size > 0);
+    PS_ASSERT(writer->unnamed && writer->begun);
     const struct ps_files *files = writer->files;
     char path[PS_JOURNAL_PATH_BYTES];
     char temporary[PS_JOURNAL_TEMPORARY_PATH_BYTES];
