@@ -53,7 +53,7 @@ power_loss() {
 }
 
 worlds() {
-    "$top/build/mutation/$1/tests/sim_worlds" --seed "$2" --count 200 >"$logs/$1.worlds-$2" 2>&1
+    "$top/build/mutation/$1/tests/sim_worlds" --seed "$2" --count 500 >"$logs/$1.worlds-$2" 2>&1
 }
 
 # The rules that a run says were broken.
