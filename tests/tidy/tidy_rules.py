@@ -17,10 +17,11 @@ ROOMS = {
     "server/core/update": ["base", "proto", "optimizer", "checkpoint", "server/core/values"],
     "server/core/values": ["base", "proto", "optimizer", "checkpoint"],
     "server/core": [],
-    "server/rpc": ["base", "json", "proto", "security", "server/core", "optimizer", "checkpoint",
-                   "etcd"],
+    "server/front": ["base"],
+    "server/rpc": ["base", "json", "proto", "security", "server/core", "server/front", "optimizer",
+                   "checkpoint", "etcd"],
     "server": ["base", "json", "proto", "security", "optimizer", "checkpoint", "etcd",
-               "server/core", "server/rpc"],
+               "server/core", "server/front", "server/rpc"],
     "tools/psckpt": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                      "client", "tools"],
     "tools/psbench": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "client",
@@ -149,7 +150,7 @@ LIBRARY_HOMES = {
     "cjson/": ["json/", "tests/"],
     "microhttpd.h": ["server/http", "tests/"],
     "cyaml/": ["server/config_file", "security/roles_file", "tests/"],
-    "openssl/": ["security/", "tools/psckpt/sha256.c", "tests/"],
+    "openssl/": ["security/", "server/front/front_tls.c", "tools/psckpt/sha256.c", "tests/"],
     "check.h": ["tests/"],
 }
 
