@@ -80,6 +80,22 @@ static int descriptors_max(void)
     return all - reserve;
 }
 
+/* The workers of a job share their host with whoever misbehaves there: they are let in all the
+ * same, and only have fewer calls to reset at once. */
+static void know_host(const struct ps_front *front, struct ps_connection *connection,
+                      const struct ps_peer_host *host)
+{
+    connection->host = *host;
+    for (int i = 0; i < PS_FRONT_OFFENDERS; i++) {
+        const struct ps_offender *offender = &front->offenders[i];
+        if (offender->until_ms > connection->since_ms &&
+            ps_peer_host_equal(&offender->host, host)) {
+            ps_frame_inspector_distrust(&connection->inspector, connection->since_ms);
+            return;
+        }
+    }
+}
+
 /* One lock for the decision and what follows from it: of two newcomers that see the last place
  * free, one would be too many. The listener is told when the lock is free again, since it has locks
  * of its own, and a line of the log takes longer than an accept may. */
@@ -104,7 +120,7 @@ bool ps_connections_admit(int descriptor, int listener, const struct sockaddr_st
     if (looks && decision.reason == PS_FRONT_FINE) {
         struct ps_connection *created = ps_connection_create(front, descriptor, kind);
         if (created != NULL)
-            created->host = host;
+            know_host(front, created, &host);
         else
             decision.reason = PS_FRONT_MEMORY;
     }

@@ -212,6 +212,16 @@ static bool sums_fit(struct ps_front *front)
            atomic_load(&front->unfinished_bytes) <= atomic_load(&front->unfinished_bytes_max);
 }
 
+/* The oldest place is taken for the newest offender: with more hosts than places some come back
+ * with a full bucket, and are turned away again. */
+static void note_offender(struct ps_front *front, const struct ps_peer_host *host)
+{
+    ps_mutex_lock(&front->lock);
+    front->offenders[front->next_offender++ % PS_FRONT_OFFENDERS] =
+        (struct ps_offender){*host, ps_deadline_after(ps_clock_real(), PS_FRONT_DISTRUST_MS)};
+    ps_mutex_unlock(&front->lock);
+}
+
 /* The frames are looked at after gRPC's buffers have them and before gRPC has: what is refused here
  * was read from the socket, and goes nowhere. */
 bool ps_connection_received(struct ps_connection *connection, const struct iovec *pieces,
@@ -226,9 +236,10 @@ bool ps_connection_received(struct ps_connection *connection, const struct iovec
             end_connection(front, connection, reason);
     }
     ps_mutex_unlock(&connection->lock);
-    if (reason != PS_FRONT_FINE)
+    if (reason != PS_FRONT_FINE) {
+        note_offender(front, &connection->host);
         ps_front_tell(front, reason, connection->descriptor >= 0 ? &connection->host : NULL);
-    else if (!sums_fit(front))
+    } else if (!sums_fit(front))
         relieve(front);
     return !atomic_load(&connection->ended);
 }

@@ -85,6 +85,15 @@ void ps_frame_inspector_out(struct ps_frame_inspector *inspector, const uint8_t 
     }
 }
 
+/* Else whoever is turned away comes back, and has a full bucket each time. */
+void ps_frame_inspector_distrust(struct ps_frame_inspector *inspector, uint64_t now_ms)
+{
+    uint64_t few = PS_FRAME_RESETS_DISTRUSTED;
+    if (few > inspector->limits.streams_max)
+        few = inspector->limits.streams_max;
+    inspector->resets = (struct ps_frame_tokens){few * 1000, now_ms, true};
+}
+
 /* Of a foreign protocol nothing is known, so nothing may be put in. */
 bool ps_frame_inspector_between_frames(const struct ps_frame_inspector *inspector)
 {
@@ -274,7 +283,8 @@ static enum ps_front_reason frame_in(struct ps_frame_inspector *inspector,
         /* A call that is begun and reset costs the server all of its work and the peer none of the
          * wait, so no bound on open calls ever meets it. */
         end_stream(inspector, frame->stream);
-        return spend(&inspector->resets, PS_FRAME_RESETS_BURST, PS_FRAME_RESETS_PER_S, now_ms)
+        return spend(&inspector->resets, inspector->limits.streams_max, PS_FRAME_RESETS_PER_S,
+                     now_ms)
                    ? PS_FRONT_FINE
                    : PS_FRONT_RESETS;
     case SETTINGS:

@@ -24,8 +24,8 @@
 
 /* Bounds that no option sets, because no client that means well comes near them. */
 #define PS_FRAME_HEADER_BYTES_MAX 65536
-#define PS_FRAME_RESETS_BURST 1000
-#define PS_FRAME_RESETS_PER_S 200
+#define PS_FRAME_RESETS_PER_S 200 /* besides one of each call that may be open */
+#define PS_FRAME_RESETS_DISTRUSTED 32
 #define PS_FRAME_CONTROL_BURST 5000
 #define PS_FRAME_CONTROL_PER_S 2000
 
@@ -84,6 +84,10 @@ void ps_frame_inspector_out(struct ps_frame_inspector *inspector, const uint8_t 
  * stood still for too long. Seconds are counted by calls and not by a clock, so that a server that
  * was stopped itself does not blame its peers. */
 enum ps_front_reason ps_frame_inspector_second(struct ps_frame_inspector *inspector);
+
+/* The peer's host has been turned away a moment ago: this connection of it begins with few resets.
+ * */
+void ps_frame_inspector_distrust(struct ps_frame_inspector *inspector, uint64_t now_ms);
 
 /* Between two frames to the peer: another one may be put in here. */
 bool ps_frame_inspector_between_frames(const struct ps_frame_inspector *inspector);

@@ -15,7 +15,7 @@
 #define PS_FRONT_REASON_TABLE(X)                                                                 \
     X(STREAMS, OPEN_STREAMS, "more calls are open than twice --client-calls")                    \
     X(HEADERS, HEADER_BYTES, "a header block has more than 64 KiB")                              \
-    X(RESETS, RESETS, "more calls were reset than 1000, and 200 a second")                       \
+    X(RESETS, RESETS, "more calls were reset than twice --client-calls, and 200 a second")       \
     X(CONTROL, CONTROL_FRAMES,                                                                   \
       "more SETTINGS, PING, PRIORITY and empty frames came than 5000, and 2000 a second")        \
     X(UNFINISHED, UNFINISHED_BYTES, "requests that are not whole hold more than --client-bytes") \

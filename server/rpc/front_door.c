@@ -1,5 +1,10 @@
 /* Limits that follow from options that are there anyway: an operator who allows larger messages or
- * more calls must not have to know that something else counts them, too. */
+ * more calls must not have to know that something else counts them, too.
+ *
+ * The bounds of the door are looser than those of the calls behind it, each of which answers in
+ * words that a client understands and repeats. A connection is ended only for what no such answer
+ * can bound: bytes that are no call yet, calls that are gone before they are answered, answers that
+ * nobody takes. */
 #include "server/rpc/front_door.h"
 
 #include "base/assert.h"
@@ -49,6 +54,7 @@ bool ps_front_door_open(struct ps_front_door *door, const struct ps_front_door_o
         door->unfinished_bytes =
             ps_metrics_gauge(options->registry, "ps_front_unfinished_bytes",
                              "Bytes of requests that have begun to come and are not whole.", NULL);
+        /* For an alarm: a log line at the start is soon out of sight. */
         door->guarded = ps_metrics_gauge(options->registry, "ps_front_guarded",
                                          "1 when the trial at the start found that connections are "
                                          "bounded.",
@@ -56,6 +62,7 @@ bool ps_front_door_open(struct ps_front_door *door, const struct ps_front_door_o
     }
     uint32_t calls =
         options->client_calls_max != 0 ? options->client_calls_max : PS_CLIENT_CALLS_DEFAULT;
+    /* A client that is never refused for its bytes is bounded by what all may have. */
     uint64_t least = 2 * options->message_bytes_max;
     uint64_t all =
         options->unfinished_bytes_max != 0 ? options->unfinished_bytes_max : quarter_of_memory();

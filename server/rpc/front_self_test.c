@@ -1,7 +1,12 @@
 /* A header block that never ends, on a pair of sockets of which gRPC has one. gRPC by itself would
  * gather the block for ever; so an end of the connection with the door's own words shows that its
  * bytes came through our functions. accept4 cannot be tried without an address: that libgrpc takes
- * ours is seen from the symbol that the dynamic linker gives. */
+ * ours is seen from the symbol that the dynamic linker gives.
+ *
+ * What can go wrong without this: a library that is linked statically, or with -Bsymbolic, or with
+ * a TLS of its own, calls its own functions; a newer one may read through io_uring or through an
+ * engine of the program's. None of these fails to link or to start, and none answers a call
+ * differently. Only somebody who attacks would find out. */
 #include "server/rpc/front_self_test.h"
 
 #include "server/front/front.h"
@@ -66,7 +71,8 @@ static void attack(struct trial *trial)
     }
 }
 
-/* True when the connection has ended. */
+/* Nothing has come yet: the next turn asks again. The peer may have been cut off in the middle of
+ * what gRPC wrote, so what was heard is kept and looked through at the end. */
 static bool listen_for_end(struct trial *trial)
 {
     for (;;) {
@@ -110,6 +116,7 @@ static void end(struct trial *trial)
 {
     grpc_server_shutdown_and_notify(trial->server, trial->queue, NULL);
     grpc_server_cancel_all_calls(trial->server);
+    /* No call was ever asked for, so the only tags are those of the shutdown. */
     grpc_event event;
     do
         event = grpc_completion_queue_next(trial->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
@@ -128,6 +135,7 @@ bool ps_front_self_test(void)
     int ends[2];
     /* The name is that of this program's accept4, unless the executable does not export it. */
     void *ours = dlsym(RTLD_DEFAULT, "accept4");
+    /* And the next one is the C library's, or a sanitizer's: another function in any case. */
     void *next = dlsym(RTLD_NEXT, "accept4");
     if (ours == NULL || ours == next)
         return false;
@@ -138,6 +146,7 @@ bool ps_front_self_test(void)
                           .queue = grpc_completion_queue_create_for_next(NULL)};
     grpc_server_register_completion_queue(trial.server, trial.queue, NULL);
     grpc_server_start(trial.server);
+    /* Before gRPC has it: the first bytes must not be missed. */
     ps_front_adopt(ends[0]);
     grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
     grpc_server_add_channel_from_fd(trial.server, ends[0], credentials);

@@ -224,8 +224,14 @@ def slow_http(port, size, until):
         visitor.close()
 
 
+def nothing(_port, _size, until):
+    """What a trainer sees when nobody attacks."""
+    time.sleep(max(0, until - time.monotonic()))
+
+
 # name: (function, row of the findings, size past every limit, whether it visits the HTTP port)
 ATTACKS = {
+    "nothing": (nothing, "-", 1, False),
     "unacknowledged_calls": (unacknowledged_calls, "C3", 4000, False),
     "unfinished_messages": (unfinished_messages, "C4", 1500, False),
     "rapid_reset": (rapid_reset, "C5", 100000, False),

@@ -1,4 +1,5 @@
-"""The programs and the library as they were built: what makes a fault of memory harder to use is on.
+"""The programs and the library as they were built: what makes a fault of memory harder to use is
+on.
 
     test_hardening.py FILE...     looks with readelf, which comes with the compiler
 """
@@ -41,8 +42,8 @@ class Hardening(unittest.TestCase):
 
     @unittest.skipUnless(platform.machine() == "x86_64", "only this processor marks targets")
     def test_targets_of_jumps_are_marked(self):
-        """Each function begins with endbr64. The note that says so of a whole file is only there where
-        the C library's own startup files have it, and Debian's have not."""
+        """Each function begins with endbr64. The note that says so of a whole file is only there
+        where the C library's own startup files have it, and Debian's have not."""
         for file in FILES:
             with self.subTest(os.path.basename(file)), open(file, "rb") as program:
                 self.assertGreater(program.read().count(b"\xf3\x0f\x1e\xfa"), 100)

@@ -47,10 +47,12 @@ ROOMS = {
 
 # Folders whose every source file has a test of its own.
 TESTED_ROOMS = ["base", "json", "security", "proto", "optimizer", "checkpoint", "etcd",
-                "server/core"]
+                "server/core", "server/front"]
 
 # Source files that no test_NAME.c needs to be named after, and why.
 TEST_EXCEPTIONS = {
+    "server/front/front_hooks.c": "test_connections.c reads and writes through it",
+    "server/front/front_tls.c": "needs a handshake: test_front_door.py attacks behind TLS",
     "base/metrics_render.c": "test_metrics.c reads the page that it renders",
     "optimizer/cuda/driver_cuda.c": "needs a GPU: tests/gpu runs the device suite over it",
 }

@@ -1,5 +1,5 @@
-"""Attacks on connections and frames, small: the server refuses them by name, stays small, and
-an honest trainer beside them sees nothing. tests/chaos/front_door has the large form, and its times."""
+"""Attacks on connections and frames, small: the server refuses them by name and stays small, and
+an honest trainer sees nothing of them. tests/chaos/front_door has the large form, and its times."""
 
 import os
 import socket

@@ -191,6 +191,26 @@ START_TEST(plain_bytes_under_tls_are_bounded_as_well)
 }
 END_TEST
 
+START_TEST(whoever_was_turned_away_is_distrusted_when_it_comes_back)
+{
+    struct front_pair pair = front_connect(&world);
+    add_calls(STREAMS_MAX + 1, 0);
+    ck_assert(!front_pair_receives(&pair, &frames));
+    front_pair_close(&pair);
+    frames_begin(&frames);
+    for (int i = 0; i < STREAMS_MAX; i++)
+        frames_add(&frames, RST_STREAM, 0, 1, 4);
+
+    pair = front_connect(&world);
+    ck_assert(front_pair_receives(&pair, &frames));
+    frames.size = 0;
+    frames_add(&frames, RST_STREAM, 0, 1, 4);
+    ck_assert(!front_pair_receives(&pair, &frames));
+
+    front_pair_close(&pair);
+}
+END_TEST
+
 START_TEST(a_closed_door_looks_at_nobody)
 {
     ps_front_close(&world);
@@ -230,6 +250,7 @@ int main(void)
     tcase_add_test(tests, a_number_that_was_a_connection_may_be_a_file);
     tcase_add_test(tests, numbers_out_of_range_are_no_connections);
     tcase_add_test(tests, plain_bytes_under_tls_are_bounded_as_well);
+    tcase_add_test(tests, whoever_was_turned_away_is_distrusted_when_it_comes_back);
     tcase_add_test(tests, a_closed_door_looks_at_nobody);
     tcase_add_test(tests, only_who_opened_the_door_last_closes_it);
     suite_add_tcase(suite, tests);

@@ -108,12 +108,12 @@ END_TEST
 
 START_TEST(resets_beyond_a_burst_and_a_rate_are_too_many)
 {
-    for (uint32_t i = 0; i < PS_FRAME_RESETS_BURST; i++) {
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
         ck_assert_int_eq(comes(HEADERS, END_HEADERS, 2 * i + 1, 50), PS_FRONT_FINE);
         ck_assert_int_eq(comes(RST_STREAM, 0, 2 * i + 1, 4), PS_FRONT_FINE);
     }
-    now_ms += 1000;
-    for (uint32_t i = 0; i < PS_FRAME_RESETS_PER_S; i++)
+    now_ms += 4 * 1000 / PS_FRAME_RESETS_PER_S;
+    for (uint32_t i = 0; i < 4; i++)
         ck_assert_int_eq(comes(RST_STREAM, 0, 2 * i + 1, 4), PS_FRONT_FINE);
 
     ck_assert_int_eq(comes(RST_STREAM, 0, 1, 4), PS_FRONT_RESETS);
@@ -123,16 +123,34 @@ END_TEST
 
 START_TEST(resets_at_the_rate_go_on_for_ever)
 {
-    for (uint32_t i = 0; i < 10 * PS_FRAME_RESETS_BURST; i++) {
+    for (uint32_t i = 0; i < 10000; i++) {
         now_ms += 1000 / PS_FRAME_RESETS_PER_S;
         ck_assert_int_eq(comes(RST_STREAM, 0, 1, 4), PS_FRONT_FINE);
     }
 }
 END_TEST
 
+START_TEST(a_host_that_was_turned_away_begins_with_few_resets)
+{
+    const struct ps_frame_limits many = {.streams_max = 512, .unfinished_bytes_max = BYTES_MAX};
+    struct ps_frame_inspector other;
+    ps_frame_inspector_init(&other, &many, ps_allocator_heap());
+    ps_frame_inspector_distrust(&other, now_ms);
+    for (uint32_t i = 0; i < PS_FRAME_RESETS_DISTRUSTED; i++)
+        frames_add(&in, RST_STREAM, 0, 1, 4);
+    ck_assert_int_eq(ps_frame_inspector_in(&other, in.bytes, in.size, now_ms), PS_FRONT_FINE);
+
+    in.size = 0;
+    frames_add(&in, RST_STREAM, 0, 1, 4);
+    ck_assert_int_eq(ps_frame_inspector_in(&other, in.bytes, in.size, now_ms), PS_FRONT_RESETS);
+
+    ps_frame_inspector_fini(&other);
+}
+END_TEST
+
 START_TEST(a_clock_that_goes_back_gives_no_tokens)
 {
-    for (uint32_t i = 0; i < PS_FRAME_RESETS_BURST; i++) {
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
         now_ms -= i % 2;
         ck_assert_int_eq(comes(RST_STREAM, 0, 1, 4), PS_FRONT_FINE);
     }
@@ -216,6 +234,7 @@ START_TEST(a_request_that_becomes_whole_holds_nothing_any_more)
 {
     for (uint32_t i = 0; i < 100; i++) {
         uint32_t stream = 2 * i + 1;
+        now_ms += 1000;
         ck_assert_int_eq(comes(HEADERS, END_HEADERS, stream, 50), PS_FRONT_FINE);
         ck_assert_int_eq(comes(DATA, 0, stream, BYTES_MAX / 2), PS_FRONT_FINE);
         switch (_i) {
@@ -416,6 +435,7 @@ int main(void)
     tcase_add_test(tests, trailers_and_late_headers_open_nothing);
     tcase_add_test(tests, resets_beyond_a_burst_and_a_rate_are_too_many);
     tcase_add_test(tests, resets_at_the_rate_go_on_for_ever);
+    tcase_add_test(tests, a_host_that_was_turned_away_begins_with_few_resets);
     tcase_add_test(tests, a_clock_that_goes_back_gives_no_tokens);
     tcase_add_loop_test(tests, each_kind_of_control_frame_is_bounded, 0, 4);
     tcase_add_test(tests, acknowledgements_are_free);
