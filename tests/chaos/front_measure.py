@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from blackbox import Server, descriptors  # noqa: E402
 from calls import Calls  # noqa: E402
 from front_attacks import ATTACKS  # noqa: E402
 
+DESCRIPTORS = 1024
 VALUES = [0.0] * 1024  # a gradient of 4 KiB
 
 
@@ -104,6 +106,8 @@ def refusals(server):
 def start_server():
     server = Server(http=True)
     server.make_ready("w", VALUES)
+    # What a shell gives a program, so that a bound by descriptors is met at all.
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     return server
 
 
