@@ -23,7 +23,9 @@ static uint64_t larger_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Of the machine: a container that has less says so with --unfinished-bytes. */
+/* A fixed size would be too much for a small machine and a trap for a large one, on which many
+ * clients send the largest messages at once. Of the machine: a container that has less says so with
+ * --unfinished-bytes. */
 static uint64_t quarter_of_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES);
@@ -34,6 +36,7 @@ static uint64_t quarter_of_memory(void)
 /* By a thread of gRPC's or of HTTP's, in the middle of a read: counted, and perhaps one line. */
 static void on_refused(void *self, enum ps_front_reason reason, const char *peer)
 {
+    /* The door stays where it is until it was closed, and closing waits for this call. */
     struct ps_front_door *door = self;
     ps_refusals_note(door->refusals, ps_front_reason_refusal(reason), 1,
                      (struct ps_bytes){(const uint8_t *)peer, strlen(peer)},
@@ -60,6 +63,7 @@ bool ps_front_door_open(struct ps_front_door *door, const struct ps_front_door_o
                                          "bounded.",
                                          NULL);
     }
+    /* The same default as that of the setting that the client is told (server_arguments.c). */
     uint32_t calls =
         options->client_calls_max != 0 ? options->client_calls_max : PS_CLIENT_CALLS_DEFAULT;
     /* A client that is never refused for its bytes is bounded by what all may have. */
@@ -68,10 +72,11 @@ bool ps_front_door_open(struct ps_front_door *door, const struct ps_front_door_o
         options->unfinished_bytes_max != 0 ? options->unfinished_bytes_max : quarter_of_memory();
     all = larger_of(all, least);
     uint64_t one = options->client_bytes_max != 0 ? options->client_bytes_max : all;
+    /* Who gave a time in milliseconds meant at least that; whole seconds are what is counted. */
     struct ps_front_options wish = {
         .connection = {.streams_max = calls < UINT32_MAX / 2 ? 2 * calls : UINT32_MAX,
                        .unfinished_bytes_max = larger_of(one, least),
-                       .patience_s = (uint32_t)(options->patience_ms / 1000)},
+                       .patience_s = (uint32_t)((options->patience_ms + 999) / 1000)},
         .connections_max = options->connections_max,
         .open_calls_max =
             options->open_calls_max != 0 ? options->open_calls_max : OPEN_CALLS_DEFAULT,
@@ -84,10 +89,12 @@ bool ps_front_door_open(struct ps_front_door *door, const struct ps_front_door_o
     ps_gauge_set(door->guarded, holds ? 1 : 0);
     wish.refused = on_refused;
     ps_front_open(&wish);
+    /* Opened the second time with the listener: from here on refusals are real. */
     return holds;
 }
 
-/* After the gRPC server is gone, so that the last of its connections are still counted. */
+/* Another server of the same process may have opened the door meanwhile, and keeps it. After the
+ * gRPC server is gone, so that the last of its connections are still counted. */
 void ps_front_door_close(struct ps_front_door *door)
 {
     ps_front_close(door);

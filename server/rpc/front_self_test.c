@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* PIECES: one more than the bound of a header block has room for. */
 enum { TURNS = 200, TURN_MS = 10, PIECE_BYTES = 16384, PIECES = 5 };
 
 /* The preface, no settings, and the begin of a header block: a literal field "x" whose value is
@@ -49,13 +50,16 @@ static uint8_t attack_byte(size_t at)
 {
     if (at < sizeof beginning - 1)
         return beginning[at];
+    /* What follows the beginning is frames of one size, so a position says what stands there. */
     size_t within = (at - (sizeof beginning - 1)) % (sizeof piece_header + PIECE_BYTES);
     return within < sizeof piece_header ? piece_header[within] : 'a';
 }
 
-/* As much as the socket takes; the rest with the next turn. */
+/* As much as the socket takes; the rest with the next turn. An error is the end that is hoped for,
+ * and seen as such by who listens. */
 static void attack(struct trial *trial)
 {
+    /* The peer never acknowledges settings and gives no window: for headers neither is needed. */
     const size_t all = sizeof beginning - 1 + PIECES * (sizeof piece_header + PIECE_BYTES);
     uint8_t bytes[4096];
     while (trial->sent < all) {
@@ -78,6 +82,7 @@ static bool listen_for_end(struct trial *trial)
     for (;;) {
         char bytes[sizeof trial->heard];
         ssize_t got = recv(trial->peer, bytes, sizeof bytes, MSG_DONTWAIT);
+        /* Zero is the end; anything else below is "not yet", since these sockets do not fail. */
         if (got <= 0)
             return got == 0;
         size_t room = sizeof trial->heard - trial->heard_bytes;
@@ -98,7 +103,9 @@ static bool heard_reason(const struct trial *trial)
 /* gRPC reads in the thread that asks its queue, so asking is what makes it go on. */
 static bool run(struct trial *trial)
 {
-    /* Two seconds at most, and some milliseconds where the door holds: a start is not delayed. */
+    /* Two seconds at most, and some milliseconds where the door holds: a start is not delayed. The
+     * attack is written bit by bit, because a pair of sockets takes less than all of it, and gRPC
+     * reads the rest only when it is asked again. */
     for (int i = 0; i < TURNS; i++) {
         attack(trial);
         gpr_timespec deadline =
@@ -110,8 +117,9 @@ static bool run(struct trial *trial)
     return false;
 }
 
-/* In the order that gRPC demands: the shutdown is told and has completed, the queue is shut and
- * read to its end, the server goes before its queue. */
+/* Nothing of the trial is left behind: a server that was tried and one that was not are the same
+ * from here on. In the order that gRPC demands: the shutdown is told and has completed, the queue
+ * is shut and read to its end, the server goes before its queue. */
 static void end(struct trial *trial)
 {
     grpc_server_shutdown_and_notify(trial->server, trial->queue, NULL);
@@ -139,6 +147,7 @@ bool ps_front_self_test(void)
     void *next = dlsym(RTLD_NEXT, "accept4");
     if (ours == NULL || ours == next)
         return false;
+    /* Unix sockets have no SYN, no port and no address that anybody could reach meanwhile. */
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return false;
     struct trial trial = {.peer = ends[1],
@@ -151,6 +160,7 @@ bool ps_front_self_test(void)
     grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
     grpc_server_add_channel_from_fd(trial.server, ends[0], credentials);
     grpc_server_credentials_release(credentials);
+    /* Whatever comes of it, the server is taken apart in the same way. */
     bool holds = run(&trial);
     end(&trial);
     (void)close(ends[1]);

@@ -153,7 +153,9 @@ static enum ps_status build(struct ps_rpc_server *server,
     return ps_local_listener_open(server->context.server, options->listen_file, error);
 }
 
-/* Before the first address is bound: no connection comes in unseen. */
+/* Before the first address is bound: no connection comes in unseen. Where the library does not
+ * let itself be looked at, a server that only this machine or holders of certificates reach goes
+ * on, and says so; one that is open to strangers would be a server that any of them can fill. */
 static enum ps_status open_front(struct ps_rpc_server *server,
                                  const struct ps_rpc_server_options *options,
                                  struct ps_error *error)
