@@ -120,11 +120,24 @@ START_TEST(a_server_without_descriptors_serves_again)
 }
 END_TEST
 
+START_TEST(the_trial_at_the_start_finds_that_connections_are_bounded)
+{
+    struct rig rig;
+    rig_start(&rig, &(struct rig_options){0});
+
+    const struct ps_gauge *guarded = ps_metrics_gauge(rig.metrics, "ps_front_guarded", "", NULL);
+
+    ck_assert_double_eq(ps_gauge_value(guarded), 1);
+    rig_stop(&rig);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("accept guard");
     TCase *tests = tcase_create("accept guard");
     tcase_add_test(tests, a_server_without_descriptors_serves_again);
+    tcase_add_test(tests, the_trial_at_the_start_finds_that_connections_are_bounded);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
