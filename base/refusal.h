@@ -14,36 +14,38 @@
  * a server; nothing is looked up when something is refused.
  *
  * "Share" is what one caller may have of a bound that all callers have together. */
-#define PS_REFUSAL_TABLE(X)                             \
-    X(PS_REFUSED_NOT, "none")                           \
-    /* Memory and work of requests. */                  \
-    X(PS_REFUSED_CLIENT_BYTES, "client_bytes")          \
-    X(PS_REFUSED_REPLY_BYTES, "reply_bytes")            \
-    X(PS_REFUSED_WORK, "work")                          \
-    X(PS_REFUSED_STAGING, "staging")                    \
-    X(PS_REFUSED_STAGING_SHARE, "staging_share")        \
-    X(PS_REFUSED_SESSIONS, "sessions")                  \
-    X(PS_REFUSED_MEMORY, "memory")                      \
-    X(PS_REFUSED_JOURNAL_QUEUE, "journal_queue")        \
-    X(PS_REFUSED_SAVES, "saves")                        \
-    X(PS_REFUSED_SHARED_MEMORY, "shared_memory")        \
-    X(PS_REFUSED_LOCAL_USER, "local_user")              \
-    /* Calls that wait. */                              \
-    X(PS_REFUSED_WAITING_CALLS, "waiting_calls")        \
-    X(PS_REFUSED_WAITING_SHARE, "waiting_share")        \
-    /* Connections, and what comes before a request. */ \
-    X(PS_REFUSED_CONNECTIONS, "connections")            \
-    X(PS_REFUSED_HOST_CONNECTIONS, "host_connections")  \
-    X(PS_REFUSED_OPEN_STREAMS, "open_streams")          \
-    X(PS_REFUSED_RESETS, "resets")                      \
-    X(PS_REFUSED_HEADER_BYTES, "header_bytes")          \
-    X(PS_REFUSED_UNFINISHED_BYTES, "unfinished_bytes")  \
-    X(PS_REFUSED_CONTROL_FRAMES, "control_frames")      \
-    X(PS_REFUSED_HTTP_CONNECTIONS, "http_connections")  \
-    /* Who it is, and what that one may do. */          \
-    X(PS_REFUSED_NO_IDENTITY, "no_identity")            \
-    X(PS_REFUSED_BAD_TOKEN, "bad_token")                \
-    X(PS_REFUSED_ROLE, "role")                          \
+#define PS_REFUSAL_TABLE(X)                              \
+    X(PS_REFUSED_NOT, "none")                            \
+    /* Memory and work of requests. */                   \
+    X(PS_REFUSED_CLIENT_BYTES, "client_bytes")           \
+    X(PS_REFUSED_REPLY_BYTES, "reply_bytes")             \
+    X(PS_REFUSED_WORK, "work")                           \
+    X(PS_REFUSED_STAGING, "staging")                     \
+    X(PS_REFUSED_STAGING_SHARE, "staging_share")         \
+    X(PS_REFUSED_SESSIONS, "sessions")                   \
+    X(PS_REFUSED_MEMORY, "memory")                       \
+    X(PS_REFUSED_JOURNAL_QUEUE, "journal_queue")         \
+    X(PS_REFUSED_SAVES, "saves")                         \
+    X(PS_REFUSED_SHARED_MEMORY, "shared_memory")         \
+    X(PS_REFUSED_LOCAL_USER, "local_user")               \
+    /* Calls that wait. */                               \
+    X(PS_REFUSED_WAITING_CALLS, "waiting_calls")         \
+    X(PS_REFUSED_WAITING_SHARE, "waiting_share")         \
+    /* Connections, and what comes before a request. */  \
+    X(PS_REFUSED_CONNECTIONS, "connections")             \
+    X(PS_REFUSED_HOST_CONNECTIONS, "host_connections")   \
+    X(PS_REFUSED_OPEN_STREAMS, "open_streams")           \
+    X(PS_REFUSED_RESETS, "resets")                       \
+    X(PS_REFUSED_HEADER_BYTES, "header_bytes")           \
+    X(PS_REFUSED_UNFINISHED_BYTES, "unfinished_bytes")   \
+    X(PS_REFUSED_CONTROL_FRAMES, "control_frames")       \
+    X(PS_REFUSED_HTTP_CONNECTIONS, "http_connections")   \
+    X(PS_REFUSED_STALLED_REQUEST, "stalled_request")     \
+    X(PS_REFUSED_SILENT_CONNECTION, "silent_connection") \
+    /* Who it is, and what that one may do. */           \
+    X(PS_REFUSED_NO_IDENTITY, "no_identity")             \
+    X(PS_REFUSED_BAD_TOKEN, "bad_token")                 \
+    X(PS_REFUSED_ROLE, "role")                           \
     X(PS_REFUSED_CLIENT_ID, "client_id")
 
 #define PS_REFUSAL_ENUM(name, word) name,

@@ -11,6 +11,19 @@ add_compile_options(
 add_compile_definitions(_GNU_SOURCE PS_VERSION="${PROJECT_VERSION}")
 add_link_options(-Wl,--as-needed)
 
+# What makes a fault of memory harder to use: tables of the linker that nobody can write after the
+# start, a stack that cannot be jumped over, and, where the processor has them, targets of jumps that
+# are marked. tests/tidy/test_hardening.py looks at the programs. nvcc's host code is left alone.
+include(CheckCCompilerFlag)
+add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+foreach(flag -fcf-protection=full -fstack-clash-protection)
+    string(MAKE_C_IDENTIFIER "PS_HAS${flag}" has)
+    check_c_compiler_flag(${flag} ${has})
+    if(${has})
+        add_compile_options($<$<COMPILE_LANGUAGE:C>:${flag}>)
+    endif()
+endforeach()
+
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT PS_SANITIZE)
     add_compile_definitions(_FORTIFY_SOURCE=2)
 endif()

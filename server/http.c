@@ -4,6 +4,7 @@
 #include "server/http.h"
 
 #include "base/assert.h"
+#include "server/front/front.h"
 
 #include <microhttpd.h>
 
@@ -27,6 +28,7 @@ struct ps_http {
     const struct ps_log *log;            /* borrowed; may be NULL */
     const char *title;                   /* borrowed; outlives this */
     struct MHD_Daemon *daemon;           /* owned */
+    int listener;                        /* the daemon's; -1: none */
     uint16_t port;
 };
 
@@ -103,8 +105,10 @@ void ps_http_destroy(struct ps_http *http)
     if (http == NULL)
         return;
     /* After a start that failed there is no daemon. */
-    if (http->daemon != NULL)
+    if (http->daemon != NULL) {
+        ps_front_release_http(http->listener);
         MHD_stop_daemon(http->daemon);
+    }
     ps_release(http->memory, http);
 }
 
@@ -163,6 +167,22 @@ __attribute__((format(printf, 2, 0))) static void hear(void *context, const char
     PS_LOG(http->log, PS_LOG_WARN, "http", "library complains", PS_FIELD_TEXT("text", text));
 }
 
+/* The library stops accepting when it has so many connections, and a health probe would then wait
+ * behind visitors that say nothing. So the front door keeps fewer, and closes the oldest for the
+ * newest: the quarter between is for those that are closed and that the library has still to see.
+ * */
+static enum ps_status bound_connections(struct ps_http *http, unsigned connections,
+                                        struct ps_error *error)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    if (info == NULL)
+        return ps_fail(error, PS_ERR_IO, "the HTTP port does not know its listener");
+    PS_ASSERT(info->listen_fd >= 0);
+    http->listener = info->listen_fd;
+    ps_front_claim_http(http->listener, connections - connections / 4);
+    return PS_OK;
+}
+
 /* The library's own thread answers, one call of the source at a time, so that the source needs no
  * lock of its own for its pages. */
 static enum ps_status start(struct ps_http *http, const struct ps_http_options *options,
@@ -191,7 +211,7 @@ static enum ps_status start(struct ps_http *http, const struct ps_http_options *
     if (info == NULL)
         return ps_fail(error, PS_ERR_IO, "the HTTP port does not know its number");
     http->port = info->port;
-    return PS_OK;
+    return bound_connections(http, connections, error);
 }
 
 /* Never kept by a proxy: an old answer to "are you ready?" is worse than none. */

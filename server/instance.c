@@ -78,9 +78,9 @@ void ps_instance_destroy(struct ps_instance *instance)
     /* The thread of the HTTP port reads the service, the lanes and the metrics, so it ends while
      * all of them are there. */
     ps_probes_destroy(instance->probes);
-    /* A load, save or drain at work uses the lanes, the journal and the driver, and is waited for
-     * here. */
+    /* A load, save or drain at work uses the lanes, journal and driver, and is waited for here. */
     ps_tasks_destroy(instance->tasks);
+    ps_front_errand_fini(&instance->front);
     ps_rpc_server_destroy(instance->rpc);
     ps_access_reload_fini(&instance->reload);
     ps_access_destroy(instance->access);
@@ -130,7 +130,6 @@ void ps_instance_note_death(struct ps_instance *instance)
  * */
 int ps_instance_exit_code(const struct ps_instance *instance)
 {
-    /* Whatever else the run ended with is a consequence. */
     if (ps_device_guard_died(&instance->device))
         return EX_SOFTWARE;
     switch (instance->outcome.status) {
@@ -263,8 +262,9 @@ static enum ps_status build_access(struct ps_instance *instance, struct ps_error
         .paths = {options->tls_cert, options->tls_key, options->tls_ca},
     };
     PS_TRY(ps_access_create(&wish, &instance->access, error));
-    bool is_open = !ps_access_has_tls(instance->access) && !options->insecure;
-    if (is_open && !ps_address_is_loopback(options->listen))
+    instance->is_open = !ps_access_has_tls(instance->access) && !options->insecure &&
+                        !ps_address_is_loopback(options->listen);
+    if (instance->is_open)
         PS_LOG(instance->log, PS_LOG_WARN, "server",
                "anybody who reaches this address may do everything: give --tls-cert, --tls-key and "
                "--tls-ca, or listen on 127.0.0.1; --insecure says that this is meant",
@@ -308,31 +308,35 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .listen_file = options->listen_unix,
         .access = instance->access,
         .client_auth = options->tls_client_auth,
-        /* 0: the RPC server takes a lane for every two processors. */
-        .lane_count = (uint32_t)options->lanes,
+        .lane_count = (uint32_t)options->lanes, /* 0: as processors allow */
         .update_threads = options->update_threads,
         .busy_poll = options->busy_poll,
         .client_bytes_max = options->client_bytes,
         .client_calls_max = (uint32_t)options->client_calls,
         .waiting_calls_max = (uint32_t)options->waiting_calls,
+        .front_required = instance->is_open,
+        .connections_max = (uint32_t)options->connections,
+        .open_calls_max = (uint32_t)options->open_calls,
+        .unfinished_bytes_max = options->unfinished_bytes,
         .message_bytes_max = options->message_bytes,
         .reply_ms_max = options->reply_ms,
         .reflection = options->reflection,
         .shared_memory_bytes =
             strcmp(options->shared_memory, "off") == 0 ? 0 : options->shared_memory_bytes,
-        /* Where the host has no shared memory, "auto" is a line in the log and "on" is a failed
-         * start. */
+        /* Where there is no shared memory, "auto" is a line in the log, "on" a failed start. */
         .shared_memory_required = strcmp(options->shared_memory, "on") == 0,
     };
     enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);
+    if (status == PS_OK)
+        status = ps_front_errand_init(&instance->front, error);
     /* The port is taken, or the address is not this machine's: the system's words say which. */
     if (status == PS_ERR_IO)
         ps_address_explain(options->listen, error);
-    if (status != PS_OK)
-        return status;
-    /* Only the bound socket knows which port stands behind port 0. */
-    return ps_address_to_advertise(options->advertise, options->listen,
-                                   ps_rpc_server_port(instance->rpc), instance->address, error);
+    /* Only the bound socket knows the port behind port 0. */
+    return status != PS_OK ? status
+                           : ps_address_to_advertise(options->advertise, options->listen,
+                                                     ps_rpc_server_port(instance->rpc),
+                                                     instance->address, error);
 }
 
 static enum ps_journal_way way_of(const char *word)

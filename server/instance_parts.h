@@ -11,10 +11,11 @@
 
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "server/access_reload.h"
 #include "server/core/ownership/coordinator_driver.h"
 #include "server/core/values/block_pool.h"
-#include "server/access_reload.h"
 #include "server/device_guard.h"
+#include "server/front_errand.h"
 #include "server/instance.h"
 #include "server/probes.h"
 #include "server/rpc/rpc_server.h"
@@ -38,6 +39,7 @@ struct ps_instance {
     struct ps_store *checkpoint_store; /* of the checkpointer thread */
     struct ps_store *note_store;       /* of the thread that notes */
     struct ps_rpc_server *rpc;
+    struct ps_front_errand front;      /* looks after connections that stand still */
     struct ps_journal_thread *journal; /* NULL: none is kept */
     struct ps_note_thread *notes;      /* NULL: no journal is kept */
     struct ps_tasks *tasks;
@@ -46,6 +48,7 @@ struct ps_instance {
     char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
     struct ps_thread coordinator;
     atomic_bool drain_asked;
+    bool is_open;            /* whoever reaches the address may do everything */
     bool listening;          /* coordinator thread */
     bool told_serving;       /* coordinator thread: what health watchers know */
     struct ps_error outcome; /* written by the coordinator thread before it ends */

@@ -144,11 +144,25 @@ static const struct ps_option table[] = {
            "answered and replies that are not taken. More is refused (RESOURCE_EXHAUSTED), to be "
            "sent again; one message always goes. 0: no limit."),
     OPTION(client_calls, "client-calls", PS_OPTION_UINT, "N", "256", NULL,
-           "Most calls of one connection at once; more wait at the client."),
+           "Most calls of one connection at once; more wait at the client. A connection that has "
+           "twice as many all the same is closed."),
     OPTION(waiting_calls, "waiting-calls", PS_OPTION_UINT, "N", "4096", NULL,
            "Most calls that wait for what other clients do (pulls before the initialisation is "
            "finished, barriers, health watches, reflection streams), half of --client-calls of "
            "one connection. More are refused (RESOURCE_EXHAUSTED), to be sent again."),
+    OPTION(open_calls, "open-calls", PS_OPTION_UINT, "N", "16384", NULL,
+           "Most calls of all connections at once; beyond it the connection that has the most is "
+           "closed."),
+    OPTION(
+        connections, "connections", PS_OPTION_UINT, "N", "0", NULL,
+        "Most connections of clients at once; 0: as many as there are descriptors for, less what "
+        "the journal and checkpoints need. A host other than this one may have a quarter, and "
+        "at least 64."),
+    OPTION(
+        unfinished_bytes, "unfinished-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
+        "Most bytes of requests that have begun to come and are not whole, of all connections "
+        "together; beyond it the connection that has the most is closed. 0: a quarter of the "
+        "memory. Never less than two of the largest requests; of one connection --client-bytes."),
     /* Threads. Zero and auto follow the machine. */
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),
@@ -163,7 +177,8 @@ static const struct ps_option table[] = {
     OPTION(
         reply_ms, "reply-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
         "How long a client may leave a reply lying, and a second more for each MiB; then the call "
-        "is given up."),
+        "is given up. How long a request that is not whole may stand still; then its connection is "
+        "closed."),
     /* How the server ends. */
     OPTION(drain_ms, "drain", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long calls in flight may go on after SIGTERM."),

@@ -61,6 +61,9 @@ struct ps_pserver_options {
     uint64_t client_bytes;
     uint64_t client_calls;
     uint64_t waiting_calls;
+    uint64_t connections; /* 0: as descriptors allow */
+    uint64_t open_calls;
+    uint64_t unfinished_bytes; /* 0: a quarter of the memory */
     uint64_t lanes;
     const char *update_threads_text;
     uint32_t update_threads; /* 0: auto */

@@ -95,6 +95,10 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
         return ps_fail(error, PS_ERR_BAD_INPUT, "--client-calls must be 1 to 100000");
     if (options->waiting_calls < 1 || options->waiting_calls > 100000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--waiting-calls must be 1 to 100000");
+    if (options->open_calls < 1 || options->open_calls > 1000000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--open-calls must be 1 to 1000000");
+    if (options->connections > 1000000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--connections must be 0 to 1000000");
     /* A number that is too large is refused rather than lowered: whoever gave the number would
      * measure another one. */
     if (options->lanes > PS_LANES_MAX)

@@ -10,8 +10,7 @@
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "proto/reflection_codec.h"
-#include "server/rpc/accept_guard.h"
-#include "server/rpc/connection_count.h"
+#include "server/rpc/front_door.h"
 #include "server/rpc/local_listener.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/server_arguments.h"
@@ -41,7 +40,8 @@ enum {
 
 struct ps_rpc_server {
     struct ps_rpc_context context;
-    const struct ps_clock *clock;   /* borrowed; outlives this */
+    const struct ps_clock *clock; /* borrowed; outlives this */
+    struct ps_front_door front;
     grpc_completion_queue *drained; /* only for the server's own shutdown; owned */
     struct ps_lane *lanes[LANES_MAX];
     uint32_t lane_count;
@@ -58,6 +58,9 @@ struct ps_rpc_server {
 
 static enum ps_status build(struct ps_rpc_server *server,
                             const struct ps_rpc_server_options *options, struct ps_error *error);
+static enum ps_status open_front(struct ps_rpc_server *server,
+                                 const struct ps_rpc_server_options *options,
+                                 struct ps_error *error);
 static enum ps_status register_methods(struct ps_rpc_server *server, bool reflection,
                                        struct ps_error *error);
 static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_count,
@@ -131,6 +134,7 @@ static enum ps_status build(struct ps_rpc_server *server,
         message_bytes_max != 0 ? message_bytes_max : PS_MESSAGE_BYTES_DEFAULT;
     (void)snprintf(server->context.message_bytes_text, sizeof server->context.message_bytes_text,
                    "%" PRIu64, server->context.message_bytes_max);
+    PS_TRY(open_front(server, options, error));
     ps_server_arguments_init(&arguments, server->context.message_bytes_max,
                              options->client_calls_max);
     server->context.server = grpc_server_create(&arguments.arguments, NULL);
@@ -147,6 +151,37 @@ static enum ps_status build(struct ps_rpc_server *server,
     if (options->listen_file == NULL)
         return PS_OK;
     return ps_local_listener_open(server->context.server, options->listen_file, error);
+}
+
+/* Before the first address is bound: no connection comes in unseen. Where the library does not
+ * let itself be looked at, a server that only this machine or holders of certificates reach goes
+ * on, and says so; one that is open to strangers would be a server that any of them can fill. */
+static enum ps_status open_front(struct ps_rpc_server *server,
+                                 const struct ps_rpc_server_options *options,
+                                 struct ps_error *error)
+{
+    const struct ps_front_door_options wish = {
+        .refusals = &server->context.refusals,
+        .metrics = &server->context.metrics,
+        .registry = options->metrics,
+        .message_bytes_max = server->context.message_bytes_max,
+        .client_bytes_max = options->client_bytes_max,
+        .unfinished_bytes_max = options->unfinished_bytes_max,
+        .client_calls_max = options->client_calls_max,
+        .open_calls_max = options->open_calls_max,
+        .connections_max = options->connections_max,
+        .patience_ms = server->context.reply_ms_max,
+    };
+    if (ps_front_door_open(&server->front, &wish))
+        return PS_OK;
+    if (options->front_required)
+        return ps_fail(
+            error, PS_ERR_UNAVAILABLE,
+            "this gRPC library does not let connections be bounded: listen on 127.0.0.1, "
+            "use TLS, or say --insecure");
+    PS_LOG0(options->log, PS_LOG_ERROR, "rpc",
+            "connections are not bounded: this gRPC library calls other functions of the system");
+    return PS_OK;
 }
 
 /* gRPC gives a handle for each path: a slot of that handle gets calls of this method only. */
@@ -297,13 +332,10 @@ void ps_rpc_server_wake(struct ps_rpc_server *server, uint64_t topics)
         ps_lane_wake(server->lanes[i], topics);
 }
 
-/* Connections are counted when somebody looks, and not when they come and go: gRPC does not
- * tell. */
+/* Gauges are set when somebody looks, so that the way of a call is not burdened with them. */
 void ps_rpc_server_count(struct ps_rpc_server *server)
 {
-    struct ps_connection_count count = ps_connection_count(server->port);
-    ps_rpc_metrics_connections(&server->context.metrics, count.tcp, count.local);
-    ps_rpc_metrics_dropped(&server->context.metrics, ps_accept_guard_dropped());
+    ps_front_door_count(&server->front);
 }
 
 /* Counted even while draining: gRPC may have taken the call before it knew. */
@@ -394,6 +426,7 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
     ps_helpers_stop(&server->context.helpers);
     if (server->context.server != NULL)
         grpc_server_destroy(server->context.server);
+    ps_front_door_close(&server->front);
     for (uint32_t i = 0; i < server->lane_count; i++)
         ps_lane_destroy(server->lanes[i]);
     if (server->drained != NULL) {

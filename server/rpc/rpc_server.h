@@ -38,6 +38,10 @@ struct ps_rpc_server_options {
     uint64_t client_bytes_max;          /* on their way of one connection, at once; 0: no limit */
     uint32_t client_calls_max;          /* of one connection, at once; 0: 256 */
     uint32_t waiting_calls_max;         /* that wait for other clients; 0: 4096 (waiting.h) */
+    bool front_required;                /* without bounds for connections there is no server */
+    uint32_t connections_max;           /* of all hosts; 0: as descriptors allow */
+    uint32_t open_calls_max;            /* of all connections, at once; 0: 16384 */
+    uint64_t unfinished_bytes_max;      /* of requests not whole, of all; 0: a quarter of memory */
     uint64_t reply_ms_max;        /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
     bool reflection;              /* offer grpc.reflection */
     uint64_t shared_memory_bytes; /* most memory that clients on this host share; 0: none */

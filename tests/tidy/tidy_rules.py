@@ -17,10 +17,11 @@ ROOMS = {
     "server/core/update": ["base", "proto", "optimizer", "checkpoint", "server/core/values"],
     "server/core/values": ["base", "proto", "optimizer", "checkpoint"],
     "server/core": [],
-    "server/rpc": ["base", "json", "proto", "security", "server/core", "optimizer", "checkpoint",
-                   "etcd"],
+    "server/front": ["base"],
+    "server/rpc": ["base", "json", "proto", "security", "server/core", "server/front", "optimizer",
+                   "checkpoint", "etcd"],
     "server": ["base", "json", "proto", "security", "optimizer", "checkpoint", "etcd",
-               "server/core", "server/rpc"],
+               "server/core", "server/front", "server/rpc"],
     "tools/psckpt": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                      "client", "tools"],
     "tools/psbench": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "client",
@@ -46,10 +47,12 @@ ROOMS = {
 
 # Folders whose every source file has a test of its own.
 TESTED_ROOMS = ["base", "json", "security", "proto", "optimizer", "checkpoint", "etcd",
-                "server/core"]
+                "server/core", "server/front"]
 
 # Source files that no test_NAME.c needs to be named after, and why.
 TEST_EXCEPTIONS = {
+    "server/front/front_hooks.c": "test_connections.c reads and writes through it",
+    "server/front/front_tls.c": "needs a handshake: test_front_door.py attacks behind TLS",
     "base/metrics_render.c": "test_metrics.c reads the page that it renders",
     "optimizer/cuda/driver_cuda.c": "needs a GPU: tests/gpu runs the device suite over it",
 }
@@ -149,7 +152,7 @@ LIBRARY_HOMES = {
     "cjson/": ["json/", "tests/"],
     "microhttpd.h": ["server/http", "tests/"],
     "cyaml/": ["server/config_file", "security/roles_file", "tests/"],
-    "openssl/": ["security/", "tools/psckpt/sha256.c", "tests/"],
+    "openssl/": ["security/", "server/front/front_tls.c", "tools/psckpt/sha256.c", "tests/"],
     "check.h": ["tests/"],
 }
 

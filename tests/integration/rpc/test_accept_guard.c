@@ -1,5 +1,5 @@
 /* A server that has run out of descriptors serves again when there are some. */
-#include "server/rpc/accept_guard.h"
+#include "server/front/front.h"
 
 #include "rig.h"
 #include "run_suite.h"
@@ -78,9 +78,9 @@ static void wait_for_drops(void)
 {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), WAIT_MS);
-    while (ps_accept_guard_dropped() == 0 && ps_time_left_ms(ps_clock_real(), deadline_ms) > 0)
+    while (ps_front_count().dropped == 0 && ps_time_left_ms(ps_clock_real(), deadline_ms) > 0)
         (void)nanosleep(&pause, NULL);
-    ck_assert_uint_gt(ps_accept_guard_dropped(), 0);
+    ck_assert_uint_gt(ps_front_count().dropped, 0);
 }
 
 /* Whoever shows the metrics asks, as often as he likes. */
@@ -89,10 +89,10 @@ static void expect_counted(struct rig *rig)
     const struct ps_counter *dropped =
         ps_metrics_counter(rig->metrics, "ps_rpc_dropped_connections_total", "", NULL);
     for (int i = 0; i < 2; i++) {
-        uint64_t least = ps_accept_guard_dropped();
+        uint64_t least = ps_front_count().dropped;
         ps_rpc_server_count(rig->server);
         ck_assert_uint_ge(ps_counter_value(dropped), least);
-        ck_assert_uint_le(ps_counter_value(dropped), ps_accept_guard_dropped());
+        ck_assert_uint_le(ps_counter_value(dropped), ps_front_count().dropped);
     }
     ck_assert_uint_gt(ps_counter_value(dropped), 0);
 }
@@ -120,11 +120,24 @@ START_TEST(a_server_without_descriptors_serves_again)
 }
 END_TEST
 
+START_TEST(the_trial_at_the_start_finds_that_connections_are_bounded)
+{
+    struct rig rig;
+    rig_start(&rig, &(struct rig_options){0});
+
+    const struct ps_gauge *guarded = ps_metrics_gauge(rig.metrics, "ps_front_guarded", "", NULL);
+
+    ck_assert_double_eq(ps_gauge_value(guarded), 1);
+    rig_stop(&rig);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("accept guard");
     TCase *tests = tcase_create("accept guard");
     tcase_add_test(tests, a_server_without_descriptors_serves_again);
+    tcase_add_test(tests, the_trial_at_the_start_finds_that_connections_are_bounded);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
