@@ -31,6 +31,8 @@ struct ps_pserver_options {
     const char *tls_ca; /* NULL: clients' certificates are not asked for */
     const char *tls_client_auth_text;
     enum ps_client_auth tls_client_auth;
+    const char *tokens; /* NULL: none */
+    const char *roles;  /* NULL: everybody may do everything */
     bool insecure;
     const char *etcd; /* NULL: alone */
     struct ps_etcd_access etcd_access;

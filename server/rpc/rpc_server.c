@@ -100,6 +100,9 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_helpers_init(&server->context.helpers);
     server->update_threads = update_thread_count(options->update_threads);
     server->client_auth = options->client_auth;
+    ps_gate_init(&server->context.gate, options->access, options->client_auth,
+                 options->job != NULL ? options->job : "",
+                 options->local_name != NULL ? options->local_name : "local");
     const struct ps_crew crew = ps_helpers_crew(&server->context.helpers);
     /* The crew stands in the service before any call can come, and goes in destroy after the last
      * one. */

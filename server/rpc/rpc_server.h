@@ -31,6 +31,8 @@ struct ps_rpc_server_options {
     const char *listen_file;            /* a unix socket's path; NULL: none */
     struct ps_access *access;           /* with certificates: TLS at `listen`; NULL: none */
     enum ps_client_auth client_auth;    /* with TLS */
+    const char *job;                    /* as the roles of the access name it; NULL: "" */
+    const char *local_name;             /* whom rules call who comes through listen_file */
     uint32_t lane_count;                /* 0: one per two cores, at least 1 */
     uint32_t update_threads;            /* at one update; 0: up to 4, where there are cores */
     struct ps_busy_poll_wish busy_poll; /* of the lanes' threads */

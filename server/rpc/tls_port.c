@@ -17,6 +17,7 @@ struct ps_tls_port {
 static grpc_ssl_certificate_config_reload_status fetch(void *self,
                                                        grpc_ssl_server_certificate_config **config);
 
+/* Nothing is asked of the access yet: gRPC does that when the address is bound. */
 enum ps_status ps_tls_port_create(struct ps_access *access, const struct ps_allocator *memory,
                                   struct ps_tls_port **port, struct ps_error *error)
 {
@@ -31,6 +32,7 @@ enum ps_status ps_tls_port_create(struct ps_access *access, const struct ps_allo
     return PS_OK;
 }
 
+/* Of gRPC's five ways the three that check what they are shown. */
 static grpc_ssl_client_certificate_request_type request_of(enum ps_client_auth client_auth)
 {
     switch (client_auth) {
@@ -71,6 +73,7 @@ static grpc_ssl_certificate_config_reload_status fetch(void *self,
                        : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
 }
 
+/* After gRPC's server, whose handshakes ask. */
 void ps_tls_port_destroy(struct ps_tls_port *port)
 {
     if (port == NULL)
