@@ -64,6 +64,7 @@ enum ps_status ps_gate_enter(const struct ps_gate *gate, grpc_call *call,
                              const grpc_metadata_array *metadata, const struct ps_caller *caller,
                              enum ps_method method, struct ps_pass *pass, struct ps_error *error)
 {
+    /* A slot serves many callers: nothing of the last one may be left. */
     PS_ASSERT(!pass->was_asked && pass->roles == NULL);
     if (!gate->asks)
         return PS_OK;
@@ -75,6 +76,7 @@ enum ps_status ps_gate_enter(const struct ps_gate *gate, grpc_call *call,
     struct right needed = right_of(method);
     const char *name = pass->identity.name;
     pass->every_name = ps_roles_allow_job(pass->roles, name, needed.role, gate->job);
+    /* Most rules have no prefix, and their callers are done here. */
     if (pass->every_name)
         return PS_OK;
     if (needed.some && ps_roles_allow_some(pass->roles, name, needed.role, gate->job))
@@ -118,7 +120,8 @@ static enum ps_status identify(const struct ps_gate *gate, grpc_call *call,
     PS_TRY(name_of_certificate(call, identity, &found, error));
     if (found || is_shown)
         return PS_OK;
-    /* The kernel has said who may open the socket. */
+    /* Only who has shown nothing comes so far, in whatever way it came.
+     * The kernel has said who may open the socket. */
     if (is_of_unix(caller))
         return ps_identity_set(identity, PS_IDENTITY_LOCAL, ps_bytes_of_text(gate->local_name),
                                error);
