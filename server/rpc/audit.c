@@ -13,8 +13,9 @@ static const char *const events[PS_METHOD_COUNT] = {
     [PS_METHOD_DRAIN] = "the server was asked to end",
 };
 
-/* A job has thousands of parameters, which are one event: the first that is taken since the last
- * initialisation ended. */
+/* Who was not let in, or not to this, is counted with the refusals: a stranger must not be able
+ * to fill the log. A job has thousands of parameters, which are one event: the first that is
+ * taken since the last initialisation ended. */
 static bool is_worth_a_line(struct ps_rpc_context *context, enum ps_method method,
                             enum ps_status status)
 {
@@ -30,9 +31,14 @@ static bool is_worth_a_line(struct ps_rpc_context *context, enum ps_method metho
 
 /* The position is that of the answer: what a checkpoint has that was asked for is in its own
  * line of the log. */
-void ps_audit_call(struct ps_rpc_call *call, enum ps_method method, enum ps_status status)
+void ps_audit_call(struct ps_rpc_call *call, enum ps_method method, enum ps_status status,
+                   const struct ps_error *error)
 {
     struct ps_rpc_context *context = call->lane->context;
+    /* The error of an answer that is none may have a text of an earlier attempt. */
+    if (status != PS_OK)
+        ps_rpc_call_refused(call, error);
+    /* Health has no number, and changes nothing. */
     if ((size_t)method >= PS_METHOD_COUNT || events[method] == NULL ||
         !is_worth_a_line(context, method, status))
         return;

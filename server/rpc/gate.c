@@ -52,6 +52,7 @@ void ps_gate_init(struct ps_gate *gate, struct ps_access *access, enum ps_client
 /* Also of a number that is no method's, which would be a mistake of ours. */
 static struct right right_of(enum ps_method method)
 {
+    /* The default denies: a row that is missing shows at the first call, and harms nobody. */
     struct right needed = {PS_ROLE_ADMIN, false};
     if ((size_t)method < PS_METHOD_COUNT && rights[method].role != PS_ROLE_NONE)
         needed = rights[method];
@@ -148,6 +149,7 @@ static bool find_token(const grpc_metadata_array *metadata, struct ps_bytes *tok
 {
     static const char scheme[] = "Bearer ";
     size_t skip = sizeof scheme - 1;
+    /* Few lines, which gRPC has in the order in which they came; its keys are in small letters. */
     for (size_t i = 0; i < metadata->count; i++) {
         const grpc_metadata *line = &metadata->metadata[i];
         if (grpc_slice_str_cmp(line->key, "authorization") != 0)
@@ -169,6 +171,7 @@ static bool is_encrypted(grpc_call *call)
     grpc_auth_context *context = grpc_call_auth_context(call);
     grpc_auth_property_iterator found = grpc_auth_context_find_properties_by_name(
         context, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
+    /* One property of that name at most. */
     const grpc_auth_property *type = grpc_auth_property_iterator_next(&found);
     bool is_tls = type != NULL && strcmp(type->value, GRPC_SSL_TRANSPORT_SECURITY_TYPE) == 0;
     grpc_auth_context_release(context);

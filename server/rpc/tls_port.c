@@ -62,6 +62,7 @@ static grpc_ssl_certificate_config_reload_status fetch(void *self,
 {
     struct ps_tls_port *port = self;
     ps_mutex_lock(&port->lock);
+    /* NULL where gRPC has the present set already, which is the case for nearly all handshakes. */
     struct ps_certificates *set = ps_access_certificates(port->access, &port->number);
     if (set != NULL) {
         const grpc_ssl_pem_key_cert_pair pair = {set->key, set->chain};

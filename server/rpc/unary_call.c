@@ -173,12 +173,10 @@ static void start(struct unary_call *call)
 {
     struct ps_rpc_context *context = call->call.lane->context;
     call->began = gpr_now(GPR_CLOCK_MONOTONIC);
-    call->answer = (struct ps_call_answer){
-        .context = context,
-        .reply = &call->reply,
-        .hold = ps_rpc_call_hold(&call->call),
-        .origin = &call->call.origin,
-    };
+    call->answer = (struct ps_call_answer){.context = context,
+                                           .reply = &call->reply,
+                                           .hold = ps_rpc_call_hold(&call->call),
+                                           .origin = &call->call.origin};
     ps_buffer_clear(&call->reply);
     size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
     if (call->method->method != PS_METHOD_COUNT)
@@ -427,9 +425,7 @@ static void send_reply(struct unary_call *call)
     if (answer->status == PS_ERR_BUSY)
         ps_rpc_batch_suggest_pause(&batch, answer->error.retry_ms);
     /* Behind the making of the reply, which may refuse, too. */
-    if (answer->status != PS_OK)
-        ps_rpc_call_refused(&call->call, &answer->error);
-    ps_audit_call(&call->call, call->method->method, answer->status);
+    ps_audit_call(&call->call, call->method->method, answer->status, &answer->error);
     if (!call->close_pending)
         ps_rpc_batch_close(&batch);
     call->state = REPLYING;
