@@ -5,10 +5,13 @@
 #include "base/assert.h"
 #include "server/address.h"
 
+#include <sys/stat.h>
+
 /* Soon enough for who rotates certificates, and five small files a second cost nothing. */
 #define LOOK_MS 1000
 
 static uint64_t look(void *self);
+static bool others_can_read(const char *path);
 static void warn(struct ps_access_reload *reload, const struct ps_pserver_options *options,
                  const struct ps_log *log);
 
@@ -55,8 +58,19 @@ static void warn(struct ps_access_reload *reload, const struct ps_pserver_option
     if (is_far && ps_access_has_tokens(access))
         PS_LOG0(log, PS_LOG_WARN, "server",
                 "--tokens without TLS: tokens are taken from this host only");
+    if (others_can_read(options->tls_key))
+        PS_LOG(log, PS_LOG_WARN, "server", "every user of this host can read the private key",
+               PS_FIELD_TEXT("path", options->tls_key));
     if (ps_access_has_files(access) && !ps_access_has_roles(access))
         PS_LOG0(log, PS_LOG_INFO, "server", "no --roles: everybody who comes in may do everything");
+}
+
+/* Of links what they lead to counts: secrets are often mounted as links. A file that cannot be
+ * looked at was read a moment ago, and is nobody's business here. */
+static bool others_can_read(const char *path)
+{
+    struct stat file;
+    return path != NULL && stat(path, &file) == 0 && (file.st_mode & S_IROTH) != 0;
 }
 
 /* At its own pace, so that no wake of anybody makes it read more often. */
