@@ -284,6 +284,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .access = instance->reload.access,
         .client_auth = options->tls_client_auth,
         .job = options->job,
+        .local_users = &options->local_users,
         .lane_count = (uint32_t)options->lanes, /* 0: as processors allow */
         .update_threads = options->update_threads,
         .busy_poll = options->busy_poll,

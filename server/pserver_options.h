@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "etcd/etcd_access.h"
 #include "server/config_file.h"
+#include "server/rpc/local_users.h"
 #include "server/rpc/tls_port.h"
 
 #include <stdbool.h>
@@ -33,6 +34,8 @@ struct ps_pserver_options {
     enum ps_client_auth tls_client_auth;
     const char *tokens; /* NULL: none */
     const char *roles;  /* NULL: everybody may do everything */
+    const char *local_uids_text;
+    struct ps_local_users local_users; /* who may come in by local ways */
     bool insecure;
     const char *etcd; /* NULL: alone */
     struct ps_etcd_access etcd_access;

@@ -51,6 +51,8 @@ struct ps_rpc_server {
     void *reflection_handles[REFLECTION_VERSIONS]; /* NULL: not offered */
     struct ps_tls_port *tls;                       /* NULL: plaintext */
     enum ps_client_auth client_auth;
+    struct ps_local_users local_users;
+    char local_name[PS_LOCAL_NAME_MAX]; /* whom rules call them */
     uint16_t port;
     bool started;
     bool stopped;
@@ -100,9 +102,11 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_helpers_init(&server->context.helpers);
     server->update_threads = update_thread_count(options->update_threads);
     server->client_auth = options->client_auth;
+    if (options->local_users != NULL)
+        server->local_users = *options->local_users;
+    ps_local_users_name(&server->local_users, server->local_name);
     ps_gate_init(&server->context.gate, options->access, options->client_auth,
-                 options->job != NULL ? options->job : "",
-                 options->local_name != NULL ? options->local_name : "local");
+                 options->job != NULL ? options->job : "", server->local_name);
     const struct ps_crew crew = ps_helpers_crew(&server->context.helpers);
     /* The crew stands in the service before any call can come, and goes in destroy after the last
      * one. */
@@ -153,7 +157,8 @@ static enum ps_status build(struct ps_rpc_server *server,
     PS_TRY(bind_address(server, options->listen, error));
     if (options->listen_file == NULL)
         return PS_OK;
-    return ps_local_listener_open(server->context.server, options->listen_file, error);
+    return ps_local_listener_open(server->context.server, options->listen_file,
+                                  &server->local_users, error);
 }
 
 /* Before the first address is bound: no connection comes in unseen. */

@@ -8,7 +8,7 @@ import unittest
 
 import grpc
 
-from blackbox import Server, run
+from blackbox import Calls, Server, run
 from authority import Authority
 from calls import MESSAGES
 from cluster import PATIENCE, wait_until
@@ -266,6 +266,34 @@ class Required(World):
         self.authority.calls(self.server.address, "trainer").pull("w")
         write(good, key)
         wait_until(lambda: "not renewed" not in self.server.get("/readyz")[1], "it is mended")
+
+
+class Local(World):
+    """The unix socket of a server with TLS: by the kernel's word, under a name that rules know."""
+
+    def serve_at(self, *flags):
+        path = os.path.join(self.folder, "socket")
+        write(self.roles, ROLES + f"  - {{identity: 'uid:{os.geteuid()}', role: reader}}\n")
+        server = Server(*self.authority.server_flags(), "--roles", self.roles,
+                        "--listen-unix", path, *flags)
+        self.addCleanup(server.__exit__)
+        return server, Calls("unix:" + path), path
+
+    def test_the_servers_own_user_comes_in_under_its_number(self):
+        server, calls, path = self.serve_at()
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.authority.sign("chief", "DNS:chief")
+        chief = self.authority.calls(server.address, "chief")
+        chief.init("w", [1.0])
+        chief.finish()
+        self.assertEqual(calls.pull("w")[0], [1.0])
+        self.assertIn(f"uid:{os.geteuid()}", self.denied(calls.push, "w", [1.0]))
+
+    def test_local_ways_that_nobody_may_use_are_not_opened(self):
+        done = run("pserver", "--listen", "127.0.0.1:0", "--listen-unix", "/tmp/none/socket",
+                   "--local-uids", "none")
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("nobody could come in", done.stderr)
 
 
 class Start(World):
