@@ -16,8 +16,8 @@
 
 struct ps_access_reload {
     struct ps_access *access; /* owned */
-    bool
-        is_open; /* everybody beyond this host may come in, and nobody has said that this is meant */
+    /* Everybody beyond this host may come in, and nobody has said that this is meant. */
+    bool is_open;
     struct ps_errand_thread errand;
 };
 

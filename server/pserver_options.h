@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "etcd/etcd_access.h"
 #include "server/config_file.h"
-#include "server/rpc/local_users.h"
+#include "server/front/local_users.h"
 #include "server/rpc/tls_port.h"
 
 #include <stdbool.h>

@@ -7,6 +7,7 @@
 
 /* NULL: a method that changes nothing, or pushes. */
 static const char *const events[PS_METHOD_COUNT] = {
+    /* Words that stay: people search for them in logs of years. */
     [PS_METHOD_INIT] = "initialisation begins",
     [PS_METHOD_FINISH] = "initialisation ends",
     [PS_METHOD_SAVE] = "a checkpoint was asked for",
@@ -24,6 +25,7 @@ static bool is_worth_a_line(struct ps_rpc_context *context, enum ps_method metho
         return false;
     if (method == PS_METHOD_INIT)
         return status == PS_OK && !atomic_exchange(&context->init_was_noted, true);
+    /* The next parameter that is taken begins another initialisation. */
     if (method == PS_METHOD_FINISH && status == PS_OK)
         atomic_store(&context->init_was_noted, false);
     return true;

@@ -43,6 +43,8 @@ static enum ps_status name_of_certificate(grpc_call *call, struct ps_identity *i
 void ps_gate_init(struct ps_gate *gate, struct ps_access *access, enum ps_client_auth client_auth,
                   const char *job, const char *local_name)
 {
+    /* Decided once: files that are named at the start stay in force whatever becomes of them, so
+     * that a gate which asks never stops asking. */
     *gate = (struct ps_gate){.access = access, .job = job, .local_name = local_name};
     gate->asks = access != NULL && (client_auth != PS_CLIENT_AUTH_NONE ||
                                     ps_access_has_tokens(access) || ps_access_has_roles(access));
@@ -82,6 +84,7 @@ enum ps_status ps_gate_enter(const struct ps_gate *gate, grpc_call *call,
         return PS_OK;
     if (needed.some && ps_roles_allow_some(pass->roles, name, needed.role, gate->job))
         return PS_OK;
+    /* The role is named, and the caller: whoever asks an operator for it knows what to ask for. */
     return ps_refuse(error, PS_ERR_DENIED, PS_REFUSED_ROLE, 0,
                      "this call needs the role %s%s, which no rule gives to %.100s",
                      ps_role_text(needed.role), needed.some ? "" : " for the whole job", name);
@@ -97,6 +100,7 @@ enum ps_status ps_gate_check_name(const struct ps_gate *gate, const struct ps_pa
         return PS_OK;
     if (ps_roles_allow_name(pass->roles, pass->identity.name, needed, gate->job, name))
         return PS_OK;
+    /* Without the name of the parameter, which came from the caller and may be anything. */
     return ps_refuse(error, PS_ERR_DENIED, PS_REFUSED_ROLE, 0,
                      "no rule gives the role %s for this name to %.100s", ps_role_text(needed),
                      pass->identity.name);
@@ -121,8 +125,9 @@ static enum ps_status identify(const struct ps_gate *gate, grpc_call *call,
     PS_TRY(name_of_certificate(call, identity, &found, error));
     if (found || is_shown)
         return PS_OK;
-    /* Only who has shown nothing comes so far, in whatever way it came.
-     * The kernel has said who may open the socket. */
+    /* Only a caller that has shown nothing comes so far. Of a unix socket the kernel has said
+     * who may open it, which counts for as much as a token: rules know such callers by the
+     * user's number. */
     if (is_of_unix(caller))
         return ps_identity_set(identity, PS_IDENTITY_LOCAL, ps_bytes_of_text(gate->local_name),
                                error);
@@ -168,6 +173,8 @@ static bool find_token(const grpc_metadata_array *metadata, struct ps_bytes *tok
  * call has no encryption: gRPC says so by a property that only its TLS has. */
 static bool is_encrypted(grpc_call *call)
 {
+    /* The context belongs to the connection, and asking for it takes a tenth of a microsecond:
+     * nothing is kept from call to call, which could outlive the connection that it was true of. */
     grpc_auth_context *context = grpc_call_auth_context(call);
     grpc_auth_property_iterator found = grpc_auth_context_find_properties_by_name(
         context, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
@@ -204,6 +211,9 @@ static enum ps_status name_of_token(const struct ps_gate *gate, grpc_call *call,
 static enum ps_status name_of_certificate(grpc_call *call, struct ps_identity *identity,
                                           bool *found, struct ps_error *error)
 {
+    /* URIs first: a name like spiffe://trust/job/worker says what somebody is for, while a DNS name
+     * says where a machine stands, and one certificate often has both. Addresses and mail are not
+     * looked at, since nobody writes rules for them. */
     static const char *const kinds[] = {GRPC_PEER_URI_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME};
     /* A plaintext connection has a context without such properties, or none. */
     enum ps_status status = PS_OK;

@@ -11,7 +11,7 @@
 #define PS_SERVER_RPC_LOCAL_LISTENER_H
 
 #include "base/status.h"
-#include "server/rpc/local_users.h"
+#include "server/front/local_users.h"
 
 #include <grpc/grpc.h>
 

@@ -81,6 +81,7 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
                          call->counted_bytes);
     if (call->counted)
         ps_rpc_call_went(call->lane->context);
+    /* The rules that the call was held against go with it. */
     ps_pass_release(&call->pass);
     ps_rpc_call_init(call, call->lane);
 }
@@ -171,10 +172,12 @@ enum ps_status ps_rpc_call_enter(struct ps_rpc_call *call, enum ps_method method
 {
     const struct ps_gate *gate = &call->lane->context->gate;
     *guard = NULL;
+    /* Health is asked by load balancers and kubelets, which have nothing to show. */
     if (!gate->asks || method == PS_METHOD_COUNT)
         return PS_OK;
     PS_TRY(ps_gate_enter(gate, call->call, &call->metadata, ps_rpc_call_caller(call), method,
                          &call->pass, error));
+    /* It points to the call itself, which stays where it is until it is cleared. */
     call->guard = (struct ps_serve_guard){check_name, call->pass.identity.owner, call};
     *guard = &call->guard;
     return PS_OK;

@@ -17,7 +17,7 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "server/core/requests/service.h"
-#include "server/rpc/local_users.h"
+#include "server/front/local_users.h"
 #include "server/rpc/tls_port.h"
 
 struct ps_rpc_server;

@@ -61,10 +61,12 @@ static grpc_ssl_certificate_config_reload_status fetch(void *self,
                                                        grpc_ssl_server_certificate_config **config)
 {
     struct ps_tls_port *port = self;
+    /* Lanes hold no other lock when they shake hands. */
     ps_mutex_lock(&port->lock);
     /* NULL where gRPC has the present set already, which is the case for nearly all handshakes. */
     struct ps_certificates *set = ps_access_certificates(port->access, &port->number);
     if (set != NULL) {
+        /* One pair: a server has one name, or all of its names in one certificate. */
         const grpc_ssl_pem_key_cert_pair pair = {set->key, set->chain};
         *config = grpc_ssl_server_certificate_config_create(set->authorities, &pair, 1);
         ps_certificates_release(set); /* gRPC has copied the texts */

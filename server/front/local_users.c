@@ -1,6 +1,6 @@
 /* gRPC gives every client of a unix socket the same address, so that a call cannot be told from
  * that of another user. Hence a list that lets in, and a name only where the list has one. */
-#include "server/rpc/local_users.h"
+#include "server/front/local_users.h"
 
 #include "base/assert.h"
 

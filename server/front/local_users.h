@@ -6,8 +6,8 @@
  * Errors:   none.
  * Memory:   in place.
  */
-#ifndef PS_SERVER_RPC_LOCAL_USERS_H
-#define PS_SERVER_RPC_LOCAL_USERS_H
+#ifndef PS_SERVER_FRONT_LOCAL_USERS_H
+#define PS_SERVER_FRONT_LOCAL_USERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* server/rpc/local_users.c: a list of users, and what they are called. */
-#include "server/rpc/local_users.h"
+/* server/front/local_users.c: a list of users, and what they are called. */
+#include "server/front/local_users.h"
 
 #include "base/attributes.h"
 #include "run_suite.h"
