@@ -71,6 +71,7 @@ struct ps_request_id {
     uint64_t session;
     uint64_t sequence;
     const struct ps_origin *origin; /* borrowed; NULL: nobody counts; not on the wire */
+    uint64_t owner; /* whose client id it has to be; 0: anybody's. Not on the wire */
 };
 
 /* Where content lies instead of in the message: in memory that both sides see. */

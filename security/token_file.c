@@ -140,7 +140,8 @@ static enum ps_status parse_line(struct ps_bytes line, struct token *token, stru
     struct ps_bytes hash = take_word(&line);
     /* By the rules for every name: it will stand in the log. */
     PS_TRY(ps_identity_set(&identity, PS_IDENTITY_TOKEN, name, error));
-    memcpy(token->name, identity.name, sizeof token->name);
+    /* No more than the name: behind it the token stays zeroed, as ps_tokens_equal expects. */
+    memcpy(token->name, name.data, name.size);
     /* The scheme is part of the line, so that another may be added beside it one day. */
     size_t skip = sizeof scheme - 1;
     if (hash.size != skip + DIGEST_DIGITS || memcmp(hash.data, scheme, skip) != 0 ||

@@ -20,7 +20,6 @@ static enum ps_status build(struct ps_instance *instance, struct ps_error *error
 static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *error);
-static enum ps_status build_access(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_journal(struct ps_instance *instance, struct ps_error *error);
@@ -83,7 +82,6 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_front_errand_fini(&instance->front);
     ps_rpc_server_destroy(instance->rpc);
     ps_access_reload_fini(&instance->reload);
-    ps_access_destroy(instance->access);
     /* The lanes are gone, so no push wakes the journal any more. */
     ps_journal_thread_destroy(instance->journal);
     ps_note_thread_destroy(instance->notes);
@@ -157,7 +155,8 @@ static enum ps_status build(struct ps_instance *instance, struct ps_error *error
     PS_TRY(ps_device_guard_open(&instance->device, instance->options, instance->log,
                                 PS_INSTANCE_BROKEN_SIGNAL, error));
     PS_TRY(build_service(instance, error));
-    PS_TRY(build_access(instance, error));
+    PS_TRY(ps_access_reload_init(&instance->reload, instance->options, instance->log,
+                                 instance->metrics, error));
     PS_TRY(build_stores(instance, error));
     PS_TRY(build_rpc(instance, error));
     PS_TRY(build_journal(instance, error));
@@ -248,30 +247,6 @@ static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *
     return PS_OK;
 }
 
-/* The files are read before anything is bound: one that is wrong ends the start, while a later one
- * only leaves the former in use. */
-static enum ps_status build_access(struct ps_instance *instance, struct ps_error *error)
-{
-    const struct ps_pserver_options *options = instance->options;
-    const struct ps_access_options wish = {
-        .memory = ps_allocator_heap(),
-        .files = ps_files_real(),
-        .clock = ps_clock_real(),
-        .log = instance->log,
-        .metrics = instance->metrics,
-        .paths = {options->tls_cert, options->tls_key, options->tls_ca},
-    };
-    PS_TRY(ps_access_create(&wish, &instance->access, error));
-    instance->is_open = !ps_access_has_tls(instance->access) && !options->insecure &&
-                        !ps_address_is_loopback(options->listen);
-    if (instance->is_open)
-        PS_LOG(instance->log, PS_LOG_WARN, "server",
-               "anybody who reaches this address may do everything: give --tls-cert, --tls-key and "
-               "--tls-ca, or listen on 127.0.0.1; --insecure says that this is meant",
-               PS_FIELD_TEXT("listen", options->listen));
-    return ps_access_reload_init(&instance->reload, instance->access, error);
-}
-
 /* One for each thread that asks: a store belongs to one thread at a time, and a keepalive must not
  * wait behind the pointer of a checkpoint. */
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error)
@@ -306,15 +281,17 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .metrics = instance->metrics,
         .listen = options->listen,
         .listen_file = options->listen_unix,
-        .access = instance->access,
+        .access = instance->reload.access,
         .client_auth = options->tls_client_auth,
+        .job = options->job,
+        .local_users = &options->local_users,
         .lane_count = (uint32_t)options->lanes, /* 0: as processors allow */
         .update_threads = options->update_threads,
         .busy_poll = options->busy_poll,
         .client_bytes_max = options->client_bytes,
         .client_calls_max = (uint32_t)options->client_calls,
         .waiting_calls_max = (uint32_t)options->waiting_calls,
-        .front_required = instance->is_open,
+        .front_required = instance->reload.is_open,
         .connections_max = (uint32_t)options->connections,
         .open_calls_max = (uint32_t)options->open_calls,
         .unfinished_bytes_max = options->unfinished_bytes,
@@ -449,7 +426,7 @@ static enum ps_status build_probes(struct ps_instance *instance, struct ps_error
         .metrics = instance->metrics,
         .service = instance->service,
         .rpc = instance->rpc,
-        .access = instance->access,
+        .access = instance->reload.access,
     };
     return ps_probes_create(&wish, &instance->probes, error);
 }

@@ -32,7 +32,6 @@ struct ps_instance {
     struct ps_metrics *metrics;
     struct ps_device_guard device;
     struct ps_block_pool *pool; /* NULL: blocks come from the heap */
-    struct ps_access *access;
     struct ps_access_reload reload;
     struct ps_service *service;
     struct ps_store *store;            /* of the coordinator thread */
@@ -48,7 +47,6 @@ struct ps_instance {
     char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
     struct ps_thread coordinator;
     atomic_bool drain_asked;
-    bool is_open;            /* whoever reaches the address may do everything */
     bool listening;          /* coordinator thread */
     bool told_serving;       /* coordinator thread: what health watchers know */
     struct ps_error outcome; /* written by the coordinator thread before it ends */

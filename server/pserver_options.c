@@ -49,6 +49,18 @@ static const struct ps_option table[] = {
            "none|request|require",
            "Whether clients show a certificate; one that is shown is checked. Without it: require "
            "with --tls-ca, else none."),
+    OPTION(
+        tokens, "tokens", PS_OPTION_TEXT, "FILE", NULL, NULL,
+        "Bearer tokens of clients, a line for each: NAME sha256:DIGITS. With it every call shows "
+        "one, or a certificate."),
+    OPTION(roles, "roles", PS_OPTION_TEXT, "FILE", NULL, NULL,
+           "Who may do what, YAML: reader, trainer or admin for jobs and prefixes of parameters. "
+           "Without it everybody who comes in may do everything."),
+    OPTION(
+        local_uids_text, "local-uids", PS_OPTION_TEXT, "N[,N]|none", NULL, NULL,
+        "Users, by number, whose processes on this host may come in by the unix socket and by "
+        "shared memory. Without it: with TLS the server's own, else as the socket's file and its "
+        "folder let them."),
     OPTION(insecure, "insecure", PS_OPTION_FLAG, NULL, NULL, NULL,
            "Say nothing about listening beyond loopback without TLS."),
     /* Where servers coordinate, and how long a dead one is waited for. */

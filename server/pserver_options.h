@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "etcd/etcd_access.h"
 #include "server/config_file.h"
+#include "server/front/local_users.h"
 #include "server/rpc/tls_port.h"
 
 #include <stdbool.h>
@@ -31,6 +32,10 @@ struct ps_pserver_options {
     const char *tls_ca; /* NULL: clients' certificates are not asked for */
     const char *tls_client_auth_text;
     enum ps_client_auth tls_client_auth;
+    const char *tokens; /* NULL: none */
+    const char *roles;  /* NULL: everybody may do everything */
+    const char *local_uids_text;
+    struct ps_local_users local_users; /* who may come in by local ways */
     bool insecure;
     const char *etcd; /* NULL: alone */
     struct ps_etcd_access etcd_access;

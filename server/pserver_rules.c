@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 static enum ps_status check_addresses(const struct ps_pserver_options *options,
                                       struct ps_error *error);
 static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status check_access(struct ps_pserver_options *options, struct ps_error *error);
+static enum ps_status check_local_users(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status parse_update_threads(struct ps_pserver_options *options,
@@ -26,6 +28,7 @@ enum ps_status ps_pserver_rules_check(struct ps_pserver_options *options, struct
     PS_TRY(check_addresses(options, error));
     PS_TRY(check_ranges(options, error));
     PS_TRY(check_access(options, error));
+    PS_TRY(check_local_users(options, error));
     /* Without etcd, servers on different machines do not see each other, and each would take the
      * lowest shard. */
     if (options->etcd == NULL && options->num_pservers > 1 && options->index_text == NULL)
@@ -139,6 +142,33 @@ static enum ps_status check_access(struct ps_pserver_options *options, struct ps
     if (options->tls_client_auth != PS_CLIENT_AUTH_NONE && options->tls_ca == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--tls-client-auth %s needs --tls-ca, to check certificates against", wish);
+    return PS_OK;
+}
+
+/* The kernel's word for a user is no certificate: with TLS it is taken for the server's own user
+ * alone, unless others are named. */
+static enum ps_status check_local_users(struct ps_pserver_options *options, struct ps_error *error)
+{
+    struct ps_local_users *users = &options->local_users;
+    const char *text = options->local_uids_text;
+    *users = (struct ps_local_users){.is_restricted = text != NULL || options->tls_cert != NULL};
+    if (text == NULL && users->is_restricted)
+        users->users[users->count++] = geteuid();
+    if (text != NULL && !ps_local_users_parse(users, text))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--local-uids \"%.60s\": expected none, or up to %d numbers with commas",
+                       text, PS_LOCAL_USERS_MAX);
+    if (options->listen_unix != NULL && users->is_restricted && users->count == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--listen-unix and --local-uids none: nobody could come in there");
+    /* Memory is shared with processes of the server's own user only. */
+    if (ps_local_users_allow(users, geteuid()))
+        return PS_OK;
+    if (strcmp(options->shared_memory, "on") == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--shared-memory on needs the server's own user, %u, in --local-uids",
+                       (unsigned)geteuid());
+    options->shared_memory = "off";
     return PS_OK;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/local_socket.h"
 
 #include <sys/resource.h>
 
@@ -96,6 +97,17 @@ static void know_host(const struct ps_front *front, struct ps_connection *connec
     }
 }
 
+/* As the kernel says who connected, at the time of connecting; whose process that is the process
+ * itself is not asked. Who cannot be found out is nobody who was named. */
+static bool is_welcome(const struct ps_front *front, int descriptor)
+{
+    struct ps_local_peer who;
+    if (!front->local_users.is_restricted)
+        return true;
+    return ps_local_socket_peer(descriptor, &who, NULL) == PS_OK &&
+           ps_local_users_allow(&front->local_users, who.user);
+}
+
 /* One lock for the decision and what follows from it: of two newcomers that see the last place
  * free, one would be too many. The listener is told when the lock is free again, since it has locks
  * of its own, and a line of the log takes longer than an accept may. */
@@ -113,6 +125,8 @@ bool ps_connections_admit(int descriptor, int listener, const struct sockaddr_st
     bool looks = http || atomic_load(&front->open);
     if (looks)
         decision = decide(front, descriptor, kind, &host);
+    if (looks && kind == PS_CONNECTION_UNIX && !is_welcome(front, descriptor))
+        decision = (struct decision){PS_FRONT_LOCAL_USER, NULL};
     if (decision.displaced != NULL) {
         displaced = decision.displaced->host;
         ps_connection_condemn(front, decision.displaced, displaced_why);

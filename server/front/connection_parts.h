@@ -11,6 +11,7 @@
 
 #include "base/thread.h"
 #include "server/front/connections.h"
+#include "server/front/local_users.h"
 #include "server/front/peer_host.h"
 
 #include <stdatomic.h>
@@ -55,6 +56,7 @@ struct ps_front {
     struct ps_frame_limits limits;
     struct ps_offender offenders[PS_FRONT_OFFENDERS]; /* the lock of the list, as all before */
     uint32_t next_offender;
+    struct ps_local_users local_users;
     uint64_t turned_ms;
     uint64_t give_back_ms;         /* when memory is due; 0: not. Whoever turns, alone */
     struct ps_mutex listener_lock; /* held while the listener is told */

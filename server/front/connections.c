@@ -58,6 +58,7 @@ void ps_front_open(const struct ps_front_options *options)
     ps_mutex_lock(&front->lock);
     front->connections_max = options->connections_max;
     front->limits = options->connection;
+    front->local_users = options->local_users;
     ps_mutex_unlock(&front->lock);
     ps_mutex_lock(&front->listener_lock);
     front->refused = options->refused;

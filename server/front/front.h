@@ -15,6 +15,7 @@
 
 #include "server/front/frame_inspector.h"
 #include "server/front/front_reasons.h"
+#include "server/front/local_users.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@
 struct ps_front_options {
     struct ps_frame_limits connection; /* of one connection */
     uint32_t connections_max;          /* of gRPC; 0: as many as there are descriptors for */
+    struct ps_local_users local_users; /* whose processes may come by unix sockets */
     uint32_t open_calls_max;           /* of all connections together */
     uint64_t unfinished_bytes_max;     /* of requests that are not whole, of all of them together */
     /* Told of each refusal; `peer` is an address without its port, or "". Not called from within

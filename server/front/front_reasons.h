@@ -25,6 +25,7 @@
       "requests that are not whole hold --unfinished-bytes, and this connection has the most")   \
     X(MEMORY, MEMORY, "there is no memory to look after one more connection or call")            \
     X(CONNECTIONS, CONNECTIONS, "--connections are open")                                        \
+    X(LOCAL_USER, LOCAL_USER, "a process of a user that --local-uids does not name")             \
     X(HOST, HOST_CONNECTIONS, "one host may have a quarter of --connections, and at least 64")   \
     X(DESCRIPTORS, CONNECTIONS, "what is left of ulimit -n is for the journal and checkpoints")  \
     X(DISPLACED, SILENT_CONNECTION, "a connection that says nothing makes room for another")     \

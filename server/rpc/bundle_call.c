@@ -92,6 +92,13 @@ static void lay_out(struct ps_bundle_call *bundle, size_t pushes_size, size_t pu
     bundle->head_ends = (size_t *)(void *)(pulls + pulls_size);
 }
 
+/* The guard belongs to the call, which outlives every step of the bundle. */
+void ps_bundle_call_guard(struct ps_bundle_call *bundle, const struct ps_serve_guard *guard)
+{
+    PS_ASSERT(bundle->serve.stage == PS_SERVE_STAGE_PUSHING);
+    bundle->serve.guard = guard;
+}
+
 /* GetParamsSince has the same message as GetParams. A client that holds nothing yet names no
  * version; without this mark its pull would be an ordinary one, whose reply has another form. */
 void ps_bundle_call_since(struct ps_bundle_call *bundle)

@@ -28,6 +28,9 @@ PS_MUST_USE enum ps_status ps_bundle_call_create(struct ps_rpc_context *context,
                                                  struct ps_bundle_call **bundle,
                                                  struct ps_error *error);
 
+/* Before the first step: what every item is asked first. */
+void ps_bundle_call_guard(struct ps_bundle_call *bundle, const struct ps_serve_guard *guard);
+
 /* Before the first step: every pull is a delta pull. */
 void ps_bundle_call_since(struct ps_bundle_call *bundle);
 

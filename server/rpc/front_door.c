@@ -78,6 +78,8 @@ bool ps_front_door_open(struct ps_front_door *door, const struct ps_front_door_o
                        .unfinished_bytes_max = larger_of(one, least),
                        .patience_s = (uint32_t)((options->patience_ms + 999) / 1000)},
         .connections_max = options->connections_max,
+        .local_users =
+            options->local_users != NULL ? *options->local_users : (struct ps_local_users){0},
         .open_calls_max =
             options->open_calls_max != 0 ? options->open_calls_max : OPEN_CALLS_DEFAULT,
         .unfinished_bytes_max = all,

@@ -16,8 +16,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* For the owner and the group, as far as the folder lets them. */
+/* For the owner and the group, as far as the folder lets them; or for the owner. */
 #define FILE_MASK (S_IXUSR | S_IXGRP | S_IRWXO)
+#define OWNERS_FILE_MASK (S_IXUSR | S_IRWXG | S_IRWXO)
 
 static bool add_port(grpc_server *server, const char *address);
 static enum ps_status lock_folder(const char *path, int *folder, struct ps_error *error);
@@ -36,7 +37,8 @@ static bool add_port(grpc_server *server, const char *address)
 
 /* The lock is held from the question until the socket listens. Without it two servers that start at
  * once could both find the file dead, and the second would remove the file of the first. */
-enum ps_status ps_local_listener_open(grpc_server *server, const char *path, struct ps_error *error)
+enum ps_status ps_local_listener_open(grpc_server *server, const char *path,
+                                      const struct ps_local_users *users, struct ps_error *error)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char text[sizeof address.sun_path + sizeof "unix:"];
@@ -50,7 +52,8 @@ enum ps_status ps_local_listener_open(grpc_server *server, const char *path, str
     enum ps_status status = check_nobody_listens(&address, error);
     if (status == PS_OK) {
         /* No other thread makes files yet. */
-        mode_t before = umask(FILE_MASK);
+        bool is_own = users->is_restricted && users->count == 1 && users->users[0] == geteuid();
+        mode_t before = umask(is_own ? OWNERS_FILE_MASK : FILE_MASK);
         if (!add_port(server, text))
             status = ps_fail(error, PS_ERR_IO, "cannot listen on %s", text);
         (void)umask(before);

@@ -117,9 +117,15 @@ static void reflection_step(void *owner, bool ok)
 static void start(struct reflection_call *call)
 {
     struct ps_error error = {0};
-    enum ps_status status = ps_waiting_enter(&call->call.lane->context->waiting, call->call.call,
-                                             &call->connection, &error);
-    call->is_waiting = status == PS_OK;
+    const struct ps_serve_guard *guard;
+    /* What the server offers is asked by readers, too. */
+    enum ps_status status = ps_rpc_call_enter(&call->call, PS_METHOD_STATUS, &guard, &error);
+    if (status == PS_OK) {
+        status = ps_waiting_enter(&call->call.lane->context->waiting, call->call.call,
+                                  &call->connection, &error);
+        call->is_waiting = status == PS_OK;
+    }
+    ps_rpc_call_refused(&call->call, &error);
     ps_lane_wait(call->call.lane, &call->waiter, PS_TOPIC_LIFE);
     if (status == PS_OK)
         read_next(call);

@@ -81,6 +81,8 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
                          call->counted_bytes);
     if (call->counted)
         ps_rpc_call_went(call->lane->context);
+    /* The rules that the call was held against go with it. */
+    ps_pass_release(&call->pass);
     ps_rpc_call_init(call, call->lane);
 }
 
@@ -153,6 +155,32 @@ static bool may_begin_client(void *self, uint32_t *wait_ms)
     return (caller->is_local && !caller->is_shared) ||
            ps_budgets_take(&context->budgets, ps_caller_host(caller), PS_PACE_HOST_SESSIONS, now_ms,
                            wait_ms);
+}
+
+/* For serve.h, which knows neither callers nor rules. */
+static enum ps_status check_name(void *self, struct ps_bytes name, bool changes,
+                                 struct ps_error *error)
+{
+    const struct ps_rpc_call *call = self;
+    return ps_gate_check_name(&call->lane->context->gate, &call->pass, name, changes, error);
+}
+
+/* Where the gate stands open not even the address is asked for. The guard is made of the pass when
+ * there is one: most servers let everybody in, and their calls pay nothing. */
+enum ps_status ps_rpc_call_enter(struct ps_rpc_call *call, enum ps_method method,
+                                 const struct ps_serve_guard **guard, struct ps_error *error)
+{
+    const struct ps_gate *gate = &call->lane->context->gate;
+    *guard = NULL;
+    /* Health is asked by load balancers and kubelets, which have nothing to show. */
+    if (!gate->asks || method == PS_METHOD_COUNT)
+        return PS_OK;
+    PS_TRY(ps_gate_enter(gate, call->call, &call->metadata, ps_rpc_call_caller(call), method,
+                         &call->pass, error));
+    /* It points to the call itself, which stays where it is until it is cleared. */
+    call->guard = (struct ps_serve_guard){check_name, call->pass.identity.owner, call};
+    *guard = &call->guard;
+    return PS_OK;
 }
 
 /* Every refusal passes here on its way to the wire, whoever refused: so each is counted once, with

@@ -14,7 +14,9 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "proto/messages.h"
+#include "server/core/requests/serve.h"
 #include "server/rpc/caller.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/lane.h"
 
 #include <grpc/byte_buffer.h>
@@ -40,10 +42,12 @@ struct ps_rpc_call {
     struct ps_origin origin;       /* the same for the core, which asks only where it counts */
     struct ps_caller caller;       /* once it was asked for */
     bool caller_is_known;
-    uint64_t counted_bytes;  /* on their way, of those that its connection may have */
-    uint32_t budget;         /* where they are counted, if they are */
-    bool counted;            /* among the context's calls in flight */
-    grpc_metadata offers[2]; /* initial metadata, if the request asks for it */
+    uint64_t counted_bytes;      /* on their way, of those that its connection may have */
+    uint32_t budget;             /* where they are counted, if they are */
+    struct ps_pass pass;         /* once the gate was passed */
+    struct ps_serve_guard guard; /* what the pass allows, as items are asked about */
+    bool counted;                /* among the context's calls in flight */
+    grpc_metadata offers[2];     /* initial metadata, if the request asks for it */
     size_t offer_count;
     bool headers_sent;
     int cancelled; /* written by GRPC_OP_RECV_CLOSE_ON_SERVER */
@@ -86,6 +90,13 @@ const struct ps_caller *ps_rpc_call_caller(struct ps_rpc_call *call);
  * is counted without asking. */
 PS_MUST_USE enum ps_status ps_rpc_call_count(struct ps_rpc_call *call, uint64_t bytes,
                                              bool refusable, struct ps_error *error);
+
+/* Asks the gate whether this call may be made at all. First thing of a call. PS_METHOD_COUNT: of
+ * health, which everybody may ask who has come so far. `*guard` is what items of the call are to be
+ * asked, borrowed from the call; NULL: nothing. */
+PS_MUST_USE enum ps_status ps_rpc_call_enter(struct ps_rpc_call *call, enum ps_method method,
+                                             const struct ps_serve_guard **guard,
+                                             struct ps_error *error);
 
 /* Counts and logs that this call, or an item of it, was refused, if `error` says that a bound or a
  * rule did it. */

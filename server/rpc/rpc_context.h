@@ -16,6 +16,7 @@
 #include "proto/health_codec.h"
 #include "server/core/requests/service.h"
 #include "server/rpc/budgets.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/helpers.h"
 #include "server/rpc/refusals.h"
 #include "server/rpc/rpc_metrics.h"
@@ -36,6 +37,7 @@ struct ps_rpc_context {
     struct ps_helpers helpers; /* for large requests */
     struct ps_budgets budgets; /* what each caller has taken */
     struct ps_refusals refusals;
+    struct ps_gate gate;
     uint64_t client_bytes_max; /* on their way of one connection; 0: no limit */
     struct ps_waiting waiting;
     struct ps_busy_poll_wish busy_poll;
@@ -44,9 +46,10 @@ struct ps_rpc_context {
     char message_bytes_text[24]; /* the same, for clients that ask */
     uint64_t reply_ms_max;       /* a client that leaves a reply alone for longer is given up */
     atomic_bool draining;
-    atomic_uint in_flight;     /* calls between their request and their end */
-    struct ps_mutex idle_lock; /* for the condition only */
-    struct ps_condition idle;  /* told when the last call of a draining server has ended */
+    atomic_bool init_was_noted; /* the audit has a line of the initialisation at work */
+    atomic_uint in_flight;      /* calls between their request and their end */
+    struct ps_mutex idle_lock;  /* for the condition only */
+    struct ps_condition idle;   /* told when the last call of a draining server has ended */
 };
 
 /* A call has come; a call is over. From any lane's thread. */

@@ -26,6 +26,7 @@ static struct names names_of(enum ps_method method)
 static void register_method(struct ps_rpc_metrics *metrics, struct ps_metrics *registry,
                             enum ps_method method)
 {
+    /* The names of go-grpc-prometheus, which dashboards know. */
     char labels[160];
     struct names names = names_of(method);
     (void)snprintf(labels, sizeof labels, "grpc_service=\"%s\",grpc_method=\"%s\"", names.service,
@@ -59,9 +60,11 @@ void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *
                                        "Calls that wait without holding a thread.", NULL);
     metrics->asked = ps_metrics_counter(registry, "ps_rpc_asked_calls_total",
                                         "How often a waiting call was asked again.", NULL);
+    /* By the front door, at accept: such a connection never was gRPC's. */
     metrics->dropped =
         ps_metrics_counter(registry, "ps_rpc_dropped_connections_total",
                            "Connections that were closed at once for want of descriptors.", NULL);
+    /* One family of two rows: together they are all connections that make calls. */
     static const char connections[] = "Connections of clients that are open.";
     metrics->tcp_connections =
         ps_metrics_gauge(registry, "ps_rpc_connections", connections, "transport=\"tcp\"");
@@ -69,6 +72,7 @@ void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *
         ps_metrics_gauge(registry, "ps_rpc_connections", connections, "transport=\"unix\"");
 }
 
+/* Before anything is decided about the call: what was refused had arrived, too. */
 void ps_rpc_metrics_started(struct ps_rpc_metrics *metrics, enum ps_method method,
                             size_t request_bytes)
 {
@@ -76,11 +80,14 @@ void ps_rpc_metrics_started(struct ps_rpc_metrics *metrics, enum ps_method metho
     ps_counter_add(metrics->bytes_received, request_bytes);
 }
 
+/* When the client has the reply, or is gone: the time that it took to read is part of it. A call
+ * that its client gave up counts under Canceled, whatever was answered. */
 void ps_rpc_metrics_handled(struct ps_rpc_metrics *metrics, enum ps_method method,
                             enum ps_rpc_code code, size_t reply_bytes, double seconds)
 {
     ps_counter_add(metrics->methods[method].handled[code], 1);
     ps_counter_add(metrics->bytes_sent, reply_bytes);
+    /* Of all codes together: a refusal that takes long is as bad as an answer that does. */
     ps_histogram_observe(metrics->methods[method].seconds, seconds);
 }
 
@@ -91,6 +98,7 @@ void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change)
     ps_gauge_set(metrics->parked, (double)(before + (unsigned)change));
 }
 
+/* Beside the calls that wait this shows whether wakes ask more of them than they concern. */
 void ps_rpc_metrics_asked(struct ps_rpc_metrics *metrics)
 {
     ps_counter_add(metrics->asked, 1);

@@ -51,6 +51,8 @@ struct ps_rpc_server {
     void *reflection_handles[REFLECTION_VERSIONS]; /* NULL: not offered */
     struct ps_tls_port *tls;                       /* NULL: plaintext */
     enum ps_client_auth client_auth;
+    struct ps_local_users local_users;
+    char local_name[PS_LOCAL_NAME_MAX]; /* whom rules call them */
     uint16_t port;
     bool started;
     bool stopped;
@@ -100,6 +102,12 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_helpers_init(&server->context.helpers);
     server->update_threads = update_thread_count(options->update_threads);
     server->client_auth = options->client_auth;
+    /* Copied, since the gate and the listener speak of them for as long as the server lives. */
+    if (options->local_users != NULL)
+        server->local_users = *options->local_users;
+    ps_local_users_name(&server->local_users, server->local_name);
+    ps_gate_init(&server->context.gate, options->access, options->client_auth,
+                 options->job != NULL ? options->job : "", server->local_name);
     const struct ps_crew crew = ps_helpers_crew(&server->context.helpers);
     /* The crew stands in the service before any call can come, and goes in destroy after the last
      * one. */
@@ -145,12 +153,15 @@ static enum ps_status build(struct ps_rpc_server *server,
     PS_TRY(offer_shared_memory(server, options, error));
     PS_TRY(register_methods(server, options->reflection, error));
     PS_TRY(build_lanes(server, lane_count < LANES_MAX ? lane_count : LANES_MAX, error));
+    /* gRPC asks for the first certificate while the address is bound, so the port is there
+     * before. */
     if (options->access != NULL && ps_access_has_tls(options->access))
         PS_TRY(ps_tls_port_create(options->access, options->memory, &server->tls, error));
     PS_TRY(bind_address(server, options->listen, error));
     if (options->listen_file == NULL)
         return PS_OK;
-    return ps_local_listener_open(server->context.server, options->listen_file, error);
+    return ps_local_listener_open(server->context.server, options->listen_file,
+                                  &server->local_users, error);
 }
 
 /* Before the first address is bound: no connection comes in unseen. Where the library does not
@@ -160,6 +171,7 @@ static enum ps_status open_front(struct ps_rpc_server *server,
                                  const struct ps_rpc_server_options *options,
                                  struct ps_error *error)
 {
+    /* Bounds that nobody has set follow from those that somebody has (front_door.c). */
     const struct ps_front_door_options wish = {
         .refusals = &server->context.refusals,
         .metrics = &server->context.metrics,
@@ -167,6 +179,7 @@ static enum ps_status open_front(struct ps_rpc_server *server,
         .message_bytes_max = server->context.message_bytes_max,
         .client_bytes_max = options->client_bytes_max,
         .unfinished_bytes_max = options->unfinished_bytes_max,
+        .local_users = options->local_users,
         .client_calls_max = options->client_calls_max,
         .open_calls_max = options->open_calls_max,
         .connections_max = options->connections_max,
@@ -252,6 +265,8 @@ static enum ps_status bind_address(struct ps_rpc_server *server, const char *add
     grpc_server_credentials *credentials =
         server->tls != NULL ? ps_tls_port_credentials(server->tls, server->client_auth)
                             : grpc_insecure_server_credentials_create();
+    /* 0 also where gRPC cannot use the certificate, which was checked before; the text names the
+     * address, and the caller finds out whether that is to blame. */
     int port = grpc_server_add_http2_port(server->context.server, address, credentials);
     grpc_server_credentials_release(credentials);
     if (port <= 0 || port > UINT16_MAX)

@@ -17,6 +17,7 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "server/core/requests/service.h"
+#include "server/front/local_users.h"
 #include "server/rpc/tls_port.h"
 
 struct ps_rpc_server;
@@ -27,25 +28,27 @@ struct ps_rpc_server_options {
     const struct ps_clock *clock;
     const struct ps_log *log;
     struct ps_metrics *metrics;
-    const char *listen;                 /* "HOST:PORT"; port 0 picks a free one */
-    const char *listen_file;            /* a unix socket's path; NULL: none */
-    struct ps_access *access;           /* with certificates: TLS at `listen`; NULL: none */
-    enum ps_client_auth client_auth;    /* with TLS */
-    uint32_t lane_count;                /* 0: one per two cores, at least 1 */
-    uint32_t update_threads;            /* at one update; 0: up to 4, where there are cores */
-    struct ps_busy_poll_wish busy_poll; /* of the lanes' threads */
-    uint64_t message_bytes_max;         /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
-    uint64_t client_bytes_max;          /* on their way of one connection, at once; 0: no limit */
-    uint32_t client_calls_max;          /* of one connection, at once; 0: 256 */
-    uint32_t waiting_calls_max;         /* that wait for other clients; 0: 4096 (waiting.h) */
-    bool front_required;                /* without bounds for connections there is no server */
-    uint32_t connections_max;           /* of all hosts; 0: as descriptors allow */
-    uint32_t open_calls_max;            /* of all connections, at once; 0: 16384 */
-    uint64_t unfinished_bytes_max;      /* of requests not whole, of all; 0: a quarter of memory */
-    uint64_t reply_ms_max;        /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
-    bool reflection;              /* offer grpc.reflection */
-    uint64_t shared_memory_bytes; /* most memory that clients on this host share; 0: none */
-    bool shared_memory_required;  /* without it there is no server; else it is only logged */
+    const char *listen;                       /* "HOST:PORT"; port 0 picks a free one */
+    const char *listen_file;                  /* a unix socket's path; NULL: none */
+    struct ps_access *access;                 /* with certificates: TLS at `listen`; NULL: none */
+    enum ps_client_auth client_auth;          /* with TLS */
+    const char *job;                          /* as the roles of the access name it; NULL: "" */
+    const struct ps_local_users *local_users; /* may come through listen_file; NULL: everybody */
+    uint32_t lane_count;                      /* 0: one per two cores, at least 1 */
+    uint32_t update_threads;                  /* at one update; 0: up to 4, where there are cores */
+    struct ps_busy_poll_wish busy_poll;       /* of the lanes' threads */
+    uint64_t message_bytes_max;               /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
+    uint64_t client_bytes_max;     /* on their way of one connection, at once; 0: no limit */
+    uint32_t client_calls_max;     /* of one connection, at once; 0: 256 */
+    uint32_t waiting_calls_max;    /* that wait for other clients; 0: 4096 (waiting.h) */
+    bool front_required;           /* without bounds for connections there is no server */
+    uint32_t connections_max;      /* of all hosts; 0: as descriptors allow */
+    uint32_t open_calls_max;       /* of all connections, at once; 0: 16384 */
+    uint64_t unfinished_bytes_max; /* of requests not whole, of all; 0: a quarter of memory */
+    uint64_t reply_ms_max;         /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
+    bool reflection;               /* offer grpc.reflection */
+    uint64_t shared_memory_bytes;  /* most memory that clients on this host share; 0: none */
+    bool shared_memory_required;   /* without it there is no server; else it is only logged */
 };
 
 /* Binds the address; calls are answered from start on. */

@@ -17,6 +17,7 @@ struct ps_tls_port {
 static grpc_ssl_certificate_config_reload_status fetch(void *self,
                                                        grpc_ssl_server_certificate_config **config);
 
+/* Nothing is asked of the access yet: gRPC does that when the address is bound. */
 enum ps_status ps_tls_port_create(struct ps_access *access, const struct ps_allocator *memory,
                                   struct ps_tls_port **port, struct ps_error *error)
 {
@@ -31,6 +32,7 @@ enum ps_status ps_tls_port_create(struct ps_access *access, const struct ps_allo
     return PS_OK;
 }
 
+/* Of gRPC's five ways the three that check what they are shown. */
 static grpc_ssl_client_certificate_request_type request_of(enum ps_client_auth client_auth)
 {
     switch (client_auth) {
@@ -59,9 +61,12 @@ static grpc_ssl_certificate_config_reload_status fetch(void *self,
                                                        grpc_ssl_server_certificate_config **config)
 {
     struct ps_tls_port *port = self;
+    /* Lanes hold no other lock when they shake hands. */
     ps_mutex_lock(&port->lock);
+    /* NULL where gRPC has the present set already, which is the case for nearly all handshakes. */
     struct ps_certificates *set = ps_access_certificates(port->access, &port->number);
     if (set != NULL) {
+        /* One pair: a server has one name, or all of its names in one certificate. */
         const grpc_ssl_pem_key_cert_pair pair = {set->key, set->chain};
         *config = grpc_ssl_server_certificate_config_create(set->authorities, &pair, 1);
         ps_certificates_release(set); /* gRPC has copied the texts */
@@ -71,6 +76,7 @@ static grpc_ssl_certificate_config_reload_status fetch(void *self,
                        : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
 }
 
+/* After gRPC's server, whose handshakes ask. */
 void ps_tls_port_destroy(struct ps_tls_port *port)
 {
     if (port == NULL)

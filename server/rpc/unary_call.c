@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "proto/shared_range.h"
+#include "server/rpc/audit.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/slots.h"
@@ -172,19 +173,19 @@ static void start(struct unary_call *call)
 {
     struct ps_rpc_context *context = call->call.lane->context;
     call->began = gpr_now(GPR_CLOCK_MONOTONIC);
-    call->answer = (struct ps_call_answer){
-        .context = context,
-        .reply = &call->reply,
-        .hold = ps_rpc_call_hold(&call->call),
-        .origin = &call->call.origin,
-    };
+    call->answer = (struct ps_call_answer){.context = context,
+                                           .reply = &call->reply,
+                                           .hold = ps_rpc_call_hold(&call->call),
+                                           .origin = &call->call.origin};
     ps_buffer_clear(&call->reply);
     size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
     if (call->method->method != PS_METHOD_COUNT)
         ps_rpc_metrics_started(&context->metrics, call->method->method, size);
-
     struct ps_call_answer *answer = &call->answer;
-    answer->status = ps_rpc_call_view(&call->call, &answer->request, &answer->error);
+    answer->status =
+        ps_rpc_call_enter(&call->call, call->method->method, &answer->guard, &answer->error);
+    if (answer->status == PS_OK)
+        answer->status = ps_rpc_call_view(&call->call, &answer->request, &answer->error);
     if (answer->status == PS_OK && ps_rpc_call_is_late(&call->call))
         answer->status = ps_fail(&answer->error, PS_ERR_TIMEOUT,
                                  "the deadline passed before the call was looked at");
@@ -414,7 +415,6 @@ static void send_reply(struct unary_call *call)
         message = NULL;
         call->reply_bytes = 0;
     }
-
     ps_rpc_batch_init(&batch, &call->call);
     ps_rpc_batch_headers(&batch);
     if (message != NULL)
@@ -425,8 +425,7 @@ static void send_reply(struct unary_call *call)
     if (answer->status == PS_ERR_BUSY)
         ps_rpc_batch_suggest_pause(&batch, answer->error.retry_ms);
     /* Behind the making of the reply, which may refuse, too. */
-    if (answer->status != PS_OK)
-        ps_rpc_call_refused(&call->call, &answer->error);
+    ps_audit_call(&call->call, call->method->method, answer->status, &answer->error);
     if (!call->close_pending)
         ps_rpc_batch_close(&batch);
     call->state = REPLYING;

@@ -43,13 +43,14 @@ struct ps_call_answer {
     struct ps_rpc_context *context; /* borrowed */
     struct ps_view request;
     const struct ps_origin *origin;
-    struct ps_hold hold;     /* keeps the request's bytes beyond the call */
-    bool may_leave;          /* a helper could do it */
-    uint32_t topic;          /* for which an answer waits that WAITS */
-    uint64_t again_ms;       /* it wants to be asked by then, too; 0: it does not */
-    bool asked;              /* the service gave `ticket` and `status` */
-    struct ps_ticket ticket; /* to be satisfied before the answer may go */
-    bool once;               /* ... or to have failed */
+    const struct ps_serve_guard *guard; /* NULL: everything is allowed */
+    struct ps_hold hold;                /* keeps the request's bytes beyond the call */
+    bool may_leave;                     /* a helper could do it */
+    uint32_t topic;                     /* for which an answer waits that WAITS */
+    uint64_t again_ms;                  /* it wants to be asked by then, too; 0: it does not */
+    bool asked;                         /* the service gave `ticket` and `status` */
+    struct ps_ticket ticket;            /* to be satisfied before the answer may go */
+    bool once;                          /* ... or to have failed */
     struct ps_single_call single;
     struct ps_bundle_call *bundle; /* of many items; released by the call */
     enum ps_status status;

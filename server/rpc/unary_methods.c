@@ -34,6 +34,16 @@ static void fail_with(struct ps_call_answer *answer, const struct ps_error *why)
     answer->status = why->status;
 }
 
+/* As an item of a bundle is asked about: before anything is looked up. */
+static enum ps_status may_init(struct ps_call_answer *answer, struct ps_init_request *request)
+{
+    const struct ps_serve_guard *guard = answer->guard;
+    if (guard == NULL)
+        return PS_OK;
+    request->request.owner = guard->owner;
+    return guard->check(guard->self, request->name, true, &answer->error);
+}
+
 /* Never waits: a parameter is either taken or refused, and a range of it is put by. */
 static enum ps_serve_progress serve_init(struct ps_call_answer *answer)
 {
@@ -46,7 +56,10 @@ static enum ps_serve_progress serve_init(struct ps_call_answer *answer)
         return PS_SERVE_DONE;
     request.hold = answer->hold;
     request.request.origin = answer->origin;
-    answer->status = ps_service_init(answer->context->service, &request, &reply, &answer->error);
+    answer->status = may_init(answer, &request);
+    if (answer->status == PS_OK)
+        answer->status =
+            ps_service_init(answer->context->service, &request, &reply, &answer->error);
     ps_decoded_release(&decoded);
     if (answer->status == PS_OK)
         ps_encode_init_reply(&reply, answer->reply);
@@ -68,6 +81,7 @@ static enum ps_serve_progress serve_finish(struct ps_call_answer *answer)
         return PS_SERVE_DONE;
     answer->asked = true;
     request.request.origin = answer->origin;
+    request.request.owner = answer->guard != NULL ? answer->guard->owner : 0;
     answer->status = ps_service_finish(service, &request, &answer->ticket, &answer->error);
     /* The messages that brought all parameters were larger than any to come: what the allocator
      * keeps of them is given back. */
@@ -109,6 +123,7 @@ static void begin_single(struct ps_call_answer *answer, struct ps_bundle_request
     single->serve = (struct ps_serve){.service = answer->context->service,
                                       .content = &single->content.ways,
                                       .origin = answer->origin,
+                                      .guard = answer->guard,
                                       .hold = answer->hold,
                                       .request = request,
                                       .pushes = &single->push,
@@ -189,8 +204,10 @@ static bool begin_bundle(struct ps_call_answer *answer)
     PS_ASSERT(answer->bundle == NULL);
     answer->status = ps_bundle_call_create(answer->context, answer->request, answer->hold,
                                            answer->origin, &answer->bundle, &answer->error);
-    return answer->status == PS_OK &&
-           ps_call_answer_charge(answer, ps_bundle_call_extra_work(answer->bundle));
+    if (answer->status != PS_OK)
+        return false;
+    ps_bundle_call_guard(answer->bundle, answer->guard);
+    return ps_call_answer_charge(answer, ps_bundle_call_extra_work(answer->bundle));
 }
 
 /* Many of them: every push, then one wait, then every pull; a long one in several turns. Failures

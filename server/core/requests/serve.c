@@ -29,6 +29,7 @@ enum { EXPECTED = PS_EXPECTED_NAMES_MAX, EXPECTED_MIN = 4 };
 static bool takes_long(const struct ps_serve *serve);
 static bool push_all(struct ps_serve *serve, size_t *work);
 static size_t push_next(struct ps_serve *serve);
+static enum ps_status ask_guard(const struct ps_serve *serve, struct ps_bytes name, bool changes);
 static bool acknowledge(struct ps_serve *serve);
 static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work);
 static void prove_again(struct ps_serve *serve);
@@ -71,10 +72,13 @@ uint64_t ps_serve_extra_work(const struct ps_serve *serve)
     uint64_t reply_bytes;
     uint64_t bytes = 0;
     PS_ASSERT(serve->stage == PS_SERVE_STAGE_PUSHING && serve->next == 0);
+    /* What the guard refuses takes no work, and its size is nobody's business. */
     for (size_t i = 0; i < request->push_count; i++)
-        bytes += ps_service_extra_push_work(serve->service, &request->pushes[i]);
+        if (ask_guard(serve, request->pushes[i].name, true) == PS_OK)
+            bytes += ps_service_extra_push_work(serve->service, &request->pushes[i]);
     for (size_t i = 0; i < request->pull_count; i++)
-        bytes += ps_service_extra_pull_work(serve->service, &request->pulls[i], &reply_bytes);
+        if (ask_guard(serve, request->pulls[i].name, false) == PS_OK)
+            bytes += ps_service_extra_pull_work(serve->service, &request->pulls[i], &reply_bytes);
     return bytes;
 }
 
@@ -206,6 +210,7 @@ static enum ps_status push_opened(struct ps_serve *serve, struct ps_push_request
     PS_ASSERT(serve->next < serve->request.push_count);
     request->hold = serve->hold;
     request->request.origin = serve->origin;
+    request->request.owner = serve->guard != NULL ? serve->guard->owner : 0;
     if (content != NULL)
         status = content->open(content->self, request, serve->error);
     *size = request->content.size;
@@ -222,11 +227,15 @@ static enum ps_status push_opened(struct ps_serve *serve, struct ps_push_request
 static size_t push_next(struct ps_serve *serve)
 {
     struct ps_push_result *result = &serve->pushes[serve->next];
+    struct ps_push_request *request = &serve->request.pushes[serve->next];
     struct ps_push_wait wait;
     size_t size;
-    const uint64_t extra =
-        ps_service_extra_push_work(serve->service, &serve->request.pushes[serve->next]);
-    enum ps_status status = push_opened(serve, &serve->request.pushes[serve->next], &wait, &size);
+    uint64_t extra = 0;
+    enum ps_status status = ask_guard(serve, request->name, true);
+    if (status == PS_OK) {
+        extra = ps_service_extra_push_work(serve->service, request);
+        status = push_opened(serve, request, &wait, &size);
+    }
     if (status != PS_OK) {
         note_failure(serve, &result->status, status);
         return ITEM_WORK;
@@ -241,6 +250,14 @@ static size_t push_next(struct ps_serve *serve)
         ps_push_wait_join(&serve->wait, &wait);
     serve->applied = true;
     return size + (size_t)extra + ITEM_WORK;
+}
+
+/* Each item is asked about by itself: the others of its message go on. */
+static enum ps_status ask_guard(const struct ps_serve *serve, struct ps_bytes name, bool changes)
+{
+    const struct ps_serve_guard *guard = serve->guard;
+    PS_ASSERT(guard == NULL || guard->check != NULL);
+    return guard == NULL ? PS_OK : guard->check(guard->self, name, changes, serve->error);
 }
 
 /* One wait for all of them: the largest position is durable when all are. False: not yet. */
@@ -393,7 +410,9 @@ static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work)
     struct ps_pull_request *request = &serve->request.pulls[serve->next];
     const struct ps_pull_reply *reply = &slot->pull.reply;
     PS_ASSERT(serve->next < serve->request.pull_count);
-    enum ps_status status = check_room(serve, request, work);
+    enum ps_status status = ask_guard(serve, request->name, false);
+    if (status == PS_OK)
+        status = check_room(serve, request, work);
     if (status == PS_OK)
         status = find_values(serve, request, &slot->pull);
     if (status == PS_ERR_NOT_READY && may_wait && serve->request.push_count == 0)

@@ -37,6 +37,15 @@ struct ps_serve_content {
     void *self;
 };
 
+/* Who may do what: asked before anything of an item is looked up, so that a refusal does not tell
+ * what exists. */
+struct ps_serve_guard {
+    /* May a parameter of this name be changed, or only read? */
+    enum ps_status (*check)(void *self, struct ps_bytes name, bool changes, struct ps_error *error);
+    uint64_t owner; /* whose the client ids of all requests have to be; 0: anybody's */
+    void *self;
+};
+
 /* What became of one pull. */
 struct ps_served_pull {
     struct ps_item_status status;
@@ -55,6 +64,7 @@ struct ps_serve {
     struct ps_service *service;
     const struct ps_serve_content *content; /* NULL: all content lies in messages */
     const struct ps_origin *origin;         /* who sent the message; NULL: nobody counts */
+    const struct ps_serve_guard *guard;     /* NULL: everything is allowed */
     struct ps_hold hold;                    /* of the bytes in which the contents of pushes lie */
     struct ps_bundle_request request;
     struct ps_push_result *pushes; /* one per push of the request, zeroed */

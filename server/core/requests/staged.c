@@ -48,6 +48,7 @@ struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const stru
     /* The texts are copied behind the struct: they lie in a message that goes with its call. */
     staged->client_id = put_text(&at, part->id->client_id);
     staged->share = put_text(&at, share);
+    staged->owner = part->id->owner;
     staged->name = put_text(&at, part->name);
     staged->config = put_text(&at, part->config);
     return staged;
@@ -89,12 +90,13 @@ void ps_staged_release(void *self)
     ps_release(staged->memory, staged);
 }
 
-/* The numbers first: they tell most ids apart. */
+/* The numbers first: they tell most ids apart. Ranges of two owners are never put together,
+ * whatever they call themselves. */
 bool ps_staged_is_of(const struct ps_staged *staged, const struct ps_request_id *id)
 {
     PS_ASSERT(id->present);
     return staged->sequence == id->sequence && staged->session == id->session &&
-           ps_bytes_equal(staged->client_id, id->client_id);
+           staged->owner == id->owner && ps_bytes_equal(staged->client_id, id->client_id);
 }
 
 /* Sessions rise, and sequences within one. */
@@ -104,7 +106,8 @@ bool ps_staged_is_before(const struct ps_staged *staged, const struct ps_request
     bool is_older = staged->session < id->session ||
                     (staged->session == id->session && staged->sequence < id->sequence);
     /* Numbers of two clients have nothing to do with each other. */
-    return is_older && ps_bytes_equal(staged->client_id, id->client_id);
+    return is_older && staged->owner == id->owner &&
+           ps_bytes_equal(staged->client_id, id->client_id);
 }
 
 /* Either its parts or the whole. */

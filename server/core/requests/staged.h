@@ -44,6 +44,7 @@ struct ps_staged {
     struct ps_bytes *pieces;       /* owned; of the whole, while it is one */
     struct ps_bytes client_id;
     struct ps_bytes share; /* the key under which its caller has room */
+    uint64_t owner;
     struct ps_bytes name;
     struct ps_bytes config;
     uint8_t text[]; /* the four above */

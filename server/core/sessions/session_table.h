@@ -20,6 +20,7 @@
 
 struct ps_session_entry {
     struct ps_session_client client;  /* first: ps_sessions_next goes from it to the entry */
+    uint64_t owner;                   /* who used the id first; 0: nobody with a name did */
     bool is_remembered;               /* in the list; otherwise a first request is under way */
     struct ps_session_call *applying; /* requests under way */
     struct ps_session_entry *prev;    /* neighbours in the list, for utlist */

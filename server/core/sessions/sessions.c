@@ -31,6 +31,9 @@ static enum ps_status classify(const struct ps_sessions *sessions,
                                const struct ps_request_id *request, uint32_t fingerprint,
                                uint64_t now_us, const struct ps_session_slot **repeat,
                                struct ps_error *error);
+static enum ps_status check_owner(const struct ps_session_entry *entry,
+                                  const struct ps_request_id *request, struct ps_error *error);
+static void take_owner(struct ps_session_entry *entry, uint64_t owner);
 static enum ps_status check_new_session(const struct ps_sessions *sessions,
                                         const struct ps_session_entry *entry, uint64_t session,
                                         uint64_t now_us, struct ps_error *error);
@@ -122,8 +125,10 @@ enum ps_status ps_sessions_begin(struct ps_sessions *sessions, const struct ps_r
 {
     PS_TRY(check_id(request, error));
     /* The caller keeps it, on its stack: the table only links it while the request is under way. */
-    *call = (struct ps_session_call){
-        .sequence = request->sequence, .now_us = now_us, .fingerprint = fingerprint};
+    *call = (struct ps_session_call){.sequence = request->sequence,
+                                     .owner = request->owner,
+                                     .now_us = now_us,
+                                     .fingerprint = fingerprint};
     ps_mutex_lock(&sessions->lock);
     enum ps_status status = begin_locked(sessions, request, fingerprint, call, error);
     ps_mutex_unlock(&sessions->lock);
@@ -158,6 +163,8 @@ static enum ps_status begin_locked(struct ps_sessions *sessions,
     PS_TRY(classify(sessions, entry, request, fingerprint, call->now_us, &repeat, error));
     if (repeat != NULL) {
         ps_session_touch(sessions, entry, call->now_us);
+        /* What a restart has forgotten: only who sent a request can repeat it. */
+        take_owner(entry, request->owner);
         call->is_repeat = true;
         call->answer = repeat->answer;
         return PS_OK;
@@ -180,6 +187,7 @@ static enum ps_status classify(const struct ps_sessions *sessions,
                                struct ps_error *error)
 {
     *repeat = NULL;
+    PS_TRY(check_owner(entry, request, error));
     /* Everything is new then, and repeats are applied again: for the tests to notice. */
     if (session_lookup_is_off)
         return PS_OK;
@@ -200,6 +208,27 @@ static enum ps_status classify(const struct ps_sessions *sessions,
     if (status == PS_ERR_STALE_SESSION)
         suggest_session(sessions, entry, now_us, error);
     return status;
+}
+
+/* Before anything else: who is refused here learns nothing about the client's sessions. */
+static enum ps_status check_owner(const struct ps_session_entry *entry,
+                                  const struct ps_request_id *request, struct ps_error *error)
+{
+    PS_ASSERT(request->present);
+    if (entry == NULL || entry->owner == 0 || request->owner == 0 || entry->owner == request->owner)
+        return PS_OK;
+    return ps_refuse(error, PS_ERR_DENIED, PS_REFUSED_CLIENT_ID, 0,
+                     "this client id is somebody else's: each client has one of its own");
+}
+
+/* With the first request that was applied, and not with the first that was tried: who is refused
+ * has taken nothing. */
+static void take_owner(struct ps_session_entry *entry, uint64_t owner)
+{
+    /* Two owners may have requests of a new client under way: the first that is applied has it. */
+    if (entry->owner == 0)
+        entry->owner = owner;
+    PS_ASSERT(entry->owner != 0 || owner == 0);
 }
 
 /* A client that is not remembered, or that begins anew. The session that suggest_session names is
@@ -354,6 +383,7 @@ void ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *ca
     PS_ASSERT(!call->is_repeat);
     ps_mutex_lock(&sessions->lock);
     struct ps_session_entry *entry = call->entry;
+    take_owner(entry, call->owner);
     *ps_session_place_of(&entry->client, call->sequence) = (struct ps_session_slot){
         .sequence = call->sequence, .answer = answer, .fingerprint = call->fingerprint};
     call->is_new_client = !entry->is_remembered;

@@ -22,6 +22,10 @@
  * session may be PS_SESSION_AHEAD_US ahead of the clock here: so nobody can raise the floor beyond
  * what a client that begins now has, or is told by ps_error.session, which is always accepted.
  *
+ * A client id belongs to the owner whose request under it was applied first, if that had one
+ * (ps_request_id.owner). Requests of another are refused, whatever they ask. Checkpoints and
+ * journals do not say whose an id is: after a restart it belongs to who uses it first again.
+ *
  * Each slot has the fingerprint of its request (fingerprint.h). An id that comes back with another
  * one is another request under a used id, and is told so.
  *
@@ -108,6 +112,7 @@ void ps_sessions_tally(struct ps_sessions *sessions, struct ps_sessions_tally *t
 struct ps_session_call {
     struct ps_session_entry *entry; /* private */
     uint64_t sequence;              /* private */
+    uint64_t owner;                 /* private */
     uint64_t now_us;                /* private */
     uint32_t fingerprint;           /* private */
     struct ps_session_call *next;   /* private */
@@ -128,6 +133,7 @@ struct ps_session_call {
  *                       client is not known and its session below the floor; nothing changed.
  *                       error->session is one that the client may begin now
  * PS_ERR_ID_REUSED      another request was applied under this id; nothing changed
+ * PS_ERR_DENIED         the client id belongs to another owner; nothing changed
  * PS_ERR_BUSY           the same request, or one that shares its slot, is under way; a former
  *                       session's are
  * PS_ERR_NO_MEMORY
@@ -147,7 +153,7 @@ void ps_sessions_abort(struct ps_sessions *sessions, struct ps_session_call *cal
 /* Was this request applied? A repeat is the client's newest sign of life; otherwise nothing
  * changes. `*is_repeat` is written on PS_OK, and for a repeat `*answer`, which may be NULL.
  *
- * PS_ERR_BAD_INPUT, PS_ERR_STALE_SESSION, PS_ERR_ID_REUSED   as ps_sessions_begin
+ * PS_ERR_BAD_INPUT, PS_ERR_STALE_SESSION, PS_ERR_ID_REUSED, PS_ERR_DENIED   as ps_sessions_begin
  */
 PS_MUST_USE enum ps_status ps_sessions_look(struct ps_sessions *sessions,
                                             const struct ps_request_id *request,

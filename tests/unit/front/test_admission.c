@@ -144,6 +144,34 @@ START_TEST(one_host_of_many_has_a_share)
 }
 END_TEST
 
+/* The other end of a pair of sockets is of this process. */
+static bool admit_local(uint32_t user)
+{
+    struct ps_front_options some = options;
+    struct sockaddr_storage address = {.ss_family = AF_UNIX};
+    int pair[2];
+    some.local_users = (struct ps_local_users){.is_restricted = true, .count = 1, .users = {user}};
+    ps_front_close(&world);
+    front_world_end(&world);
+    front_world_begin(&world, &some);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    bool is_in = ps_connections_admit(pair[0], world.listener, &address);
+    ps_connections_leave(pair[0]);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+    return is_in;
+}
+
+START_TEST(of_a_list_of_users_others_are_turned_away)
+{
+    ck_assert(admit_local(geteuid()));
+
+    ck_assert(!admit_local(geteuid() + 1));
+
+    ck_assert_uint_eq(world.refused[PS_FRONT_LOCAL_USER], 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("admission");
@@ -154,6 +182,7 @@ int main(void)
     tcase_add_test(tests, http_is_not_read_as_frames);
     tcase_add_test(tests, the_last_descriptors_are_not_for_connections);
     tcase_add_test(tests, one_host_of_many_has_a_share);
+    tcase_add_test(tests, of_a_list_of_users_others_are_turned_away);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
