@@ -129,7 +129,8 @@ static bool fill_set(struct set *set, const struct ps_certificates *certificates
                                                 GNUTLS_X509_FMT_PEM, 0, 0) > 0;
 }
 
-/* Of a set that was only begun, too: what is zero was not made. */
+/* Of a set that was only begun, too: what is zero was not made. The last reference may be that of
+ * a connection which began before the certificates changed. */
 static void release_set(struct set *set)
 {
     PS_ASSERT(set == NULL || set->references > 0);

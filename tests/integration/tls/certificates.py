@@ -16,7 +16,7 @@ policy = any
 unique_subject = no
 copy_extensions = copy
 [any]
-commonName = supplied
+commonName = optional
 """
 
 
@@ -47,12 +47,13 @@ class Authority:
     def ca(self):
         return os.path.join(self.folder, "ca.pem")
 
-    def sign(self, name, alternatives, begins=-DAY, ends=DAY):
+    def sign(self, name, alternatives, begins=-DAY, ends=DAY, subject=None):
         """A pair of paths: a certificate and its key. Times are seconds from now."""
+        subject = f"/CN={name}" if subject is None else subject
         def stamp(seconds):
             return time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + seconds))
         self._key(name)
-        openssl("req", "-new", "-key", f"{name}.key", "-subj", f"/CN={name}", "-addext",
+        openssl("req", "-new", "-key", f"{name}.key", "-subj", subject, "-addext",
                 f"subjectAltName={alternatives}", "-out", f"{name}.csr", folder=self.folder)
         openssl("ca", "-batch", "-config", "config", "-notext", "-cert", "ca.pem", "-keyfile",
                 "ca.key", "-startdate", stamp(begins), "-enddate", stamp(ends), "-in",
