@@ -3,11 +3,8 @@
 import os
 import unittest
 
-import grpc
-
 from certificates import DAY, openssl
-from tls_world import (MESSAGES, WORKER, Go, Server, World, ask, channel, run, settings, try_c,
-                       try_python)
+from tls_world import (WORKER, Go, Server, World, initialise, run, settings, try_c, try_python)
 
 
 class Matrix(unittest.TestCase):
@@ -17,11 +14,7 @@ class Matrix(unittest.TestCase):
         cls.go = Go(os.path.join(cls.world.folder, "go"))
         cls.server = cls.enterClassContext(Server(*cls.world.flags()))
         cls.good = settings(cls.world.ours.ca, cls.world.worker)
-        with channel(cls.server.address, cls.good) as connection:
-            ask(connection, "ParameterServer", "InitParam", MESSAGES["pserver.v1.InitParamRequest"](
-                name="w", element_type=4, content=bytes(16)))
-            ask(connection, "ParameterServer", "FinishInitParams",
-                MESSAGES["pserver.v1.FinishInitParamsRequest"]())
+        initialise(cls.server.address, cls.good)
 
     def refused(self, wish, c, python, go, address=None):
         """One text of each that all of its client's words must have in them."""

@@ -10,14 +10,14 @@ import grpc
 
 from certificates import Authority, put, serial_of, serial_shown
 from tls_world import (MESSAGES, PATIENCE, SERVER, WORKER, Server, World, ask, channel, program,
-                       pull, run, settings, try_c, wait_until)
+                       do, run, settings, try_c, wait_until)
 
 PUSH = MESSAGES["pserver.v1.SendGradRequest"](name="w", element_type=4, content=bytes(16))
 
 
 def is_ready(connection):
     try:
-        pull(connection)
+        do(connection, "pull")
     except grpc.RpcError:
         return False
     return True

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "blackbox"))
 
 from blackbox import PATIENCE, Server, program, run, wait_until  # noqa: E402,F401
 from calls import MESSAGES  # noqa: E402
-from cluster import REPOSITORY  # noqa: E402
+from cluster import BIN, REPOSITORY  # noqa: E402
 
 from certificates import Authority  # noqa: E402
 
@@ -89,26 +89,61 @@ def ask(connection, service, method, request, timeout=PATIENCE):
     return call(request, timeout=timeout)
 
 
-def pull(connection, timeout=PATIENCE):
-    return ask(connection, "ParameterServer", "GetParam",
-               MESSAGES["pserver.v1.GetParamRequest"](name="w"), timeout)
+def do(connection, verb, timeout=PATIENCE):
+    """Pulls "w", pushes to it, or has a checkpoint saved."""
+    service, method, request = {
+        "pull": ("ParameterServer", "GetParam", MESSAGES["pserver.v1.GetParamRequest"](name="w")),
+        "push": ("ParameterServer", "SendGrad", MESSAGES["pserver.v1.SendGradRequest"](
+            name="w", element_type=4, content=bytes(12))),
+        "save": ("Admin", "SaveCheckpoint", MESSAGES["pserver.v1.SaveCheckpointRequest"]())}[verb]
+    return ask(connection, service, method, request, timeout)
 
 
-def try_python(address, wish):
-    """The code and the text of one pull."""
+def initialise(address, wish):
+    """Makes "w", three float32, and says that this is all."""
+    with channel(address, wish) as connection:
+        ask(connection, "ParameterServer", "InitParam", MESSAGES["pserver.v1.InitParamRequest"](
+            name="w", element_type=4, content=bytes(12)))
+        ask(connection, "ParameterServer", "FinishInitParams",
+            MESSAGES["pserver.v1.FinishInitParamsRequest"]())
+
+
+def try_python(address, wish, verb="pull"):
+    """The code and the text of what was tried once."""
     with channel(address, wish) as connection:
         try:
-            pull(connection)
+            do(connection, verb)
         except grpc.RpcError as error:
             return f"{error.code().name} {error.details()} {error.debug_error_string()}"
     return "OK"
 
 
-def try_c(address, wish, *words, timeout="2s"):
+def try_c(address, wish, *words, timeout="1s"):
     """What psctl, which is made of libpsclient, says; status OK unless it says otherwise."""
     done = run("psctl", *(words or ("get", "w")), "--servers", address, "--timeout", timeout,
                environment=wish)
     return "OK" if done.returncode == 0 else done.stderr
+
+
+class C:
+    """The example in C, which pushes to "w" and pulls it, built with the libpsclient of the build."""
+
+    def __init__(self, folder):
+        self.program = os.path.join(folder, "example")
+        library = os.path.join(os.path.dirname(BIN), "lib")
+        subprocess.run(
+            ["cc", "-I", os.path.join(REPOSITORY, "client"), "-o", self.program,
+             os.path.join(REPOSITORY, "client", "examples", "c", "example.c"), f"-L{library}",
+             "-lpsclient", f"-Wl,-rpath,{library}"], check=True)
+
+    def attempt(self, address, wish, verb):
+        """psctl for what the example does not do."""
+        if verb != "push":
+            words = {"pull": ("get", "w"), "save": ("checkpoint",)}[verb]
+            return try_c(address, wish, *words, timeout="60s")
+        done = subprocess.run([self.program, address], check=False, text=True, env={
+            **os.environ, **wish}, capture_output=True, timeout=PATIENCE)
+        return "OK" if done.returncode == 0 else done.stderr
 
 
 class Go:
@@ -120,7 +155,7 @@ class Go:
         os.makedirs(source)
         subprocess.run(["protoc", "-I", os.path.join(REPOSITORY, "proto"),
                         f"--go_out=plugins=grpc:{os.path.join(folder, 'src')}",
-                        "pserver/v1/pserver.proto"], check=True)
+                        "pserver/v1/pserver.proto", "pserver/v1/admin.proto"], check=True)
         shutil.copy(os.path.join(EXAMPLE, "dial.go"), source)
         shutil.copy(os.path.join(HERE, "try.go"), source)
         cache = os.environ.get("GOCACHE") or os.path.join(
@@ -130,8 +165,8 @@ class Go:
                             "GOPATH": f"{folder}:/usr/share/gocode",
                             "GOCACHE": os.path.realpath(cache)})
 
-    def attempt(self, address, wish):
+    def attempt(self, address, wish, verb="pull"):
         clean = {name: text for name, text in os.environ.items() if "PSCLIENT_" not in name}
-        return subprocess.run([os.path.join(self.folder, "try"), address], check=True, text=True,
+        return subprocess.run([os.path.join(self.folder, "try"), address, verb], check=True, text=True,
                               stdout=subprocess.PIPE, timeout=PATIENCE,
                               env={**clean, **wish}).stdout

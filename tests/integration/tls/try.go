@@ -1,4 +1,5 @@
-// Pulls "w" once and prints the code and the message of what came of it: try HOST:PORT
+// Pulls "w", pushes to it or has a checkpoint saved, once, and prints the code and the message of
+// what came of it: try HOST:PORT pull|push|save
 package main
 
 import (
@@ -18,6 +19,15 @@ func main() {
 	check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	_, err = ps.NewParameterServerClient(conn).GetParam(ctx, &ps.GetParamRequest{Name: "w"})
+	server, admin := ps.NewParameterServerClient(conn), ps.NewAdminClient(conn)
+	switch os.Args[2] {
+	case "pull":
+		_, err = server.GetParam(ctx, &ps.GetParamRequest{Name: "w"})
+	case "push":
+		_, err = server.SendGrad(ctx, &ps.SendGradRequest{Name: "w",
+			ElementType: ps.ElementType_FLOAT32, Content: make([]byte, 12)})
+	case "save":
+		_, err = admin.SaveCheckpoint(ctx, &ps.SaveCheckpointRequest{})
+	}
 	fmt.Println(status.Code(err), status.Convert(err).Message())
 }
