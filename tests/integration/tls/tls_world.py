@@ -126,7 +126,7 @@ def try_c(address, wish, *words, timeout="1s"):
 
 
 class C:
-    """The example in C, which pushes to "w" and pulls it, built with the libpsclient of the build."""
+    """The example in C, which pushes to "w" and pulls it, with the libpsclient of this build."""
 
     def __init__(self, folder):
         self.program = os.path.join(folder, "example")
@@ -167,6 +167,6 @@ class Go:
 
     def attempt(self, address, wish, verb="pull"):
         clean = {name: text for name, text in os.environ.items() if "PSCLIENT_" not in name}
-        return subprocess.run([os.path.join(self.folder, "try"), address, verb], check=True, text=True,
-                              stdout=subprocess.PIPE, timeout=PATIENCE,
+        return subprocess.run([os.path.join(self.folder, "try"), address, verb], check=True,
+                              text=True, stdout=subprocess.PIPE, timeout=PATIENCE,
                               env={**clean, **wish}).stdout
