@@ -16,7 +16,7 @@ fi
 build_packages=(
     gcc g++ clang cmake ninja-build pkg-config
     libgrpc-dev protobuf-compiler libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev
-    libcurl4-openssl-dev libcjson-dev libmicrohttpd-dev libcyaml-dev libyaml-dev
+    libcurl4-openssl-dev libcjson-dev libmicrohttpd-dev libgnutls28-dev libcyaml-dev libyaml-dev
     libisal-dev libssl-dev libxxhash-dev uthash-dev
 )
 demo_packages=(etcd-server etcd-client curl jq)

@@ -35,14 +35,25 @@ static void judge_code(int64_t code, struct ps_etcd_error *error);
 static void judge_http(long http_status, struct ps_etcd_error *error);
 static void copy_words(const char *words, struct ps_etcd_error *error);
 
-/* A body that is not JSON is a proxy's or load balancer's page; then the HTTP status is all there
- * is. */
+/* The one answer of etcd's that is not JSON: its gateway cannot take a user from a certificate, and
+ * refuses those that could be meant so. */
+static const char common_name[] = "CommonName of client";
+
+/* Any other body that is not JSON is a proxy's or load balancer's page; then the HTTP status is all
+ * there is. */
 void ps_etcd_reply_error(struct ps_bytes reply, long http_status, struct ps_etcd_error *error)
 {
     struct ps_json *document = NULL;
     if (ps_json_parse(ps_etcd_trimmed(reply), PS_ETCD_REPLY_BYTES_MAX, &document, NULL) != PS_OK)
         document = NULL;
     ps_etcd_error_of(document, http_status, error);
+    if (document == NULL && http_status == 400 && reply.size > 0 &&
+        memmem(reply.data, reply.size, common_name, sizeof common_name - 1) != NULL) {
+        error->meaning = PS_ETCD_REFUSED;
+        error->status = PS_ERR_DENIED;
+        copy_words("beside a user etcd takes a client's certificate only without a CommonName",
+                   error);
+    }
     ps_json_destroy(document);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "server/front/front.h"
+#include "server/http_tls.h"
 
 #include <microhttpd.h>
 
@@ -27,6 +28,7 @@ struct ps_http {
     const struct ps_http_source *source; /* borrowed; outlives this */
     const struct ps_log *log;            /* borrowed; may be NULL */
     const char *title;                   /* borrowed; outlives this */
+    const struct ps_http_tls *tls;       /* borrowed; NULL: plaintext */
     struct MHD_Daemon *daemon;           /* owned */
     int listener;                        /* the daemon's; -1: none */
     uint16_t port;
@@ -38,6 +40,7 @@ struct page {
     const char *content_type;
     /* Fills the page; the status to answer with. */
     unsigned (*fill)(const struct ps_http *http, struct ps_buffer *page);
+    bool open; /* also to visitors without a certificate, where one is required */
 };
 
 static unsigned fill_index(const struct ps_http *http, struct ps_buffer *page);
@@ -50,10 +53,10 @@ static unsigned fill_ready(const struct ps_http *http, struct ps_buffer *page);
 /* The version in the metrics' content type is that of the text format that Prometheus scrapes.
  * Health is plain text, since people ask for it with curl. */
 static const struct page pages[] = {
-    {"/", "text/html; charset=utf-8", fill_index},
-    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", fill_metrics},
-    {"/livez", PLAIN, fill_live},
-    {"/readyz", PLAIN, fill_ready},
+    {"/", "text/html; charset=utf-8", fill_index, false},
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", fill_metrics, false},
+    {"/livez", PLAIN, fill_live, true},
+    {"/readyz", PLAIN, fill_ready, true},
 };
 
 static enum ps_status resolve(const char *listen, struct addrinfo **found, struct ps_error *error);
@@ -81,6 +84,7 @@ enum ps_status ps_http_create(const struct ps_http_options *options, struct ps_h
     created->memory = options->memory;
     created->source = options->source;
     created->log = options->log;
+    created->tls = options->tls;
     created->title = options->title != NULL ? options->title : "pserver";
     enum ps_status status = start(created, options, found->ai_addr, error);
     freeaddrinfo(found);
@@ -190,6 +194,11 @@ static enum ps_status start(struct ps_http *http, const struct ps_http_options *
 {
     PS_ASSERT(http->daemon == NULL);
     unsigned flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem items[PS_HTTP_TLS_ITEMS] = {{MHD_OPTION_END, 0, NULL}};
+    if (options->tls != NULL) {
+        flags |= MHD_USE_TLS;
+        ps_http_tls_items(options->tls, items);
+    }
     /* The library wants to be told. */
     if (address->sa_family == AF_INET6)
         flags |= MHD_USE_IPv6;
@@ -203,7 +212,7 @@ static enum ps_status start(struct ps_http *http, const struct ps_http_options *
         MHD_start_daemon(flags, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER, hear, http,
                          MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT, connections,
                          MHD_OPTION_CONNECTION_TIMEOUT, idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_END);
+                         (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
     if (http->daemon == NULL)
         return ps_fail(error, PS_ERR_IO, "listen for HTTP on %.100s: %s", options->listen,
                        errno != 0 ? strerror(errno) : "the library refused");
@@ -265,6 +274,9 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
         /* Four pages: a table that is searched is shorter than one that is not. */
         if (strcmp(pages[i].path, path) != 0)
             continue;
+        if (http->tls != NULL && !ps_http_tls_admits(http->tls, connection, pages[i].open))
+            return send_text(connection, MHD_HTTP_FORBIDDEN,
+                             "show a certificate that this server knows\n");
         /* Bounded: a page of metrics that grows without end is a bug, and must not take the memory
          * of the shard. */
         struct ps_buffer page;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct ps_http;
+struct ps_http_tls; /* http_tls.h */
 
 /* What the pages are made of. Called from the port's thread, one call at a time; must not block. */
 struct ps_http_source {
@@ -38,6 +39,7 @@ struct ps_http_options {
     const struct ps_log *log; /* may be NULL */
     const char *title;        /* for the index: "pserver" */
     uint32_t connections_max; /* 0: 64 */
+    struct ps_http_tls *tls;  /* NULL: plaintext; outlives the port */
     uint32_t idle_s;          /* a connection that is silent this long is closed; 0: 10 */
 };
 

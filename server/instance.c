@@ -427,6 +427,7 @@ static enum ps_status build_probes(struct ps_instance *instance, struct ps_error
         .service = instance->service,
         .rpc = instance->rpc,
         .access = instance->reload.access,
+        .client_auth = instance->options->tls_client_auth,
     };
     return ps_probes_create(&wish, &instance->probes, error);
 }

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "server/http.h"
+#include "server/http_tls.h"
 #include "server/notify.h"
 
 #include <stdatomic.h>
@@ -19,6 +20,7 @@
 struct ps_probes {
     struct ps_probes_options options; /* what it names is borrowed */
     struct ps_http_source source;
+    struct ps_http_tls *tls; /* NULL: plaintext */
     struct ps_http *http;
     struct ps_notify notify;
     atomic_ullong turn_ms; /* when the coordinator came round last */
@@ -35,6 +37,28 @@ static bool is_live(void *self, struct ps_buffer *reason);
 static bool is_ready(void *self, struct ps_buffer *reason);
 static void render(void *self, struct ps_buffer *page);
 
+/* With the certificates of the gRPC port, where that has any. */
+static enum ps_status open_http(struct ps_probes *probes, struct ps_error *error)
+{
+    const struct ps_probes_options *options = &probes->options;
+    if (options->access != NULL && ps_access_has_tls(options->access)) {
+        const struct ps_http_tls_options secure = {
+            .access = options->access,
+            .asks = options->client_auth != PS_CLIENT_AUTH_NONE,
+            .requires = options->client_auth == PS_CLIENT_AUTH_REQUIRE,
+            .memory = options->memory,
+            .log = options->log};
+        PS_TRY(ps_http_tls_create(&secure, &probes->tls, error));
+    }
+    const struct ps_http_options wish = {.listen = options->http,
+                                         .source = &probes->source,
+                                         .memory = options->memory,
+                                         .log = options->log,
+                                         .tls = probes->tls,
+                                         .title = "pserver"};
+    return ps_http_create(&wish, &probes->http, error);
+}
+
 /* The service manager is optional, and so is the port. */
 enum ps_status ps_probes_create(const struct ps_probes_options *options, struct ps_probes **out,
                                 struct ps_error *error)
@@ -50,13 +74,8 @@ enum ps_status ps_probes_create(const struct ps_probes_options *options, struct 
     enum ps_status status = ps_notify_init(&probes->notify, getenv("NOTIFY_SOCKET"),
                                            getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"), error);
     probes->source = (struct ps_http_source){is_live, is_ready, render, probes};
-    const struct ps_http_options wish = {.listen = options->http,
-                                         .source = &probes->source,
-                                         .memory = options->memory,
-                                         .log = options->log,
-                                         .title = "pserver"};
     if (status == PS_OK && options->http != NULL)
-        status = ps_http_create(&wish, &probes->http, error);
+        status = open_http(probes, error);
     if (status != PS_OK) {
         ps_probes_destroy(probes);
         return status;
@@ -74,6 +93,7 @@ void ps_probes_destroy(struct ps_probes *probes)
         return;
     /* The port ends first: its thread asks the source, which lies in here. */
     ps_http_destroy(probes->http);
+    ps_http_tls_destroy(probes->tls);
     ps_notify_fini(&probes->notify);
     ps_release(probes->options.memory, probes);
 }

@@ -26,7 +26,8 @@ struct ps_probes_options {
     struct ps_metrics *metrics;
     struct ps_service *service;
     struct ps_rpc_server *rpc;
-    struct ps_access *access; /* whose complaints /readyz shows */
+    struct ps_access *access; /* whose complaints /readyz shows; with certificates: HTTP has TLS */
+    enum ps_client_auth client_auth;
 };
 
 PS_MUST_USE enum ps_status ps_probes_create(const struct ps_probes_options *options,

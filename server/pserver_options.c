@@ -36,7 +36,8 @@ static const struct ps_option table[] = {
            "Address that clients are told, where it differs from the one listened on. Needed when "
            "listening on 0.0.0.0 with --etcd and the host name is not one that clients resolve."),
     OPTION(http, "http", PS_OPTION_TEXT, "HOST:PORT", NULL, NULL,
-           "Address for /metrics, /livez and /readyz."),
+           "Address for /metrics, /livez and /readyz; https with --tls-cert. Where clients need a "
+           "certificate, /metrics does, too, and the probes do not."),
     /* Who may come in. Files are looked at again every second. */
     OPTION(tls_cert, "tls-cert", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "Serve gRPC with TLS (1.2 and up): the certificate and those between it and its "

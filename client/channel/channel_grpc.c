@@ -398,8 +398,12 @@ static void reason_known(struct ps_grpc_side *side, struct ps_reason *reason)
 {
     struct ps_connection *connection = reason->connection;
     struct ps_flight *refused = NULL;
+    /* Files that have changed since then may be the answer: a certificate and its key are two. */
+    struct ps_channel_stamps now;
+    ps_channel_files_look(&side->files, &now);
     ps_mutex_lock(&side->mutex);
     ps_reason_ended(reason);
+    reason->definite = reason->definite && ps_channel_stamps_equal(&now, &connection->stamps);
     for (struct ps_flight *it = connection->flights; it != NULL; it = it->next) {
         if (!reason->definite || it->state != PS_FLIGHT_WAITING)
             continue;

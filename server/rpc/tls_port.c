@@ -68,7 +68,10 @@ static grpc_ssl_certificate_config_reload_status fetch(void *self,
     if (set != NULL) {
         /* One pair: a server has one name, or all of its names in one certificate. */
         const grpc_ssl_pem_key_cert_pair pair = {set->key, set->chain};
-        *config = grpc_ssl_server_certificate_config_create(set->authorities, &pair, 1);
+        /* gRPC 1.51 ends the process when there are no authorities, also where clients are not
+         * asked for a certificate: then these are never looked at. */
+        *config = grpc_ssl_server_certificate_config_create(
+            set->authorities != NULL ? set->authorities : set->chain, &pair, 1);
         ps_certificates_release(set); /* gRPC has copied the texts */
     }
     ps_mutex_unlock(&port->lock);

@@ -151,6 +151,7 @@ LIBRARY_HOMES = {
     "curl/": ["etcd/", "tests/"],
     "cjson/": ["json/", "tests/"],
     "microhttpd.h": ["server/http", "tests/"],
+    "gnutls/": ["server/http_tls", "tests/"],
     "cyaml/": ["server/config_file", "security/roles_file", "tests/"],
     "openssl/": ["security/", "server/front/front_tls.c", "tools/psckpt/sha256.c", "tests/"],
     "check.h": ["tests/"],

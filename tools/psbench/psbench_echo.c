@@ -21,6 +21,7 @@ struct child {
     int port;
     size_t size_max;
     struct ps_busy_poll_wish busy_poll;
+    const struct ps_bench_tls *tls; /* NULL: plaintext */
 };
 
 static bool start(const struct child *child, pid_t *process, int *ours);
@@ -29,9 +30,10 @@ static enum ps_status no_process(struct ps_error *error);
 /* The server chooses a free port and tells it over a socket; only then the client can be started. A
  * failure of either process ends both: half of a reference is none. */
 enum ps_status ps_bench_echo_open(struct ps_bench_echo *echo, size_t size_max,
-                                  struct ps_busy_poll_wish busy_poll, struct ps_error *error)
+                                  struct ps_busy_poll_wish busy_poll,
+                                  const struct ps_bench_tls *tls, struct ps_error *error)
 {
-    struct child child = {.serves = true, .size_max = size_max, .busy_poll = busy_poll};
+    struct child child = {.serves = true, .size_max = size_max, .busy_poll = busy_poll, .tls = tls};
     int told = -1;
     *echo = (struct ps_bench_echo){.orders = -1};
     bool started = start(&child, &echo->server, &told);
@@ -63,9 +65,9 @@ static bool start(const struct child *child, pid_t *process, int *ours)
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(ends[0]);
         if (child->serves)
-            ps_bench_echo_serve(ends[1], child->size_max, child->busy_poll);
+            ps_bench_echo_serve(ends[1], child->size_max, child->busy_poll, child->tls);
         else
-            ps_bench_echo_ask(ends[1], child->port, child->size_max, child->busy_poll);
+            ps_bench_echo_ask(ends[1], child->port, child->size_max, child->busy_poll, child->tls);
         _exit(0);
     }
     (void)close(ends[1]);

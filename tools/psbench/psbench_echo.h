@@ -13,6 +13,7 @@
 #include "base/busy_poll.h"
 #include "base/status.h"
 #include "tools/psbench/psbench_rows.h"
+#include "tools/psbench/psbench_tls.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,9 +24,10 @@ struct ps_bench_echo {
     int orders; /* socket to the client */
 };
 
-/* Starts both; messages have up to `size_max` bytes. */
+/* Starts both; messages have up to `size_max` bytes. `tls` is borrowed; NULL: plaintext. */
 PS_MUST_USE enum ps_status ps_bench_echo_open(struct ps_bench_echo *echo, size_t size_max,
                                               struct ps_busy_poll_wish busy_poll,
+                                              const struct ps_bench_tls *tls,
                                               struct ps_error *error);
 
 /* Accepts a zeroed echo. */

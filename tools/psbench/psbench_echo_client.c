@@ -41,14 +41,15 @@ struct client {
     struct ps_bench_times times;
 };
 
-static void connect_to(struct client *client, int port);
+static void connect_to(struct client *client, int port, const struct ps_bench_tls *tls);
 static bool run(struct client *client, struct ps_bench_figures *figures);
 static void begin(struct client *client, struct slot *slot);
 static bool end(struct client *client, struct slot *slot);
 
 /* Ends by returning when anything goes wrong; the parent sees the end of the socket and says that
  * the reference broke. */
-void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_poll_wish busy_poll)
+void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_poll_wish busy_poll,
+                       const struct ps_bench_tls *tls)
 {
     struct client *client = ps_zeroed(ps_allocator_heap(), sizeof *client);
     uint8_t *content = ps_plain(ps_allocator_heap(), size_max);
@@ -58,7 +59,7 @@ void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_pol
     memset(content, 0x5a, size_max);
     client->content = content;
     ps_busy_poll_init(&client->poll, busy_poll);
-    connect_to(client, port);
+    connect_to(client, port, tls);
     struct ps_bench_figures figures;
     while (ps_bench_peer_read(orders, &client->order, sizeof client->order)) {
         /* Orders come from the parent, which knows what was agreed: another size is a mistake of
@@ -73,14 +74,17 @@ void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_pol
 
 /* The same lean arguments as the server's, and a method registered once, so that no path is parsed
  * in each call. */
-static void connect_to(struct client *client, int port)
+static void connect_to(struct client *client, int port, const struct ps_bench_tls *tls)
 {
     char address[32];
     grpc_arg list[PS_BENCH_ECHO_ARGUMENTS];
     const grpc_channel_args arguments = ps_bench_echo_arguments(list);
     (void)snprintf(address, sizeof address, "127.0.0.1:%d", port);
     grpc_init();
-    grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
+    /* The certificate is its own authority, and 127.0.0.1 is the name in it. */
+    grpc_channel_credentials *credentials =
+        tls != NULL ? grpc_ssl_credentials_create(tls->certificate, NULL, NULL, NULL)
+                    : grpc_insecure_credentials_create();
     client->channel = grpc_channel_create(address, credentials, &arguments);
     grpc_channel_credentials_release(credentials);
     client->queue = grpc_completion_queue_create_for_next(NULL);

@@ -9,6 +9,7 @@
 #define PS_TOOLS_PSBENCH_ECHO_PROCESS_H
 
 #include "base/busy_poll.h"
+#include "tools/psbench/psbench_tls.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,10 +26,12 @@ struct ps_bench_echo_order {
     uint64_t time_ms;
 };
 
-/* Writes its port (an int) to `told` once it listens. */
-void ps_bench_echo_serve(int told, size_t size_max, struct ps_busy_poll_wish busy_poll);
+/* Writes its port (an int) to `told` once it listens. `tls` NULL: plaintext; also below. */
+void ps_bench_echo_serve(int told, size_t size_max, struct ps_busy_poll_wish busy_poll,
+                         const struct ps_bench_tls *tls);
 
 /* Answers every order on the socket `orders` with struct ps_bench_figures. */
-void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_poll_wish busy_poll);
+void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_poll_wish busy_poll,
+                       const struct ps_bench_tls *tls);
 
 #endif

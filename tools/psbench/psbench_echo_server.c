@@ -38,7 +38,7 @@ struct slot {
     int cancelled;
 };
 
-static bool listen_on(struct server *server, int *port);
+static bool listen_on(struct server *server, const struct ps_bench_tls *tls, int *port);
 static void wait_for_message(struct slot *slot);
 static void answer(struct slot *slot);
 static grpc_byte_buffer *make_answer(struct slot *slot);
@@ -48,7 +48,8 @@ static void forget_call(struct slot *slot);
 /* One thread and one queue. A message that was never sent (the client has gone) shows as an event
  * without success, and its slot begins again. The port is told once the server listens, so the
  * client's first connection finds it. */
-void ps_bench_echo_serve(int told, size_t size_max, struct ps_busy_poll_wish busy_poll)
+void ps_bench_echo_serve(int told, size_t size_max, struct ps_busy_poll_wish busy_poll,
+                         const struct ps_bench_tls *tls)
 {
     struct server server = {.size_max = size_max};
     struct slot *slots =
@@ -59,7 +60,7 @@ void ps_bench_echo_serve(int told, size_t size_max, struct ps_busy_poll_wish bus
         return;
     memset(server.answer, 0x5a, size_max);
     ps_busy_poll_init(&server.poll, busy_poll);
-    if (!listen_on(&server, &port) || !ps_bench_peer_write(told, &port, sizeof port))
+    if (!listen_on(&server, tls, &port) || !ps_bench_peer_write(told, &port, sizeof port))
         return;
     for (size_t i = 0; i < PS_BENCH_ECHO_CALLS_MAX; i++) {
         slots[i].server = &server;
@@ -83,7 +84,7 @@ void ps_bench_echo_serve(int told, size_t size_max, struct ps_busy_poll_wish bus
 
 /* Registered with its payload: gRPC then reads the message before it reports the call, which saves
  * one event a call. The port is the kernel's choice: two runs on one machine do not meet. */
-static bool listen_on(struct server *server, int *port)
+static bool listen_on(struct server *server, const struct ps_bench_tls *tls, int *port)
 {
     grpc_arg list[PS_BENCH_ECHO_ARGUMENTS];
     const grpc_channel_args arguments = ps_bench_echo_arguments(list);
@@ -93,8 +94,14 @@ static bool listen_on(struct server *server, int *port)
     grpc_server_register_completion_queue(server->server, server->queue, NULL);
     server->method = grpc_server_register_method(server->server, PS_BENCH_ECHO_METHOD, NULL,
                                                  GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
-    /* Without TLS, as the servers that are measured. */
-    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    /* As the servers that are measured: a client shows no certificate in either, which a handshake
+     * would make longer and a call would not. */
+    grpc_ssl_pem_key_cert_pair pair = {tls != NULL ? tls->key : NULL,
+                                       tls != NULL ? tls->certificate : NULL};
+    grpc_server_credentials *credentials =
+        tls != NULL ? grpc_ssl_server_credentials_create_ex(
+                          NULL, &pair, 1, GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, NULL)
+                    : grpc_insecure_server_credentials_create();
     *port = grpc_server_add_http2_port(server->server, "127.0.0.1:0", credentials);
     grpc_server_credentials_release(credentials);
     grpc_server_start(server->server);

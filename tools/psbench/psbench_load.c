@@ -113,6 +113,7 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
         .job = load->wish.job,
         .split_bytes = UINT64_C(2) << 30,
         .busy_poll = load->wish.busy_poll_text,
+        .tls_ca = load->wish.tls_ca,
         .encoding = (enum psclient_encoding)load->wish.encoding,
         .shared_memory =
             load->wish.shares ? PSCLIENT_SHARED_MEMORY_AUTO : PSCLIENT_SHARED_MEMORY_OFF,

@@ -49,6 +49,7 @@ struct ps_bench_load_wish {
     enum ps_encoding encoding;  /* of gradients; top-k of 1 % */
     const char *busy_poll_text; /* of the client */
     struct ps_busy_poll_wish busy_poll; /* the same */
+    const char *tls_ca;                 /* NULL: plaintext */
     bool initialise;                    /* make the parameters; otherwise they must be there */
 };
 

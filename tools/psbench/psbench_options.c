@@ -72,6 +72,10 @@ static const struct ps_option table[] = {
            "How content gets to the server. tcp: in messages, over the connection. shared: large "
            "content through memory shared with the server, or it is an error. auto: as libpsclient "
            "chooses by itself. The report says what was used."),
+    OPTION(
+        tls, "tls", PS_OPTION_FLAG, NULL, NULL, NULL,
+        "push, pull, pushpull, latency: measure a server with TLS as well, beside bare gRPC with "
+        "TLS; the openssl command makes the certificate."),
     /* The server that is started, the disk and the network under it. */
     OPTION(program, "pserver", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "The server to start; without it the pserver beside this program."),
@@ -316,6 +320,12 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
     /* The bare channel connects to one address and asks no etcd. */
     if (elsewhere && strcmp(options->via, "channel") == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--via channel measures a server of its own only");
+    /* The bare channel and servers elsewhere have no part in it: the certificate is this run's. */
+    if (options->tls &&
+        (elsewhere || !options->kind->transfer || strcmp(options->via, "channel") == 0))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--tls is an option of push, pull, pushpull and latency, with a server of "
+                       "its own and not --via channel");
     /* A new namespace has loopback and nothing else. */
     if (elsewhere && options->name_space != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT,

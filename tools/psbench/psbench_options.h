@@ -35,7 +35,7 @@ struct ps_bench_options {
     uint64_t lanes;
     const char *busy_poll_text;
     struct ps_busy_poll_wish busy_poll;
-    bool tune_malloc, json, csv, progress, pause, quick;
+    bool tls, tune_malloc, json, csv, progress, pause, quick;
     bool help, man, version;
 };
 

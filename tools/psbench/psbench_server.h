@@ -34,6 +34,7 @@ struct ps_bench_server_wish {
     uint64_t index, count; /* shard of a job; count 0: the only one */
     bool no_journal;       /* with `ack`: nothing is written but checkpoints */
     bool tune_malloc;
+    const char *certificate, *key; /* paths; NULL: plaintext */
 };
 
 struct ps_bench_server {

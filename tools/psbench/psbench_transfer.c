@@ -9,7 +9,9 @@
 #include "tools/psbench/psbench_echo.h"
 #include "tools/psbench/psbench_peer.h"
 #include "tools/psbench/psbench_promise.h"
+#include "tools/psbench/psbench_tls.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes of the short one of request and reply, about as in the protocol. */
@@ -25,9 +27,10 @@ struct transfer {
 /* A server that keeps one promise, and a load on it. */
 struct side {
     enum ps_bench_promise promise;
-    struct ps_bench_server server; /* not running: it was there already */
-    struct ps_bench_load *load;    /* owned */
-    struct ps_bench_figures last;  /* of the present repeat */
+    struct ps_bench_server server;  /* not running: it was there already */
+    struct ps_bench_load *load;     /* owned */
+    struct ps_bench_figures last;   /* of the present repeat */
+    const struct ps_bench_tls *tls; /* NULL: plaintext */
 };
 
 /* Everything is opened once and used in all repeats. */
@@ -38,6 +41,9 @@ struct transfer_run {
     struct ps_bench_alone alone; /* memory and the update */
     struct side sides[2];        /* MEMORY before LOGGED */
     size_t side_count;           /* of those that are open */
+    struct ps_bench_tls tls;     /* with --tls only, as the next two */
+    struct ps_bench_echo secure_echo;
+    struct side secure; /* MEMORY over TLS; without it there is no load */
 };
 
 static size_t choose(const char *name, struct transfer transfers[2]);
@@ -61,7 +67,7 @@ static enum ps_status compare_logged(struct transfer_run *run, const struct tran
 static enum ps_status compare(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_bench_row *row, struct ps_error *error);
 static enum ps_status compare_grpc(struct transfer_run *run, const struct transfer *transfer,
-                                   struct ps_bench_row *row, struct ps_error *error);
+                                   const struct side *side, struct ps_error *error);
 static enum ps_status compare_echo(struct transfer_run *run, const struct transfer *transfer,
                                    enum ps_bench_socket kind, struct ps_bench_row *row,
                                    struct ps_error *error);
@@ -88,6 +94,8 @@ enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error)
     }
     for (size_t i = 0; i < run.side_count && status == PS_OK; i++)
         status = check_side(&run, &run.sides[i], error);
+    if (status == PS_OK && run.secure.load != NULL)
+        status = ps_bench_load_check(run.secure.load, error);
     close_run(&run);
     return status;
 }
@@ -117,7 +125,11 @@ static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
     const struct ps_bench_options *options = run->bench->options;
     size_t size = options->size > SMALL_BYTES ? options->size : SMALL_BYTES;
     PS_TRY(ps_bench_peer_open(&run->peer, size, error));
-    PS_TRY(ps_bench_echo_open(&run->echo, size, options->busy_poll, error));
+    PS_TRY(ps_bench_echo_open(&run->echo, size, options->busy_poll, NULL, error));
+    if (options->tls) {
+        PS_TRY(ps_bench_tls_open(&run->tls, run->bench->folder, error));
+        PS_TRY(ps_bench_echo_open(&run->secure_echo, size, options->busy_poll, &run->tls, error));
+    }
     PS_TRY(ps_bench_alone_open(&run->alone, options->size, error));
     /* A pull of a server that keeps a journal is measured only when asked for by --ack. */
     struct ps_bench_promises promises = ps_bench_promises_of(options);
@@ -127,7 +139,12 @@ static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
         side->promise = promises.list[run->side_count];
         PS_TRY(open_side(run, side, error));
     }
-    return PS_OK;
+    if (!options->tls)
+        return PS_OK;
+    /* Without a disk: what LOGGED costs more does not depend on the way that pushes take, and the
+     * ciphers would drown in it. */
+    run->secure = (struct side){.promise = PS_BENCH_MEMORY, .tls = &run->tls};
+    return open_side(run, &run->secure, error);
 }
 
 /* Servers that run already are measured as they are; what they were started with is theirs to
@@ -138,13 +155,17 @@ static enum ps_status open_side(struct transfer_run *run, struct side *side, str
     const struct ps_bench_options *options = bench->options;
     if (side->promise != PS_BENCH_AS_GIVEN) {
         char name[PS_BENCH_ROW_NAME_BYTES];
-        ps_bench_promised_name("server", side->promise, name);
-        const struct ps_bench_server_wish wish =
+        ps_bench_promised_name(side->tls != NULL ? "secure" : "server", side->promise, name);
+        struct ps_bench_server_wish wish =
             ps_bench_server_wish_of(bench, name, ps_bench_promise_ack(side->promise));
+        wish.certificate = side->tls != NULL ? side->tls->certificate_path : NULL;
+        wish.key = side->tls != NULL ? side->tls->key_path : NULL;
         PS_TRY(ps_bench_server_start(&side->server, &wish, error));
     }
     struct ps_bench_load_wish wish = ps_bench_load_wish_of(
         bench, side->promise == PS_BENCH_AS_GIVEN ? options->servers : side->server.address);
+    /* The certificate vouches for itself. */
+    wish.tls_ca = side->tls != NULL ? side->tls->certificate_path : NULL;
     wish.etcd = options->etcd;
     wish.job = options->job;
     return ps_bench_load_open(&wish, &side->load, error);
@@ -158,8 +179,12 @@ static void close_run(struct transfer_run *run)
         ps_bench_load_close(run->sides[i].load);
         ps_bench_server_kill(&run->sides[i].server);
     }
+    ps_bench_load_close(run->secure.load);
+    ps_bench_server_kill(&run->secure.server);
     ps_bench_alone_close(&run->alone);
+    ps_bench_echo_close(&run->secure_echo);
     ps_bench_echo_close(&run->echo);
+    ps_bench_tls_close(&run->tls);
     ps_bench_peer_close(&run->peer);
 }
 
@@ -172,7 +197,10 @@ static enum ps_status warm_up(struct transfer_run *run, const struct transfer *t
     for (size_t i = 0; i < sides_of(run, transfer); i++)
         PS_TRY(ps_bench_load_run(run->sides[i].load, transfer->operation,
                                  ps_bench_reference_ms(run->bench), &unused, error));
-    return PS_OK;
+    if (run->secure.load == NULL)
+        return PS_OK;
+    return ps_bench_load_run(run->secure.load, transfer->operation,
+                             ps_bench_reference_ms(run->bench), &unused, error);
 }
 
 /* Nothing is promised about a pull that a second server could show. */
@@ -211,7 +239,13 @@ static enum ps_status measure(struct transfer_run *run, const struct transfer *t
         if (i == 0)
             PS_TRY(compare(run, transfer, row_of(run, side, transfer), error));
     }
-    return PS_OK;
+    if (run->secure.load == NULL)
+        return PS_OK;
+    /* TLS right beside bare gRPC with TLS: the ratio of the two is what our own part costs there,
+     * to be held against the ratio of the plaintext row. What the ciphers cost stands between the
+     * two rows. */
+    PS_TRY(measure_side(run, &run->secure, transfer, error));
+    return compare_grpc(run, transfer, &run->secure, error);
 }
 
 /* How many bytes went through shared memory is noted for each row, whatever was asked for. The
@@ -240,6 +274,12 @@ static struct ps_bench_row *row_of(struct transfer_run *run, const struct side *
     const struct ps_bench_options *options = run->bench->options;
     enum ps_bench_promise promise =
         transfer->operation == PS_BENCH_PULL ? PS_BENCH_AS_GIVEN : side->promise; /* no suffix */
+    /* The suffix stands where a promise would. */
+    if (side->tls != NULL) {
+        char name[PS_BENCH_ROW_NAME_BYTES];
+        (void)snprintf(name, sizeof name, "%s_tls", transfer->row);
+        return ps_bench_report_row(&run->bench->report, name, options->size, options->outstanding);
+    }
     return ps_bench_promised_row(run->bench, transfer->row, promise, options->size,
                                  options->outstanding);
 }
@@ -270,7 +310,7 @@ static enum ps_status compare(struct transfer_run *run, const struct transfer *t
                               struct ps_bench_row *row, struct ps_error *error)
 {
     uint64_t reference_ms = ps_bench_reference_ms(run->bench);
-    PS_TRY(compare_grpc(run, transfer, row, error));
+    PS_TRY(compare_grpc(run, transfer, &run->sides[0], error));
     PS_TRY(compare_echo(run, transfer, PS_BENCH_TCP, row, error));
     PS_TRY(compare_echo(run, transfer, PS_BENCH_UNIX, row, error));
     PS_TRY(compare_stream(run, transfer, row, error));
@@ -307,17 +347,20 @@ static size_t reply_bytes(const struct transfer_run *run, const struct transfer 
  * between the two is protocol, copies and update. The names of the rows differ by operation, the
  * ratio has one name: scripts look for that. */
 static enum ps_status compare_grpc(struct transfer_run *run, const struct transfer *transfer,
-                                   struct ps_bench_row *row, struct ps_error *error)
+                                   const struct side *side, struct ps_error *error)
 {
-    static const char *const names[] = {[PS_BENCH_PUSH] = "bare_grpc_push",
-                                        [PS_BENCH_PULL] = "bare_grpc_pull",
-                                        [PS_BENCH_PUSH_PULL] = "bare_grpc"};
+    static const char *const names[2][3] = {
+        {"bare_grpc_push", "bare_grpc_pull", "bare_grpc"},
+        {"bare_grpc_push_tls", "bare_grpc_pull_tls", "bare_grpc_tls"}};
+    /* Each row beside the echo that goes the same way. */
+    bool secure = side->tls != NULL;
+    struct ps_bench_echo *echo = secure ? &run->secure_echo : &run->echo;
     uint64_t outstanding = run->bench->options->outstanding;
     struct ps_bench_figures figures;
-    PS_TRY(ps_bench_echo_run(&run->echo, request_bytes(run, transfer), reply_bytes(run, transfer),
+    PS_TRY(ps_bench_echo_run(echo, request_bytes(run, transfer), reply_bytes(run, transfer),
                              outstanding, ps_bench_reference_ms(run->bench), &figures, error));
-    ps_bench_report_beside(&run->bench->report, row, names[transfer->operation], "bare_grpc",
-                           outstanding, &figures);
+    ps_bench_report_beside(&run->bench->report, row_of(run, side, transfer),
+                           names[secure][transfer->operation], "bare_grpc", outstanding, &figures);
     return PS_OK;
 }
 

@@ -73,6 +73,8 @@ static int obey(int argc, char **argv)
     /* A reader that goes away (psctl params | head) is an error of writing, not a death by
      * signal. */
     (void)signal(SIGPIPE, SIG_IGN);
+    /* The library tells why a connection does not come up; gRPC would say it once for each try. */
+    (void)setenv("GRPC_VERBOSITY", "NONE", 0);
     struct psctl_table commands;
     psctl_table_init(&commands);
     const struct ps_command_table pages = psctl_pages(&commands);

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <grpcpp/grpcpp.h>
+#include <iterator>
 #include <random>
 #include <string>
 #include <thread>
@@ -65,9 +67,30 @@ void run(Call call, const Request &request, Reply *reply)
     }
 }
 
+// The file that a variable names; empty: there is none. The names are those of libpsclient.
+static std::string read(const char *variable)
+{
+    const char *path = std::getenv(variable);
+    std::ifstream file(path != nullptr ? path : "");
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// TLS where PSCLIENT_TLS_CA says whom to believe; a token goes with each call, and over TLS only.
+static std::shared_ptr<grpc::ChannelCredentials> credentials()
+{
+    std::string ca = read("PSCLIENT_TLS_CA"), token = read("PSCLIENT_TOKEN_FILE");
+    if (ca.empty())
+        return grpc::InsecureChannelCredentials();
+    auto tls = grpc::SslCredentials({ca, read("PSCLIENT_TLS_KEY"), read("PSCLIENT_TLS_CERT")});
+    if (token.empty())
+        return tls;
+    token.erase(token.find_last_not_of(" \r\n") + 1);
+    return grpc::CompositeChannelCredentials(tls, grpc::AccessTokenCredentials(token));
+}
+
 int main(int, char **arguments)
 {
-    auto channel = grpc::CreateChannel(arguments[1], grpc::InsecureChannelCredentials());
+    auto channel = grpc::CreateChannel(arguments[1], credentials());
     auto server = ps::ParameterServer::NewStub(channel);
     Numbers numbers;
     const float weights[] = {1, 2, 3}, gradient[] = {0.5, 0.5, 0.5};

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"log"
 	"os"
 	"time"
 
@@ -59,7 +58,7 @@ func exactlyOnce(call func(ctx context.Context) error) error {
 func main() {
 	_, err := rand.Read(clientID)
 	check(err)
-	conn, err := grpc.Dial(os.Args[1], grpc.WithInsecure())
+	conn, err := grpc.Dial(os.Args[1], dialOptions()...)
 	check(err)
 	server := ps.NewParameterServerClient(conn)
 
@@ -97,10 +96,4 @@ func main() {
 	check(binary.Read(bytes.NewReader(pulled.Content), binary.LittleEndian, values))
 	fmt.Println("version", pushed.Version)
 	fmt.Println("w =", values[0], values[1], values[2])
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

@@ -8,7 +8,7 @@ out=${OUT:-$here/../../../build/examples/go}
 mkdir -p "$out/src/example"
 out=$(cd "$out" && pwd)
 protoc -I "$proto" --go_out=plugins=grpc:"$out/src" pserver/v1/pserver.proto
-cp "$here/example.go" "$out/src/example/"
+cp "$here"/*.go "$out/src/example/"
 # Debian's Go libraries lie in /usr/share/gocode, so that nothing is downloaded.
 export GO111MODULE=off GOPATH=$out:/usr/share/gocode GOCACHE=$out/cache GOFLAGS=
 go build -o "$out/example" example

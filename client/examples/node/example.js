@@ -2,12 +2,29 @@
 const grpc = require("@grpc/grpc-js");
 const loader = require("@grpc/proto-loader");
 const { randomBytes } = require("crypto");
+const { readFileSync } = require("fs");
 const { promisify } = require("util");
 
 const [address, folder] = process.argv.slice(2);
 const definition = loader.loadSync("pserver/v1/pserver.proto", { includeDirs: [folder] });
 const { ParameterServer } = grpc.loadPackageDefinition(definition).pserver.v1;
-const server = new ParameterServer(address, grpc.credentials.createInsecure());
+
+// TLS where PSCLIENT_TLS_CA names a file that says whom to believe; the names are those of
+// libpsclient. A token goes with each call, and over TLS only.
+function credentials() {
+  const read = (name) => (process.env[name] ? readFileSync(process.env[name]) : null);
+  const ca = read("PSCLIENT_TLS_CA");
+  if (ca === null) return grpc.credentials.createInsecure();
+  const tls = grpc.credentials.createSsl(ca, read("PSCLIENT_TLS_KEY"), read("PSCLIENT_TLS_CERT"));
+  const token = read("PSCLIENT_TOKEN_FILE");
+  if (token === null) return tls;
+  const metadata = new grpc.Metadata();
+  metadata.set("authorization", `Bearer ${token.toString().trim()}`);
+  const bearer = grpc.credentials.createFromMetadataGenerator((_, done) => done(null, metadata));
+  return grpc.credentials.combineChannelCredentials(tls, bearer);
+}
+
+const server = new ParameterServer(address, credentials());
 
 // With these three fields the server knows a repeat: it is applied once, however often it is sent.
 const clientId = randomBytes(16); // one per process and server

@@ -10,7 +10,30 @@ from pserver.v1 import pserver_pb2 as ps
 from pserver.v1 import pserver_pb2_grpc
 
 FORMAT = "<3f"  # three little-endian float32
-channel = grpc.insecure_channel(sys.argv[1])
+
+
+def read(variable):
+    """The file that a variable names; None: there is none. The names are those of libpsclient."""
+    path = os.environ.get(variable)
+    if not path:
+        return None
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def connect(address):
+    """TLS where PSCLIENT_TLS_CA says whom to believe; a token goes over TLS only."""
+    ca, token = read("PSCLIENT_TLS_CA"), read("PSCLIENT_TOKEN_FILE")
+    if not ca:
+        return grpc.insecure_channel(address)
+    secure = grpc.ssl_channel_credentials(ca, read("PSCLIENT_TLS_KEY"), read("PSCLIENT_TLS_CERT"))
+    if token:
+        bearer = grpc.access_token_call_credentials(token.decode().strip())
+        secure = grpc.composite_channel_credentials(secure, bearer)
+    return grpc.secure_channel(address, secure)
+
+
+channel = connect(sys.argv[1])
 server = pserver_pb2_grpc.ParameterServerStub(channel)
 
 # With these three fields the server knows a repeat: it is applied once, however often it is sent.

@@ -117,6 +117,18 @@ class PsbenchTest(unittest.TestCase):
         self.assertEqual(len(rows), 1, f"{name} in {document['rows']}")
         return rows[0]
 
+    def test_tls_stands_beside_bare_grpc_with_tls(self):
+        for name in ("pushpull", "pull", "latency"):
+            rows = {row["name"]: row for row in
+                    self.measure(name, *TINY, "--tls", "--ack", "memory")["rows"]}
+            secure = [name for name in rows if name.endswith("_tls") and "bare" not in name]
+            self.assertEqual(len(secure), 2 if name == "latency" else 1)
+            for row in secure:
+                self.assertIn("bare_grpc", rows[row]["ratios"])
+        for words in (("journal", "--tls"), ("push", "--tls", "--servers", "127.0.0.1:1"),
+                      ("push", "--tls", "--via", "channel")):
+            self.assertIn("--tls", run(*words).stderr)
+
     def test_push_stands_beside_sockets_memory_and_the_update(self):
         document = self.measure("push", *TINY)
         row = self.row(document, "push_memory")

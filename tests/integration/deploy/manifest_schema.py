@@ -69,6 +69,7 @@ CONTAINER = Object(
 VOLUME = Object(name=must(TEXT),
                 emptyDir=may(Object(sizeLimit=may("quantity"), medium=may(TEXT))),
                 configMap=may(Object(name=must(TEXT))),
+                secret=may(Object(secretName=must(TEXT), defaultMode=may(WHOLE))),
                 persistentVolumeClaim=may(Object(claimName=must(TEXT))))
 POD = Object(
     containers=must(Many(CONTAINER)), initContainers=may(Many(CONTAINER)),

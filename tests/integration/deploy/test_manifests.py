@@ -18,7 +18,7 @@ import manifest_schema
 REPOSITORY = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else pathlib.Path(".")
 SERVER = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
 ROOT = REPOSITORY / "deploy" / "kubernetes"
-OVERLAYS = ["base", "overlays/trial", "overlays/production"]
+OVERLAYS = ["base", "overlays/trial", "overlays/production", "overlays/secure"]
 # Members of a kustomization file that these manifests use.
 KUSTOMIZATION = {"apiVersion", "kind", "resources", "components", "namespace", "labels", "images",
                  "replicas", "patches"}
@@ -118,6 +118,19 @@ class Rendered(unittest.TestCase):
         (trainer,) = [template for name, template in manifest_rules.pods(documents)
                       if name == "pstrain"]
         self.assertLessEqual(allowed.items(), trainer["metadata"]["labels"].items())
+
+
+    def test_with_tls_all_probes_speak_it_and_the_files_are_mounted(self):
+        documents = rendered("overlays/secure")
+        (settings,) = [document["data"] for document in
+                       manifest_rules.of_kind(documents, "ConfigMap")]
+        (server,) = manifest_rules.of_kind(documents, "StatefulSet")
+        (container,) = server["spec"]["template"]["spec"]["containers"]
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            self.assertEqual(container[probe]["httpGet"]["scheme"], "HTTPS")
+        mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+        for name in ("CERT", "KEY", "CA"):
+            self.assertIn(str(pathlib.Path(settings[f"PSERVER_TLS_{name}"]).parent), mounts)
 
 
 class Checks(unittest.TestCase):

@@ -50,6 +50,10 @@ static const struct {
     {403, "{\"error\":\"etcdserver: permission denied\",\"code\":7}", PS_ETCD_REFUSED,
      PS_ERR_DENIED},
     {401, "Unauthorized", PS_ETCD_AUTHENTICATE, PS_ERR_DENIED},
+    {400,
+     "CommonName of client sending a request against gateway will be ignored and not used as "
+     "expected\n",
+     PS_ETCD_REFUSED, PS_ERR_DENIED},
     /* Within a stream. */
     {200,
      "{\"error\":{\"grpc_code\":14,\"http_code\":503,\"message\":\"etcdserver: no leader\","
