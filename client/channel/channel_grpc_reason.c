@@ -77,8 +77,8 @@ static void note(struct ps_reason *reason)
     gpr_free(text);
 }
 
-/* Under the mutex: a refusal of a flight reads the text. A question that ended in another way, because
- * the connection came up or goes, has learned nothing. */
+/* Under the mutex: a refusal of a flight reads the text. A question that ended in another way,
+ * because the connection came up or goes, has learned nothing. */
 void ps_reason_ended(struct ps_reason *reason)
 {
     PS_ASSERT(reason->call != NULL);

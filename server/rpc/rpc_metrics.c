@@ -91,6 +91,7 @@ void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change)
     ps_gauge_set(metrics->parked, (double)(before + (unsigned)change));
 }
 
+/* Beside the gauge of parked calls this says whether wake-ups ask many for the sake of few. */
 void ps_rpc_metrics_asked(struct ps_rpc_metrics *metrics)
 {
     ps_counter_add(metrics->asked, 1);

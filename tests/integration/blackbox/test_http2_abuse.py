@@ -233,7 +233,8 @@ class Patience(unittest.TestCase):
             readers = [NotReading(server.port, PULL) for _ in range(3)]
             try:
                 self.assertEqual(server.calls.pull("w"), ([0.0] * 4, 0))
-                self.assertIsNotNone(server.process.event("reply given up: nobody takes it"))
+                wait_until(lambda: server.process.event("reply given up: nobody takes it"),
+                           "replies are given up")
                 self.assertEqual(Calls(server.address).pull("w"), ([0.0] * 4, 0))
             finally:
                 for reader in readers:
