@@ -37,6 +37,7 @@ enum ps_remedy {
     X(PS_ERR_STALE_EPOCH, "stale_epoch", PS_REMEDY_REROUTE, "ownership has moved on")          \
     X(PS_ERR_STALE_SESSION, "stale_session", PS_REMEDY_REJECT, "too old to be remembered")     \
     X(PS_ERR_ID_REUSED, "request_id_reused", PS_REMEDY_REJECT, "the id is another request's")  \
+    X(PS_ERR_MISMATCH, "mismatch", PS_REMEDY_REJECT, "others have said something else")        \
     X(PS_ERR_CONFLICT, "conflict", PS_REMEDY_REROUTE, "the compared value has changed")        \
     X(PS_ERR_BAD_INPUT, "bad_input", PS_REMEDY_REJECT, "the request is malformed")             \
     X(PS_ERR_NOT_FOUND, "not_found", PS_REMEDY_REJECT, "there is no such thing")               \

@@ -313,6 +313,18 @@ void psclient_replica_get_counters(const struct psclient_replica *replica,
 uint64_t psclient_retries(const struct psclient *client);
 
 /* Since the client was opened. */
+/* ---- Barriers ---- */
+
+/* Waits until all `of` members of a job have called this with the same name and round: member 0 to
+ * of - 1, each one once. Any number is a round; count up from one barrier to the next. The meeting
+ * is at one of the servers, by the name. A member that gives up was not there.
+ *
+ * PSCLIENT_UNKNOWN    the time is over; the text says who is missing
+ * PSCLIENT_FAILED     the others wait in another round, or for another number of members
+ */
+int psclient_barrier(struct psclient *client, const char *name, uint64_t round, uint32_t member,
+                     uint32_t of, uint64_t timeout_ms, struct psclient_error *error);
+
 struct psclient_counters {
     uint64_t retries;        /* as psclient_retries */
     uint64_t resends;        /* those that were pushes which may have been applied already */

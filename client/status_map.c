@@ -51,6 +51,7 @@ enum psclient_status ps_client_status_of(enum ps_status status)
     case PS_ERR_LEASE_LOST:
     case PS_ERR_STALE_SESSION: /* its text says that nobody can tell */
     case PS_ERR_ID_REUSED:
+    case PS_ERR_MISMATCH:
     case PS_ERR_IO:
     case PS_ERR_INTERNAL:
     case PS_STATUS_COUNT:

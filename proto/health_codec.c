@@ -2,6 +2,7 @@
  * be larger than these functions. */
 #include "proto/health_codec.h"
 
+#include "base/assert.h"
 #include "proto/wire.h"
 
 enum ps_status ps_decode_health(struct ps_view bytes, char service[PS_HEALTH_SERVICE_BYTES_MAX + 1],
@@ -28,4 +29,21 @@ enum ps_status ps_decode_health(struct ps_view bytes, char service[PS_HEALTH_SER
 void ps_encode_health_reply(enum ps_health health, struct ps_buffer *bytes)
 {
     ps_wire_put_uint(bytes, 1, (uint64_t)health);
+}
+
+/* map<string, HealthCheckResponse> in field 1: an entry has the key in field 1 and the message in
+ * field 2. */
+void ps_encode_health_entry(const char *service, enum ps_health health, struct ps_buffer *bytes)
+{
+    char text[16];
+    struct ps_buffer value;
+    struct ps_bytes name = ps_bytes_of_text(service);
+    PS_ASSERT(name.size < 100); /* so that each length takes one byte */
+    ps_buffer_init_fixed(&value, text, sizeof text);
+    ps_encode_health_reply(health, &value);
+    ps_wire_put_head(bytes, 1, (name.size > 0 ? 2 + name.size : 0) + 2 + value.size);
+    if (name.size > 0)
+        ps_wire_put_bytes(bytes, 1, name);
+    ps_wire_put_head(bytes, 2, value.size);
+    ps_buffer_append(bytes, (struct ps_bytes){(const uint8_t *)value.text, value.size});
 }

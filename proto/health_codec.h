@@ -15,6 +15,7 @@
 #define PS_HEALTH_SERVICE_BYTES_MAX 256
 
 #define PS_HEALTH_CHECK_PATH "/grpc.health.v1.Health/Check"
+#define PS_HEALTH_LIST_PATH "/grpc.health.v1.Health/List"
 #define PS_HEALTH_WATCH_PATH "/grpc.health.v1.Health/Watch"
 
 /* The numbers of HealthCheckResponse.ServingStatus. */
@@ -31,5 +32,9 @@ PS_MUST_USE enum ps_status ps_decode_health(struct ps_view bytes,
                                             struct ps_error *error);
 
 void ps_encode_health_reply(enum ps_health health, struct ps_buffer *bytes);
+
+/* One entry of HealthListResponse: a service of this name has this health. The name is shorter than
+ * 100 bytes. */
+void ps_encode_health_entry(const char *service, enum ps_health health, struct ps_buffer *bytes);
 
 #endif

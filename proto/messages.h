@@ -36,6 +36,7 @@
     X(PS_METHOD_STATUS, "pserver.v1.Admin", "GetStatus")                  \
     X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                   \
     X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")               \
+    X(PS_METHOD_BARRIER, "pserver.v1.ParameterServer", "Barrier")         \
     PS_ASKED_TABLE(X)
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,

@@ -30,6 +30,7 @@ enum ps_rpc_code ps_rpc_code_of_status(enum ps_status status)
     case PS_ERR_STALE_EPOCH:
     case PS_ERR_STALE_SESSION:
     case PS_ERR_ID_REUSED:
+    case PS_ERR_MISMATCH:
     case PS_ERR_LEASE_LOST:
         return PS_RPC_FAILED_PRECONDITION;
     /* Both leave open what happened, on either side of the wire. */

@@ -40,6 +40,9 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
         return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
     if ((method == PS_METHOD_FINISH || method == PS_METHOD_DRAIN) && status == PS_ERR_STALE_EPOCH)
         return PS_VERDICT_FAILED;
+    /* The server has waited for as long as the caller wished, and says who is missing. */
+    if (method == PS_METHOD_BARRIER && status == PS_ERR_TIMEOUT)
+        return PS_VERDICT_FAILED;
 
     switch (ps_status_remedy(status)) {
     case PS_REMEDY_RETRY:

@@ -26,6 +26,7 @@ static const struct right rights[PS_METHOD_COUNT] = {
     [PS_METHOD_PUSH_PULL] = {PS_ROLE_TRAINER, true}, [PS_METHOD_SINCE] = {PS_ROLE_READER, true},
     [PS_METHOD_STATUS] = {PS_ROLE_READER, true},     [PS_METHOD_LIST] = {PS_ROLE_READER, false},
     [PS_METHOD_SAVE] = {PS_ROLE_ADMIN, false},       [PS_METHOD_DRAIN] = {PS_ROLE_ADMIN, false},
+    [PS_METHOD_BARRIER] = {PS_ROLE_TRAINER, true},
 };
 
 static enum ps_status identify(const struct ps_gate *gate, grpc_call *call,

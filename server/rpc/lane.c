@@ -257,10 +257,12 @@ static void wake_step(void *owner, bool ok)
     lane->is_woken = false;
     uint64_t topics = lane->topics;
     lane->topics = 0;
+    /* Calls that were handed back have waited longest for this thread. */
     move_all(&lane->handed, &lane->asking);
     ps_mutex_unlock(&lane->wake_lock);
     if ((topics & PS_TOPIC_BIT(PS_TOPIC_LIFE)) != 0)
         topics = UINT64_MAX;
+    /* By their bits: no more lists are looked at than there are topics. */
     for (uint32_t topic = 0; topic < PS_TOPIC_COUNT && topics >> topic != 0; topic++)
         if ((topics & PS_TOPIC_BIT(topic)) != 0)
             move_all(&lane->waiters[topic], &lane->asking);

@@ -66,6 +66,7 @@ struct ps_lane {
     size_t slot_count;
     size_t slots_max;
     size_t live; /* calls that are invited or open; the lane's thread only */
+    /* A list for each topic, so that a change costs those who wait for it and nobody else. */
     struct ps_waiter *waiters[PS_TOPIC_COUNT]; /* the first to come is the first, as in the next */
     struct ps_waiter *asking;                  /* whose topic has changed: to be asked soon */
     struct ps_waiter *turns;                   /* calls that have more to do */

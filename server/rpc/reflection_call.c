@@ -25,8 +25,6 @@ struct reflection_call {
     struct ps_waiter waiter; /* from the request to the end */
     enum reflection_state state;
     struct ps_rpc_call call;
-    bool is_waiting;     /* counted, ... */
-    uint32_t connection; /* ... as this connection's */
 };
 
 static void init_call(struct ps_slot_call *slot);
@@ -58,6 +56,7 @@ static void init_call(struct ps_slot_call *slot)
     ps_rpc_call_init(&call->call, slot->slots->lane);
 }
 
+/* Without a message: a stream reads its own. */
 static void ask_for_request(struct ps_slot_call *slot)
 {
     struct reflection_call *call = (struct reflection_call *)slot;
@@ -120,11 +119,8 @@ static void start(struct reflection_call *call)
     const struct ps_serve_guard *guard;
     /* What the server offers is asked by readers, too. */
     enum ps_status status = ps_rpc_call_enter(&call->call, PS_METHOD_STATUS, &guard, &error);
-    if (status == PS_OK) {
-        status = ps_waiting_enter(&call->call.lane->context->waiting, call->call.call,
-                                  &call->connection, &error);
-        call->is_waiting = status == PS_OK;
-    }
+    if (status == PS_OK)
+        status = ps_waiting_enter(&call->call, &error);
     ps_rpc_call_refused(&call->call, &error);
     ps_lane_wait(call->call.lane, &call->waiter, PS_TOPIC_LIFE);
     if (status == PS_OK)
@@ -199,11 +195,7 @@ static void woken(void *owner)
 /* Nothing is in flight any more: the place among those that wait is another's from here on. */
 static void free_call(struct reflection_call *call)
 {
-    struct ps_lane *lane = call->call.lane;
-    ps_lane_leave(lane, &call->waiter);
-    if (call->is_waiting)
-        ps_waiting_leave(&lane->context->waiting, call->connection);
-    call->is_waiting = false;
+    ps_lane_leave(call->call.lane, &call->waiter);
     ps_rpc_call_clear(&call->call);
     call->state = FREE;
     ps_slots_done(&call->slot);

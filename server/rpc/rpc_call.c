@@ -79,6 +79,7 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
     if (call->counted_bytes > 0)
         ps_budgets_leave(&call->lane->context->budgets, call->budget, PS_SUM_BYTES,
                          call->counted_bytes);
+    ps_waiting_leave(call);
     if (call->counted)
         ps_rpc_call_went(call->lane->context);
     /* The rules that the call was held against go with it. */

@@ -50,6 +50,8 @@ struct ps_rpc_call {
     grpc_metadata offers[2];     /* initial metadata, if the request asks for it */
     size_t offer_count;
     bool headers_sent;
+    bool is_waiting; /* for another client: counted in this entry of the budgets, and in all */
+    uint32_t waiting_budget;
     int cancelled; /* written by GRPC_OP_RECV_CLOSE_ON_SERVER */
 };
 

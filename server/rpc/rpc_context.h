@@ -56,6 +56,9 @@ struct ps_rpc_context {
 void ps_rpc_call_came(struct ps_rpc_context *context);
 void ps_rpc_call_went(struct ps_rpc_context *context);
 
+/* The one service that has a health of its own. */
+#define PS_HEALTH_OF_PARAMETERS "pserver.v1.ParameterServer"
+
 /* The health of "", of pserver.v1.ParameterServer, or of a name that is neither. */
 enum ps_health ps_rpc_health(const struct ps_rpc_context *context, const char *service);
 

@@ -197,7 +197,8 @@ static enum ps_status open_front(struct ps_rpc_server *server,
     return PS_OK;
 }
 
-/* gRPC gives a handle for each path: a slot of that handle gets calls of this method only. */
+/* gRPC gives a handle for each path: a slot of that handle gets calls of this method only, so that
+ * a flood of one method leaves the invitations of the others where they are. */
 static enum ps_status register_method(struct ps_rpc_server *server, const char *path,
                                       grpc_server_register_method_payload_handling payload,
                                       void **handle, struct ps_error *error)
@@ -464,7 +465,7 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
  * first. */
 enum ps_health ps_rpc_health(const struct ps_rpc_context *context, const char *service)
 {
-    if (service[0] != '\0' && strcmp(service, "pserver.v1.ParameterServer") != 0)
+    if (service[0] != '\0' && strcmp(service, PS_HEALTH_OF_PARAMETERS) != 0)
         return PS_HEALTH_SERVICE_UNKNOWN;
     if (atomic_load(&context->draining) || !ps_service_is_serving(context->service))
         return PS_HEALTH_NOT_SERVING;

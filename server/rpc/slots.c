@@ -59,6 +59,7 @@ void ps_slots_invite(struct ps_slots *slots)
         struct ps_slot_call *call = slots->free != NULL ? take_free(slots) : make_call(slots);
         if (call == NULL)
             return;
+        /* Counted before it is out: the answer may be on its way at once. */
         slots->invited++;
         slots->lane->live++;
         slots->kind->ask(call);

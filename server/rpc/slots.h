@@ -56,7 +56,8 @@ void ps_slots_destroy(struct ps_slots *slots);
 /* Sends the invitations that are wanted and not out: at the beginning, and after each request. */
 void ps_slots_invite(struct ps_slots *slots);
 
-/* A request has come into the call, which is open from now on. ps_slots_invite follows. */
+/* A request has come into the call, which is open from now on. ps_slots_invite follows: the next
+ * one comes into other memory. */
 void ps_slots_taken(struct ps_slot_call *call);
 
 /* Takes the call, which is over: nothing is in flight for it any more. */

@@ -13,8 +13,9 @@
 
 #include <stdint.h>
 
-/* Each adds `count` slots to the lane. `registered` is gRPC's handle of the method: for watches
- * with its first message read, for reflection without. */
+/* Each adds `count` slots to the lane: invitations, as many calls as want to may be open at once.
+ * `registered` is gRPC's handle of the method: for watches with its first message read, for
+ * reflection without. */
 PS_MUST_USE enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count,
                                               void *registered, struct ps_error *error);
 PS_MUST_USE enum ps_status ps_reflection_calls_add(struct ps_lane *lane, uint32_t count,

@@ -47,8 +47,6 @@ struct unary_call {
     enum ps_serve_progress progress; /* that the helper made */
     bool close_pending;
     bool reply_pending;
-    bool is_waiting;     /* counted among those that wait for other clients, ... */
-    uint32_t connection; /* ... as this connection's */
     size_t shared_bytes; /* that the request names in shared memory */
     gpr_timespec began;
     size_t reply_bytes;
@@ -173,10 +171,13 @@ static void start(struct unary_call *call)
 {
     struct ps_rpc_context *context = call->call.lane->context;
     call->began = gpr_now(GPR_CLOCK_MONOTONIC);
-    call->answer = (struct ps_call_answer){.context = context,
-                                           .reply = &call->reply,
-                                           .hold = ps_rpc_call_hold(&call->call),
-                                           .origin = &call->call.origin};
+    call->answer = (struct ps_call_answer){
+        .context = context,
+        .reply = &call->reply,
+        .hold = ps_rpc_call_hold(&call->call),
+        .origin = &call->call.origin,
+        .deadline = call->call.deadline,
+    };
     ps_buffer_clear(&call->reply);
     size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
     if (call->method->method != PS_METHOD_COUNT)
@@ -349,18 +350,17 @@ static void park(struct unary_call *call)
 /* The other methods wait for the disk only: they have changed something, and are answered. */
 static bool waits_for_others(enum ps_method method)
 {
-    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_SINCE;
+    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_SINCE ||
+           method == PS_METHOD_BARRIER;
 }
 
 static bool count_waiting(struct unary_call *call)
 {
-    struct ps_waiting *waiting = &call->call.lane->context->waiting;
     struct ps_call_answer *answer = &call->answer;
     if (!waits_for_others(call->method->method))
         return true;
-    answer->status = ps_waiting_enter(waiting, call->call.call, &call->connection, &answer->error);
-    call->is_waiting = answer->status == PS_OK;
-    return call->is_waiting;
+    answer->status = ps_waiting_enter(&call->call, &answer->error);
+    return answer->status == PS_OK;
 }
 
 /* Until the topic changes, or the answer wants to be asked again, or the deadline has passed: a
@@ -391,9 +391,7 @@ static void unpark(struct unary_call *call)
     ps_lane_unlimit(call->call.lane, &call->limit);
     ps_lane_drop_turn(call->call.lane, &call->turn);
     ps_rpc_metrics_parked(&call->call.lane->context->metrics, -1);
-    if (call->is_waiting)
-        ps_waiting_leave(&call->call.lane->context->waiting, call->connection);
-    call->is_waiting = false;
+    ps_waiting_leave(&call->call);
     call->state = REPLYING;
 }
 
@@ -472,6 +470,7 @@ static void release_served(struct ps_call_answer *answer)
     }
     ps_bundle_call_release(answer->bundle);
     answer->bundle = NULL;
+    ps_service_leave(answer->context->service, &answer->barrier);
 }
 
 /* The call is free when all that is in flight for it has come back. A buffer that grew for one long
@@ -494,6 +493,7 @@ static void free_when_done(struct unary_call *call)
         ps_buffer_init(&call->reply, call->call.lane->context->memory,
                        call->method->reply_bytes_max);
     }
+    /* The memory may be gone, or be another call's, from here on. */
     call->state = FREE;
     ps_slots_done(&call->slot);
 }

@@ -21,6 +21,7 @@
 #include "base/buffer.h"
 #include "proto/codec.h"
 #include "proto/messages.h"
+#include "server/core/requests/barrier.h"
 #include "server/core/requests/service.h"
 #include "server/rpc/bundle_call.h"
 #include "server/rpc/lane.h"
@@ -51,6 +52,8 @@ struct ps_call_answer {
     bool asked;                         /* the service gave `ticket` and `status` */
     struct ps_ticket ticket;            /* to be satisfied before the answer may go */
     bool once;                          /* ... or to have failed */
+    struct ps_barrier_wait barrier;     /* of a member that waits; ended by the call */
+    gpr_timespec deadline;              /* the client's */
     struct ps_single_call single;
     struct ps_bundle_call *bundle; /* of many items; released by the call */
     enum ps_status status;
@@ -80,7 +83,7 @@ struct ps_unary_method {
 
 /* The methods, all to be registered with the server before it starts. */
 extern const struct ps_unary_method ps_unary_methods[];
-enum { PS_UNARY_METHOD_COUNT = PS_METHOD_COUNT + 1 };
+enum { PS_UNARY_METHOD_COUNT = PS_METHOD_COUNT + 2 };
 
 /* Adds a method's slots to the lane. `registered` is gRPC's handle of it. */
 PS_MUST_USE enum ps_status ps_unary_calls_add(struct ps_lane *lane,

@@ -11,8 +11,11 @@
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "proto/bundle_codec.h"
+#include "proto/fields.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_content.h"
+
+#include <grpc/support/time.h>
 
 /* A reply to gradients and pulls is a name and a few numbers, one to an operator's call may be
  * long. */
@@ -34,14 +37,12 @@ static void fail_with(struct ps_call_answer *answer, const struct ps_error *why)
     answer->status = why->status;
 }
 
-/* As an item of a bundle is asked about: before anything is looked up. */
-static enum ps_status may_init(struct ps_call_answer *answer, struct ps_init_request *request)
+/* As an item of a bundle is asked about: before anything is looked up. Barriers are guarded by
+ * their names, too: a trainer of some parameters could else open those of another's. */
+static enum ps_status may_change(struct ps_call_answer *answer, struct ps_bytes name)
 {
     const struct ps_serve_guard *guard = answer->guard;
-    if (guard == NULL)
-        return PS_OK;
-    request->request.owner = guard->owner;
-    return guard->check(guard->self, request->name, true, &answer->error);
+    return guard == NULL ? PS_OK : guard->check(guard->self, name, true, &answer->error);
 }
 
 /* Never waits: a parameter is either taken or refused, and a range of it is put by. */
@@ -56,7 +57,9 @@ static enum ps_serve_progress serve_init(struct ps_call_answer *answer)
         return PS_SERVE_DONE;
     request.hold = answer->hold;
     request.request.origin = answer->origin;
-    answer->status = may_init(answer, &request);
+    if (answer->guard != NULL)
+        request.request.owner = answer->guard->owner;
+    answer->status = may_change(answer, request.name);
     if (answer->status == PS_OK)
         answer->status =
             ps_service_init(answer->context->service, &request, &reply, &answer->error);
@@ -231,6 +234,76 @@ static enum ps_serve_progress serve_since(struct ps_call_answer *answer)
     return serve_bundle(answer);
 }
 
+/* ---- Barriers ---- */
+
+/* The fields of BarrierRequest, in the order of the .proto. */
+enum { NAME = 1, ROUND, MEMBER, OF, WAIT_MS, TOKEN };
+
+/* So much sooner than its client a call without a time of its own gives up, at most: the client
+ * then hears who is missing. */
+enum { MARGIN_MS_MAX = 1000 };
+
+/* A flat message: names are checked where they are used, numbers are cut so that they stay
+ * wrong. */
+static enum ps_status read_arrival(struct ps_view message, struct ps_fields *fields,
+                                   struct ps_arrival *arrival, struct ps_error *error)
+{
+    PS_TRY(ps_fields_read(message, fields, error));
+    /* Beyond every bound stays beyond it. */
+    uint64_t of = fields->number[OF];
+    uint64_t member = fields->number[MEMBER];
+    *arrival = (struct ps_arrival){.name = ps_bytes_of_text(fields->text[NAME]),
+                                   .round = fields->number[ROUND],
+                                   .member = member < UINT32_MAX ? (uint32_t)member : UINT32_MAX,
+                                   .of = of < UINT32_MAX ? (uint32_t)of : UINT32_MAX,
+                                   .token = fields->number[TOKEN]};
+    return PS_OK;
+}
+
+/* What the request says, and else what the client's deadline leaves. Beyond some weeks it is the
+ * same as no limit. */
+static uint64_t patience_of(const struct ps_call_answer *answer, uint64_t wish_ms)
+{
+    gpr_timespec deadline = gpr_convert_clock_type(answer->deadline, GPR_CLOCK_MONOTONIC);
+    int64_t left_ms = gpr_time_to_millis(gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC)));
+    /* Who says a time of its own has left room behind it. */
+    if (wish_ms != 0)
+        return wish_ms < INT32_MAX ? wish_ms : INT32_MAX;
+    if (left_ms <= 0)
+        return 1;
+    return (uint64_t)(left_ms - (left_ms / 8 < MARGIN_MS_MAX ? left_ms / 8 : MARGIN_MS_MAX));
+}
+
+/* Arrives once, and then looks whether all are there. A call that is refused after it has arrived,
+ * because as many wait as may, leaves with its answer: it was never there. */
+static enum ps_serve_progress serve_barrier(struct ps_call_answer *answer)
+{
+    struct ps_service *service = answer->context->service;
+    if (!answer->asked) {
+        struct ps_fields fields;
+        struct ps_arrival arrival;
+        answer->asked = true;
+        answer->status = read_arrival(answer->request, &fields, &arrival, &answer->error);
+        if (answer->status == PS_OK)
+            answer->status = may_change(answer, arrival.name);
+        if (answer->status != PS_OK)
+            return PS_SERVE_DONE;
+        answer->status =
+            ps_service_arrive(service, &arrival, patience_of(answer, fields.number[WAIT_MS]),
+                              &answer->barrier, &answer->error);
+    } else {
+        /* Woken by the last member, by the time, or because the server goes. */
+        answer->status = ps_service_await_members(service, &answer->barrier, &answer->error);
+    }
+    if (answer->status != PS_ERR_NOT_READY) {
+        ps_service_leave(service, &answer->barrier);
+        return PS_SERVE_DONE;
+    }
+    answer->topic = answer->barrier.topic;
+    answer->again_ms = ps_service_again_ms(service, &answer->barrier);
+    return PS_SERVE_WAITS;
+}
+
 /* ---- Operators' calls ---- */
 
 /* Answers in every state of the service: an operator asks because something is wrong. */
@@ -358,6 +431,20 @@ static enum ps_serve_progress serve_health_check(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
+/* What Check knows by name, and the whole server. The states of one reply are of one moment, but
+ * for a change that comes between them: a watch tells of that. */
+static enum ps_serve_progress serve_health_list(struct ps_call_answer *answer)
+{
+    static const char *const services[] = {"", PS_HEALTH_OF_PARAMETERS};
+    answer->status = ps_decode_nothing(answer->request, &answer->error);
+    if (answer->status != PS_OK)
+        return PS_SERVE_DONE;
+    for (size_t i = 0; i < PS_ARRAY_COUNT(services); i++)
+        ps_encode_health_entry(services[i], ps_rpc_health(answer->context, services[i]),
+                               answer->reply);
+    return PS_SERVE_DONE;
+}
+
 #define SERVICE_PATH(name) "/pserver.v1.ParameterServer/" name
 #define ADMIN_PATH(name) "/pserver.v1.Admin/" name
 
@@ -376,5 +463,7 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {ADMIN_PATH("ListParams"), serve_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
     {ADMIN_PATH("SaveCheckpoint"), serve_save, 4, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},
     {ADMIN_PATH("Drain"), serve_drain, 2, SMALL_REPLY_BYTES_MAX, PS_METHOD_DRAIN},
+    {SERVICE_PATH("Barrier"), serve_barrier, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_BARRIER},
+    {PS_HEALTH_LIST_PATH, serve_health_list, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
     {PS_HEALTH_CHECK_PATH, serve_health_check, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };

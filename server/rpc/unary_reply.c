@@ -33,6 +33,7 @@ grpc_byte_buffer *ps_unary_reply(struct ps_call_answer *answer, enum ps_method m
             answer->status = ps_rpc_fail_unanswered(&answer->error);
         return NULL;
     }
+    /* From a pull on the content is not copied: the message points at the blocks. */
     if (answer->pull == NULL)
         return ps_rpc_message_of(head);
     answer->status = ps_pull_message_create(head, answer->pull, answer->context->memory, &message,

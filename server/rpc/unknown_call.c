@@ -36,6 +36,7 @@ enum ps_status ps_unknown_calls_add(struct ps_lane *lane, uint32_t count, struct
     return ps_slots_add(lane, &kind, NULL, NULL, count, error);
 }
 
+/* What stays the same for every request that the memory will hold. */
 static void init_call(struct ps_slot_call *slot)
 {
     struct unknown_call *call = (struct unknown_call *)slot;

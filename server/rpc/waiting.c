@@ -1,12 +1,17 @@
-/* Counters without a lock: a call is counted first and taken back when that was one too many, so
- * that two calls that come at once never both get the last place. */
+/* The server's count needs no lock: a call is counted first and taken back when that was one too
+ * many, so that two calls that come at once never both get the last place. */
 #include "server/rpc/waiting.h"
 
 #include "base/assert.h"
-#include "base/hash.h"
+#include "server/rpc/rpc_call.h"
+#include "server/rpc/rpc_context.h"
 
-#include <grpc/support/alloc.h>
+#include <string.h>
 
+/* About as long as a barrier takes whose members are on their way. */
+enum { RETRY_MS = 200 };
+
+/* Half, whatever the number: the calls that would release those who wait come the same way. */
 void ps_waiting_init(struct ps_waiting *waiting, uint32_t calls_max, uint32_t client_calls)
 {
     PS_ASSERT(calls_max > 0 && client_calls > 0);
@@ -15,52 +20,50 @@ void ps_waiting_init(struct ps_waiting *waiting, uint32_t calls_max, uint32_t cl
                                    .connection_calls_max = client_calls > 1 ? client_calls / 2 : 1};
 }
 
-/* The address with its port: every connection has its own half of calls, also those of one host. */
-static uint32_t connection_of(grpc_call *call)
+/* All clients of a unix socket look like one connection: together they have half of what the server
+ * has. */
+static uint32_t share_of(const struct ps_waiting *waiting, struct ps_bytes connection)
 {
-    char *address = grpc_call_get_peer(call);
-    uint32_t hash = ps_hash_fnv1a32(ps_bytes_of_text(address));
-    gpr_free(address);
-    return hash % PS_WAITING_CONNECTIONS;
-}
-
-/* Adding before comparing may refuse two calls where one would have fitted, and never lets one in
- * too many. */
-static bool count(atomic_uint *counter, uint32_t max)
-{
-    if (atomic_fetch_add(counter, 1) < max)
-        return true;
-    atomic_fetch_sub(counter, 1);
-    return false;
+    static const char local[] = "unix:";
+    size_t size = sizeof local - 1;
+    bool is_local = connection.size >= size && memcmp(connection.data, local, size) == 0;
+    return is_local ? waiting->calls_max / 2 + 1 : waiting->connection_calls_max;
 }
 
 /* The server's bound comes first, since it is the one that an operator has to know of. */
-enum ps_status ps_waiting_enter(struct ps_waiting *waiting, grpc_call *call, uint32_t *connection,
-                                struct ps_error *error)
+enum ps_status ps_waiting_enter(struct ps_rpc_call *call, struct ps_error *error)
 {
-    uint32_t found = connection_of(call);
-    /* Counted before it is known whether the connection may: taken back below, if not. */
-    if (!count(&waiting->calls, waiting->calls_max))
-        return ps_fail(error, PS_ERR_BUSY,
-                       "%u calls wait for other clients, and no more may (--waiting-calls): come "
-                       "again later",
-                       waiting->calls_max);
-    if (!count(&waiting->of_connection[found], waiting->connection_calls_max)) {
+    struct ps_rpc_context *context = call->lane->context;
+    struct ps_waiting *waiting = &context->waiting;
+    PS_ASSERT(!call->is_waiting);
+    if (atomic_fetch_add(&waiting->calls, 1) >= waiting->calls_max) {
         atomic_fetch_sub(&waiting->calls, 1);
-        return ps_fail(error, PS_ERR_BUSY,
-                       "%u calls of this connection wait for other clients, which is half of what "
-                       "it may have (--client-calls): come again later",
-                       waiting->connection_calls_max);
+        return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_WAITING_CALLS, RETRY_MS,
+                         "%u calls wait for other clients, and no more may (--waiting-calls)",
+                         waiting->calls_max);
     }
-    *connection = found;
-    return PS_OK;
+    /* The connection and not the host: many workers of one machine wait for each other. */
+    struct ps_bytes connection = ps_caller_connection(ps_rpc_call_caller(call));
+    uint32_t max = share_of(waiting, connection);
+    call->is_waiting = ps_budgets_enter(&context->budgets, connection, PS_SUM_WAITING, 1, max,
+                                        ps_now_ms(context->clock), &call->waiting_budget, NULL);
+    if (call->is_waiting)
+        return PS_OK;
+    atomic_fetch_sub(&waiting->calls, 1);
+    return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_WAITING_SHARE, RETRY_MS,
+                     "%u calls of this connection wait for other clients, and no more may (half "
+                     "of --client-calls)",
+                     max);
 }
 
-/* In either order: a call that comes between the two is refused for a moment at most. */
-void ps_waiting_leave(struct ps_waiting *waiting, uint32_t connection)
+/* Twice is allowed: a call that is answered leaves, and is cleared later. */
+void ps_waiting_leave(struct ps_rpc_call *call)
 {
-    PS_ASSERT(connection < PS_WAITING_CONNECTIONS);
-    unsigned of_connection = atomic_fetch_sub(&waiting->of_connection[connection], 1);
-    unsigned of_all = atomic_fetch_sub(&waiting->calls, 1);
-    PS_ASSERT(of_connection > 0 && of_all > 0);
+    struct ps_rpc_context *context = call->lane->context;
+    if (!call->is_waiting)
+        return;
+    ps_budgets_leave(&context->budgets, call->waiting_budget, PS_SUM_WAITING, 1);
+    unsigned before = atomic_fetch_sub(&context->waiting.calls, 1);
+    PS_ASSERT(before > 0);
+    call->is_waiting = false;
 }

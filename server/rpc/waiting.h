@@ -4,41 +4,40 @@
  * has half of the calls that it may have, because the other half must be able to bring what they
  * wait for.
  *
- * Threads:  any.
+ * Threads:  any; a call belongs to its lane's thread.
  * Blocking: never.
  * Errors:   PS_ERR_BUSY.
- * Memory:   in place, bounded; connections beyond PS_WAITING_CONNECTIONS share what is counted.
+ * Memory:   in place; what a connection has is a sum of its budget (budgets.h).
  */
 #ifndef PS_SERVER_RPC_WAITING_H
 #define PS_SERVER_RPC_WAITING_H
 
 #include "base/status.h"
 
-#include <grpc/grpc.h>
-
 #include <stdatomic.h>
 #include <stdint.h>
 
+struct ps_rpc_call;
+
 #define PS_WAITING_CALLS_DEFAULT 4096
-#define PS_WAITING_CONNECTIONS 1024
 
 struct ps_waiting {
     uint32_t calls_max;            /* of the server */
     uint32_t connection_calls_max; /* of one connection */
     atomic_uint calls;
-    atomic_uint of_connection[PS_WAITING_CONNECTIONS]; /* by the hash of the peer's address */
 };
 
-/* A connection may have `client_calls` calls at once. */
+/* Before any call. A connection may have `client_calls` calls at once. */
 void ps_waiting_init(struct ps_waiting *waiting, uint32_t calls_max, uint32_t client_calls);
 
-/* Counts a call that is to wait.
+/* Counts a call that is to wait, until it leaves or is cleared.
  *
- * PS_OK        end with ps_waiting_leave and `*connection`
  * PS_ERR_BUSY  the server or the connection has as many as it may; nothing is counted
  */
-PS_MUST_USE enum ps_status ps_waiting_enter(struct ps_waiting *waiting, grpc_call *call,
-                                            uint32_t *connection, struct ps_error *error);
-void ps_waiting_leave(struct ps_waiting *waiting, uint32_t connection);
+PS_MUST_USE enum ps_status ps_waiting_enter(struct ps_rpc_call *call, struct ps_error *error);
+
+/* Of a call that does not wait any more, or never did. A call that is answered leaves before its
+ * client has read the reply. */
+void ps_waiting_leave(struct ps_rpc_call *call);
 
 #endif

@@ -26,8 +26,6 @@ struct watch_call {
     char service[PS_HEALTH_SERVICE_BYTES_MAX + 1];
     enum ps_health told; /* what was sent last */
     bool close_pending;
-    bool is_waiting;     /* counted, ... */
-    uint32_t connection; /* ... as this connection's */
 };
 
 static void init_call(struct ps_slot_call *slot);
@@ -61,6 +59,7 @@ static void init_call(struct ps_slot_call *slot)
     ps_rpc_call_init(&call->call, slot->slots->lane);
 }
 
+/* With its one message, like every call that asks once. */
 static void ask_for_request(struct ps_slot_call *slot)
 {
     struct watch_call *call = (struct watch_call *)slot;
@@ -140,9 +139,9 @@ static void start(struct watch_call *call)
     struct ps_rpc_context *context = call->call.lane->context;
     struct ps_view view;
     struct ps_error error = {0};
-    enum ps_status status =
-        ps_waiting_enter(&context->waiting, call->call.call, &call->connection, &error);
-    call->is_waiting = status == PS_OK;
+    enum ps_status status = ps_waiting_enter(&call->call, &error);
+    if (status != PS_OK)
+        ps_rpc_call_refused(&call->call, &error);
     if (status == PS_OK)
         status = ps_rpc_call_view(&call->call, &view, &error);
     if (status == PS_OK)
@@ -206,11 +205,7 @@ static void finish(struct watch_call *call, enum ps_status status, const char *t
 /* Nothing is in flight any more: the place among those that wait is another's from here on. */
 static void free_call(struct watch_call *call)
 {
-    struct ps_lane *lane = call->call.lane;
-    ps_lane_leave(lane, &call->waiter);
-    if (call->is_waiting)
-        ps_waiting_leave(&lane->context->waiting, call->connection);
-    call->is_waiting = false;
+    ps_lane_leave(call->call.lane, &call->waiter);
     ps_rpc_call_clear(&call->call);
     call->state = FREE;
     ps_slots_done(&call->slot);

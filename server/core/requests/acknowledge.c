@@ -107,6 +107,7 @@ void ps_service_journal_written(struct ps_service *service, uint64_t position,
     /* The gauge moves before anybody is told: an operator who sees an answered push finds its
      * position in the metrics. */
     ps_service_count_durable(service);
+    /* Only pushes wait for this: whoever waits for other clients is not asked. */
     ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_JOURNAL));
     ps_service_watch_journal(service);
 }

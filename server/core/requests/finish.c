@@ -192,6 +192,7 @@ void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
 {
     PS_ASSERT(why != NULL);
     ps_tickets_fail(&service->tickets, ticket, why);
+    /* No position became durable: pushes that wait for the journal have nothing to hear. */
     ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_CHECKPOINT));
 }
 
@@ -207,8 +208,9 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
     ps_gauge_set(service->metrics.checkpoint_bytes, (double)place->bytes);
     ps_gauge_set(service->metrics.checkpoint_position, (double)place->position);
     ps_gauge_set(service->metrics.checkpoint_timestamp, (double)place->unix_ns / 1e9);
-    /* The journal is looked at last: what was written while this checkpoint was made may already
-     * call for the next. */
+    /* A checkpoint makes positions durable as the journal does: pushes are asked, too. The journal
+     * is looked at last: what was written while this checkpoint was made may already call for the
+     * next. */
     ps_service_tell_changed(service,
                             PS_TOPIC_BIT(PS_TOPIC_CHECKPOINT) | PS_TOPIC_BIT(PS_TOPIC_JOURNAL));
     ps_service_watch_journal(service);

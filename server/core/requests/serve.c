@@ -101,6 +101,7 @@ enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_tur
     if (serve->stage == PS_SERVE_STAGE_ACKNOWLEDGING) {
         /* The stage stays until every push is acknowledged: a pull that ran before could show
          * values that a crash takes back. */
+        /* Pushes wait for the disk only: no topic of other clients is ever theirs. */
         serve->topic = PS_TOPIC_JOURNAL;
         if (!acknowledge(serve))
             return PS_SERVE_WAITS;

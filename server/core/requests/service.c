@@ -58,6 +58,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     ps_mutex_init(&created->fence_lock, PS_RANK_LEAF);
     ps_parameter_table_init(&created->table, options->memory);
     ps_tickets_init(&created->tickets);
+    ps_meetings_init(&created->meetings, options->memory);
     ps_sessions_init(&created->sessions, options->memory,
                      options->clients_max > 0 ? options->clients_max : CLIENTS_MAX_DEFAULT,
                      options->client_idle_ms > 0 ? options->client_idle_ms : IDLE_MS_DEFAULT);
@@ -82,6 +83,7 @@ void ps_service_destroy(struct ps_service *service)
     ps_journal_queue_fini(&service->queue);
     ps_staging_fini(&service->staging);
     ps_sessions_fini(&service->sessions);
+    ps_meetings_fini(&service->meetings);
     ps_tickets_fini(&service->tickets);
     ps_mutex_fini(&service->fence_lock);
     ps_rwlock_fini(&service->cut);
@@ -105,7 +107,8 @@ void ps_service_enter_thread(void)
     ps_optimizer_enter_thread();
 }
 
-/* Never with a lock held: a listener may wake a thread that wants it at once. */
+/* With the topics in one word: whoever hears it puts several changes together and loses none.
+ * Never with a lock held: a listener may wake a thread that wants it at once. */
 void ps_service_tell_changed(const struct ps_service *service, uint64_t topics)
 {
     if (service->listener.changed != NULL)
@@ -191,6 +194,7 @@ void ps_service_prove(struct ps_service *service, uint64_t until_ms)
      * that belongs to it. */
     atomic_store(&service->proved_offset_ms, ps_clock_offset_ms(service->clock));
     atomic_store(&service->proved_until_ms, until_ms);
+    /* A proof that was only renewed changes nothing for anybody. */
     if (before != ps_service_is_proved(service))
         ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));
 }
@@ -459,6 +463,7 @@ void ps_service_check(const struct ps_service *constant)
     ps_journal_queue_check(&service->queue);
     ps_sessions_check(&service->sessions);
     ps_staging_check(&service->staging);
+    ps_meetings_check(&service->meetings);
 
     enum ps_phase phase = ps_service_phase(service);
     PS_ASSERT(phase <= PS_PHASE_READY);

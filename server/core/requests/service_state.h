@@ -13,6 +13,7 @@
 #include "base/bounds.h"
 #include "base/thread.h"
 #include "server/core/requests/core_metrics.h"
+#include "server/core/requests/meetings.h"
 #include "server/core/requests/service.h"
 #include "server/core/requests/staging.h"
 #include "server/core/requests/tickets.h"
@@ -74,6 +75,7 @@ struct ps_service {
     _Atomic uint64_t lost_count;
 
     struct ps_tickets tickets;
+    struct ps_meetings meetings;   /* live on whatever becomes of the shard */
     struct ps_sessions sessions;   /* requests are under way only with the cut held */
     struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
     struct ps_staging staging;

@@ -21,7 +21,8 @@ enum ps_topic {
 };
 
 /* Barriers share so many topics, by their names: the end of one asks few of those that wait in
- * others. The topics fit into one mask. */
+ * others. More of them would ask fewer still, but a mask of one word is what a wake-up can carry
+ * without memory of its own, and what threads can put together without a list. */
 enum { PS_TOPIC_MEETINGS = 48, PS_TOPIC_COUNT = PS_TOPIC_MEETING + PS_TOPIC_MEETINGS };
 
 _Static_assert(PS_TOPIC_COUNT <= 64, "a mask has a bit for each topic");

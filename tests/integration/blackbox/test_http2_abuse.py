@@ -194,7 +194,8 @@ class Abuse(unittest.TestCase):
 
     def test_a_reader_that_does_not_read_keeps_no_call_from_others(self):
         """As many answers as one connection may wait for, and nobody takes them."""
-        for path in (PULL, HEALTH + "Check", "/pserver.v1.Admin/GetStatus"):
+        for path in (PULL, HEALTH + "Check", "/pserver.v1.Admin/GetStatus",
+                     "/pserver.v1.Admin/ListParams"):
             with NotReading(self.port, path):
                 self.good_client_is_answered()
                 self.assertEqual(self.health(), SERVING)
@@ -202,7 +203,7 @@ class Abuse(unittest.TestCase):
 
     def test_watchers_keep_no_watcher_out(self):
         with Peer(self.port) as crowd:
-            for i in range(128):
+            for i in range(256):
                 crowd.send(request(2 * i + 1, HEALTH + "Watch"))
             self.assertTrue(crowd.pong(PATIENCE))
             watch = self.server.calls.channel.unary_stream(HEALTH + "Watch")(b"", timeout=PATIENCE)
@@ -215,12 +216,12 @@ class Abuse(unittest.TestCase):
 
 
 class NotReading(Peer):
-    """128 calls whose answers have no room: the window is 0."""
+    """256 calls, as many as a connection may have, whose answers have no room: the window is 0."""
 
     def __init__(self, port, path):
         super().__init__(port, PREFACE + settings((4, 0)))
         self.socket.sendall(frame(SETTINGS, ACK))
-        for i in range(128):
+        for i in range(256):
             self.send(request(2 * i + 1, path, NAME if path == PULL else b""))
         if not self.pong(PATIENCE):
             raise AssertionError("the server does not answer a ping")

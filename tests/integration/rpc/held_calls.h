@@ -2,7 +2,7 @@
  * only their first message is.
  *
  * Threads:  one.
- * Blocking: open, until all requests are sent as far as the server lets them; read, as it says.
+ * Blocking: read, as it says; close, until all calls are over.
  * Errors:   aborts.
  * Memory:   its own, until close.
  */
@@ -39,7 +39,8 @@ struct held_calls {
     struct held_call calls[HELD_CALLS_MAX];
 };
 
-/* Calls beyond what the server lets a connection have are begun and stay at the client. */
+/* Calls beyond what the server lets a connection have are begun and stay at the client. Nothing
+ * says here when the server has them. */
 void held_calls_open(struct held_calls *held, uint16_t port, const char *path,
                      struct ps_bytes request, enum held_kind kind, int count);
 

@@ -203,6 +203,17 @@ class Health(RpcTest):
         self.order("fence")
         self.assertEqual(self.check().status, NOT_SERVING)
 
+    def test_a_list_has_every_service_that_can_be_asked_for(self):
+        reply = self.call("/grpc.health.v1.Health/List",
+                          TYPES("grpc.health.v1.HealthListRequest")())
+        self.assertEqual({name: one.status for name, one in reply.statuses.items()},
+                         {"": SERVING, SERVICE: SERVING})
+        self.order("fence")
+        reply = self.call("/grpc.health.v1.Health/List",
+                          TYPES("grpc.health.v1.HealthListRequest")())
+        self.assertEqual({name: one.status for name, one in reply.statuses.items()},
+                         {"": NOT_SERVING, SERVICE: NOT_SERVING})
+
     def test_a_service_that_nobody_has_is_not_found(self):
         error = self.fails(self.CHECK, TYPES("grpc.health.v1.HealthCheckRequest")(service="x"))
         self.assertEqual(error.code(), grpc.StatusCode.NOT_FOUND)

@@ -9,6 +9,7 @@
 #include "proto/status_codes.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 /* More than one connection may have (--client-calls). */
@@ -42,16 +43,29 @@ static void start_patient(struct rig *rig, size_t count)
     rig_make_ready(rig, count);
 }
 
+/* Until so many calls of a method have come to the server. */
+static void wait_until_started(const struct rig *rig, const char *method, unsigned calls)
+{
+    char name[128];
+    (void)snprintf(name, sizeof name,
+                   "grpc_server_started_total{grpc_service=\"pserver.v1.ParameterServer\","
+                   "grpc_method=\"%s\"}",
+                   method);
+    while (rig_figure(rig, name) < calls)
+        continue;
+}
+
 START_TEST(replies_that_connections_leave_unread_keep_no_pull_waiting)
 {
     enum { CONNECTIONS = 4 };
     static struct held_calls held[CONNECTIONS];
     struct ps_buffer request = rig_pull("w");
     struct rig rig;
-    start_patient(&rig, 1 << 20); /* 4 MiB: beyond the window of a call */
+    start_patient(&rig, 1 << 18); /* 1 MiB: beyond the window of a call */
     for (int i = 0; i < CONNECTIONS; i++)
         held_calls_open(&held[i], ps_rpc_server_port(rig.server), ps_method_path(PS_METHOD_PULL),
                         bytes_of(&request), HELD_UNREAD, CALLS);
+    wait_until_started(&rig, "GetParam", CONNECTIONS * 256);
 
     expect_pulls(&rig, 3);
 
@@ -140,13 +154,13 @@ START_TEST(saves_that_wait_keep_nobody_from_saving)
               PATIENCE_MS);
     rig_wait_until_parked(&rig, 1);
     held_calls_open(&many, ps_rpc_server_port(rig.server), ps_method_path(PS_METHOD_SAVE),
-                    (struct ps_bytes){NULL, 0}, HELD_UNREAD, 100);
-    rig_wait_until_parked(&rig, 101);
+                    (struct ps_bytes){NULL, 0}, HELD_UNREAD, 50);
+    rig_wait_until_parked(&rig, 51);
 
     raw_start(&rig.client, &save, ps_method_path(PS_METHOD_SAVE), (struct ps_bytes){NULL, 0},
               PATIENCE_MS);
 
-    rig_wait_until_parked(&rig, 102);
+    rig_wait_until_parked(&rig, 52);
     held_calls_close(&many);
     raw_cancel(&save);
     ck_assert(raw_wait(&rig.client, &save, PATIENCE_MS, &answer));

@@ -97,7 +97,8 @@ START_TEST(everything_is_repeated_when_it_broke)
 {
     for (enum ps_method method = 0; method < PS_METHOD_COUNT; method++) {
         ck_assert_int_eq(ps_retry_verdict(method, PS_ERR_UNAVAILABLE, true), PS_VERDICT_AGAIN);
-        ck_assert_int_eq(ps_retry_verdict(method, PS_ERR_TIMEOUT, true), PS_VERDICT_AGAIN);
+        ck_assert_int_eq(ps_retry_verdict(method, PS_ERR_TIMEOUT, true),
+                         method == PS_METHOD_BARRIER ? PS_VERDICT_FAILED : PS_VERDICT_AGAIN);
     }
 }
 END_TEST
@@ -152,10 +153,21 @@ START_TEST(equal_seeds_pause_alike_and_others_do_not)
 }
 END_TEST
 
+START_TEST(a_barrier_whose_time_is_over_is_not_repeated)
+{
+    ck_assert_int_eq(ps_retry_verdict(PS_METHOD_BARRIER, PS_ERR_TIMEOUT, false), PS_VERDICT_FAILED);
+    ck_assert_int_eq(ps_retry_verdict(PS_METHOD_BARRIER, PS_ERR_UNAVAILABLE, true),
+                     PS_VERDICT_AGAIN);
+    ck_assert_int_eq(ps_retry_verdict(PS_METHOD_BARRIER, PS_ERR_MISMATCH, false),
+                     PS_VERDICT_FAILED);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("retry");
     TCase *tests = tcase_create("retry");
+    tcase_add_test(tests, a_barrier_whose_time_is_over_is_not_repeated);
     tcase_add_test(tests, a_refused_push_is_repeated);
     tcase_add_test(tests, a_push_that_may_have_been_applied_is_repeated);
     tcase_add_test(tests, a_fault_of_the_server_is_final_for_a_push_that_was_certainly_not_applied);
