@@ -304,6 +304,10 @@ void ps_rpc_server_count(struct ps_rpc_server *server)
     struct ps_connection_count count = ps_connection_count(server->port);
     ps_rpc_metrics_connections(&server->context.metrics, count.tcp, count.local);
     ps_rpc_metrics_dropped(&server->context.metrics, ps_accept_guard_dropped());
+    /* Beside the connections: those of them that hold much, and how much the greediest holds. */
+    uint64_t most;
+    uint32_t callers = ps_budgets_count(&server->context.budgets, PS_SUM_BYTES, &most);
+    ps_rpc_metrics_callers(&server->context.metrics, callers, most);
 }
 
 /* Counted even while draining: gRPC may have taken the call before it knew. */
