@@ -50,8 +50,9 @@ static enum ps_status put(size_t size, uint64_t version)
     /* Three pieces, one of them empty. */
     const struct ps_bytes pieces[] = {
         {letters, size / 2}, {NULL, 0}, {letters + size / 2, size - size / 2}};
-    const struct ps_push_request request = {
-        .name = text("w"), .content = {pieces, 3, size}, .hold = {keep, drop, &queue}};
+    const struct ps_push_request request = {.name = text("w"),
+                                            .content = {pieces, 3, size},
+                                            .hold = {.keep = keep, .drop = drop, .self = &queue}};
     struct ps_journal_place place;
     PS_TRY(ps_journal_place_init(&place, &queue, &request, 0, 5, &error));
     enum ps_status status = ps_journal_queue_put(&place, version, &error);
