@@ -255,12 +255,15 @@ def pipe_as_checkpoint(_connections, _scale):
         server.make_ready()
         server.psctl("checkpoint")
         server.process.kill()
+        replaced = False
         for folder, _, names in os.walk(server.data):
-            for name in sorted(names)[-1:]:
+            for name in names:
                 if name.endswith(".safetensors"):
                     path = os.path.join(folder, name)
                     os.rename(path, path + ".away")
                     os.mkfifo(path)
+                    replaced = True
+        assert replaced
         begun = time.monotonic()
         process = server.start(wait=False)
         while time.monotonic() - begun < 20 and process.event("listening") is None and \
