@@ -51,7 +51,8 @@ static bool fits(uint64_t before, uint64_t amount, uint64_t max)
     return max == 0 || before == 0 || (before <= max && amount <= max - before);
 }
 
-/* The one place in which a sum rises. */
+/* The one place in which a sum rises: whoever was let in by `fits` has it counted in the same
+ * moment, so that two callers of one entry cannot pass the bound together. */
 static bool add(struct ps_budget_entry *entry, enum ps_sum sum, uint64_t amount, uint64_t max,
                 uint64_t *before)
 {
@@ -138,7 +139,8 @@ static uint64_t left_of(const struct ps_budget_entry *entry, enum ps_pace pace, 
 
 /* ---- Entries; with the lock held ---- */
 
-/* Both who looks and who unlinks come to a chain this way. */
+/* Both who looks and who unlinks come to a chain this way. The table has as many chains as entries,
+ * so that a chain has one entry on average when the table is full. */
 static uint32_t *chain_of(struct ps_budgets *budgets, struct ps_bytes key)
 {
     return &budgets->chains[ps_hash_fnv1a32(key) % PS_BUDGET_ENTRIES];

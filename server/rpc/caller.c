@@ -16,7 +16,8 @@ void ps_caller_init(struct ps_caller *caller, const char *peer)
     size_t size = peer != NULL ? strlen(peer) : 0;
     if (size > PS_CALLER_KEY_BYTES_MAX)
         size = PS_CALLER_KEY_BYTES_MAX;
-    /* memcpy of nothing from NULL is not allowed. */
+    /* memcpy of nothing from NULL is not allowed. A key that was cut may be that of two
+     * callers, which then share what one may have. */
     if (size > 0)
         memcpy(caller->connection, peer, size);
     caller->connection[size] = '\0';

@@ -44,7 +44,8 @@ void ps_refusals_note(struct ps_refusals *refusals, enum ps_refusal refusal, uin
     ps_counter_add(refusals->counters[refusal], amount);
     if (amount == 0 || !is_first_of_its_minute(refusals, refusal))
         return;
-    /* The address comes from the network, and is cut like every text of the log. */
+    /* The address comes from the network, and is cut like every text of the log. It is that of the
+     * first in its minute: the counter says how many there were of all. */
     char address[WHO_BYTES_MAX + 1];
     (void)snprintf(address, sizeof address, "%.*s", (int)who.size, (const char *)who.data);
     PS_LOG(refusals->log, PS_LOG_WARN, "rpc", "refused; more of this kind are only counted",

@@ -148,6 +148,7 @@ static bool may_begin_client(void *self, uint32_t *wait_ms)
 {
     struct ps_rpc_call *call = self;
     struct ps_rpc_context *context = call->lane->context;
+    /* Both paces are looked at with one time: the second must not see an earlier one. */
     const struct ps_caller *caller = ps_rpc_call_caller(call);
     uint64_t now_ms = ps_now_ms(context->clock);
     if (!caller->is_shared && !ps_budgets_take(&context->budgets, ps_caller_connection(caller),
@@ -188,6 +189,7 @@ enum ps_status ps_rpc_call_enter(struct ps_rpc_call *call, enum ps_method method
  * the caller whom only this floor knows. */
 void ps_rpc_call_refused(struct ps_rpc_call *call, const struct ps_error *error)
 {
+    /* Most failures are no refusals: a name that is wrong, a shard that has moved. */
     if (error->status == PS_OK || error->refusal == PS_REFUSED_NOT)
         return;
     ps_refusals_note(&call->lane->context->refusals, error->refusal, 1,

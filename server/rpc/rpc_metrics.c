@@ -70,6 +70,12 @@ void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *
         ps_metrics_gauge(registry, "ps_rpc_connections", connections, "transport=\"tcp\"");
     metrics->local_connections =
         ps_metrics_gauge(registry, "ps_rpc_connections", connections, "transport=\"unix\"");
+    metrics->callers =
+        ps_metrics_gauge(registry, "ps_callers_counted",
+                         "Connections that have large requests or replies on their way.", NULL);
+    metrics->caller_bytes =
+        ps_metrics_gauge(registry, "ps_caller_bytes_most",
+                         "Bytes on their way of the connection that has most.", NULL);
 }
 
 /* Before anything is decided about the call: what was refused had arrived, too. */
@@ -121,4 +127,12 @@ void ps_rpc_metrics_connections(struct ps_rpc_metrics *metrics, uint32_t tcp, ui
 {
     ps_gauge_set(metrics->tcp_connections, tcp);
     ps_gauge_set(metrics->local_connections, local);
+}
+
+/* By whoever shows the metrics, as the connections are: the table is walked through for it, which
+ * the serving path has no time for. */
+void ps_rpc_metrics_callers(struct ps_rpc_metrics *metrics, uint32_t callers, uint64_t most)
+{
+    ps_gauge_set(metrics->callers, callers);
+    ps_gauge_set(metrics->caller_bytes, (double)most);
 }

@@ -27,6 +27,8 @@ struct ps_rpc_metrics {
     struct ps_counter *dropped;
     struct ps_gauge *tcp_connections;
     struct ps_gauge *local_connections;
+    struct ps_gauge *callers;
+    struct ps_gauge *caller_bytes;
     _Atomic uint64_t dropped_told;
     atomic_uint parked_count;
 };
@@ -44,6 +46,9 @@ void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections
 
 /* So many connections are open at the moment. */
 void ps_rpc_metrics_connections(struct ps_rpc_metrics *metrics, uint32_t tcp, uint32_t local);
+
+/* So many connections have bytes on their way, and the one that has most has `most`. */
+void ps_rpc_metrics_callers(struct ps_rpc_metrics *metrics, uint32_t callers, uint64_t most);
 
 /* A call was parked (+1) or is so no longer (-1). */
 void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change);

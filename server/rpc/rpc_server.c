@@ -352,6 +352,10 @@ void ps_rpc_server_wake(struct ps_rpc_server *server, uint64_t topics)
 void ps_rpc_server_count(struct ps_rpc_server *server)
 {
     ps_front_door_count(&server->front);
+    /* Beside the connections: those of them that hold much, and how much the greediest holds. */
+    uint64_t most;
+    uint32_t callers = ps_budgets_count(&server->context.budgets, PS_SUM_BYTES, &most);
+    ps_rpc_metrics_callers(&server->context.metrics, callers, most);
 }
 
 /* Counted even while draining: gRPC may have taken the call before it knew. */

@@ -212,6 +212,7 @@ static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled,
     polled[1] = (struct pollfd){.fd = shared->listener, .events = POLLIN};
     for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
         struct client *client = &shared->clients[i];
+        /* A free place has no descriptor, and takes none of the poll. */
         if (client->socket == PS_NO_DESCRIPTOR)
             continue;
         clients[count - 2] = client;

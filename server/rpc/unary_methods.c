@@ -21,6 +21,7 @@
  * long. */
 enum {
     MANY_SLOTS = 32, /* requests that come in one go; the rest of a burst is asked for singly */
+    SMALL_CHECKPOINT_BYTES = 1024 * 1024,
     SMALL_REPLY_BYTES_MAX = PS_BUNDLE_ITEM_BYTES_MAX,
     STATUS_REPLY_BYTES_MAX = 8 * 1024,
     LIST_REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT
@@ -155,6 +156,7 @@ static enum ps_serve_progress serve_push(struct ps_call_answer *answer)
             return PS_SERVE_DONE;
         begin_single(answer,
                      (struct ps_bundle_request){.pushes = &single->push_request, .push_count = 1});
+        /* Before the first step, so that what is refused has changed nothing. */
         if (!charge_single(answer))
             return PS_SERVE_DONE;
     }
@@ -340,13 +342,18 @@ static enum ps_serve_progress serve_list(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
-/* Who asks again and again makes the server write without end. An operator asks by hand or by a
- * timer; by the host, since each psctl is a connection of its own. */
+/* A checkpoint is as much work as writing the whole shard, for a message without a byte in it.
+ *
+ * Who asks again and again makes the server write without end. An operator asks by hand or by a
+ * timer; by the host, since each psctl is a connection of its own. Small
+ * ones cost nothing that a push does not. */
 static enum ps_status check_save_pace(struct ps_call_answer *answer)
 {
     struct ps_rpc_context *context = answer->context;
+    struct ps_checkpoint_place place;
     uint32_t wait_ms = 0;
-    if (ps_budgets_take(&context->budgets, ps_caller_host(ps_call_answer_caller(answer)),
+    if (!ps_service_last_saved(context->service, &place) || place.bytes < SMALL_CHECKPOINT_BYTES ||
+        ps_budgets_take(&context->budgets, ps_caller_host(ps_call_answer_caller(answer)),
                         PS_PACE_SAVES, ps_now_ms(context->clock), &wait_ms))
         return PS_OK;
     return ps_refuse(&answer->error, PS_ERR_BUSY, PS_REFUSED_SAVES, wait_ms,

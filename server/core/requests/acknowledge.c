@@ -214,4 +214,5 @@ void ps_service_count_durable(struct ps_service *service)
     ps_journal_queue_look(&service->queue, &state);
     PS_ASSERT(state.durable <= state.position);
     ps_gauge_set(service->metrics.durable_position, (double)state.durable);
+    ps_gauge_set(service->metrics.journal_queued, (double)state.queued_bytes);
 }

@@ -42,6 +42,7 @@
     X(gauge, parameters, "ps_parameters", "Parameters of this shard.")                            \
     X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \
     X(gauge, state_bytes, "ps_state_bytes", "Bytes of all optimizer states.")                     \
+    X(gauge, counted_bytes, "ps_counted_bytes", "Bytes that count for --memory-bytes.")           \
     X(gauge, device_parameters, "ps_device_parameters",                                           \
       "Parameters of this shard that live on a device.")                                          \
     X(gauge, device_used, "ps_device_used_bytes", "Bytes of the device that are taken.")          \
@@ -53,6 +54,8 @@
     X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \
+    X(gauge, journal_queued, "ps_journal_queue_bytes",                                            \
+      "Bytes of gradients that wait for the disk, as --journal-queue-bytes counts them.")         \
     X(gauge, journal_behind, "ps_journal_behind_bytes",                                           \
       "Bytes of the journal behind the newest checkpoint, in whole blocks of the disk.")          \
     X(gauge, clients, "ps_clients", "Clients whose requests are remembered.")                     \

@@ -402,6 +402,7 @@ void ps_service_count_table(struct ps_service *service)
     ps_service_count_clients(service);
     ps_gauge_set(service->metrics.parameters, (double)service->table.count);
     ps_gauge_set(service->metrics.parameter_bytes, (double)service->table.value_bytes);
+    ps_gauge_set(service->metrics.counted_bytes, (double)service->table.host_bytes);
     ps_gauge_set(service->metrics.state_bytes, (double)service->table.state_bytes);
     ps_gauge_set(service->metrics.device_parameters, (double)service->table.resident_count);
 }

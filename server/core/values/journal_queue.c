@@ -167,6 +167,7 @@ void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_sta
                                        /* From above: what was written while the snapshot was taken
                                         * counts as behind it. */
                                        .behind_bytes = queue->file_bytes - queue->saved_bytes,
+                                       .queued_bytes = queue->bytes,
                                        .lags = lags(queue),
                                        .failed = queue->failed};
     if (queue->failed)

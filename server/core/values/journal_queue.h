@@ -105,7 +105,8 @@ struct ps_journal_state {
     uint64_t durable; /* pushes up to here survive a crash */
     uint64_t
         behind_bytes; /* of the journal's files, behind the newest checkpoint: a guess from above */
-    bool lags;        /* so much waits for the disk that pushes are to slow down */
+    uint64_t queued_bytes; /* that wait for the disk */
+    bool lags;             /* so much waits for the disk that pushes are to slow down */
     bool failed;
     char failure[160];
 };

@@ -9,7 +9,7 @@ import unittest
 import grpc
 
 from blackbox import Server
-from calls import FLOAT32, MESSAGES
+from calls import FLOAT32, MESSAGES, Calls
 
 LOGGED = 2
 
@@ -95,7 +95,9 @@ class Sessions(unittest.TestCase):
         self.start("--clients-max", "16")
         trainer = Client(self.server)
         trainer.push()
-        for _ in range(200):
+        for count in range(200):
+            if count % 50 == 0:  # a connection begins with so many new clients at once
+                self.server.calls = Calls(self.server.address)
             Client(self.server).push()
         comer = Client(self.server)
         self.assertFalse(comer.push().duplicate)

@@ -435,6 +435,22 @@ START_TEST(list_of_no_folder_is_told)
 }
 END_TEST
 
+/* Without a writer an open for reading would wait for one. */
+START_TEST(a_pipe_or_a_device_is_not_read)
+{
+    struct ps_file file;
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+
+    ck_assert_int_eq(files->open(files->self, path, PS_FILE_READ, &file, &error), PS_ERR_CORRUPT);
+    ck_assert_int_eq(files->open(files->self, path, PS_FILE_READ_DIRECT, &file, &error),
+                     PS_ERR_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(error.text, path));
+    ck_assert_int_eq(files->open(files->self, "/dev/zero", PS_FILE_READ, &file, &error),
+                     PS_ERR_CORRUPT);
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("file_real");
@@ -456,6 +472,7 @@ int main(void)
     tcase_add_test(tests, a_file_past_the_cache_must_not_exist);
     tcase_add_test(tests, writing_over_a_file_for_reading_fails);
     tcase_add_test(tests, full_disk_is_told_with_the_path);
+    tcase_add_test(tests, a_pipe_or_a_device_is_not_read);
     tcase_add_test(tests, calls_on_a_file_that_is_closed_fail);
     tcase_add_test(tests, rename_replaces_and_remove_removes);
     tcase_add_test(tests, folders_are_made_with_their_parents);

@@ -24,9 +24,31 @@ static struct ps_shared_segment theirs;
 static struct ps_shared_link *client;
 static struct ps_shared_slot slot;
 
+/* Who this process is, and who listens, as the kernel would say. */
+static uid_t own_user, listening_user;
+
+uid_t __wrap_geteuid(void);
+enum ps_status __wrap_ps_local_socket_peer(int peer_, struct ps_local_peer *who,
+                                           struct ps_error *error);
+
+uid_t __wrap_geteuid(void)
+{
+    return own_user;
+}
+
+enum ps_status __wrap_ps_local_socket_peer(int peer_, struct ps_local_peer *who,
+                                           struct ps_error *error)
+{
+    (void)peer_;
+    (void)error;
+    *who = (struct ps_local_peer){.user = listening_user};
+    return PS_OK;
+}
+
 static void set_up(void)
 {
     uint64_t number;
+    own_user = listening_user = 1000;
     ps_random_system(&number, sizeof number);
     snprintf(text, sizeof text, "pserver-test-%016llx", (unsigned long long)number);
     name = ps_bytes_of_text(text);
@@ -329,6 +351,40 @@ START_TEST(a_refused_allocation_leaves_the_message)
 }
 END_TEST
 
+/* Once a server has gone, its name is free for any process of the machine. */
+START_TEST(memory_is_handed_to_the_same_user_or_to_root_only)
+{
+    static const struct {
+        uid_t own, listening;
+        bool is_given;
+    } cases[] = {{1000, 1000, true},
+                 {1000, 0, true},
+                 {1000, 1001, false},
+                 {1000, 65534, false},
+                 {0, 1001, true}};
+    int socket;
+    own_user = cases[_i].own;
+    listening_user = cases[_i].listening;
+
+    ps_shared_link_answered(client, name, untold);
+    (void)take(SIZE);
+
+    if (cases[_i].is_given) {
+        accept_memory();
+        return;
+    }
+    uint8_t message[64];
+    size_t size;
+    int descriptor = PS_NO_DESCRIPTOR;
+    ck_assert_int_eq(ps_local_socket_accept(listener, &socket, NULL), PS_OK);
+    ck_assert_int_eq(
+        ps_local_socket_receive(socket, message, sizeof message, &size, &descriptor, NULL),
+        PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(descriptor, PS_NO_DESCRIPTOR);
+    close(socket);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shared_link");
@@ -350,6 +406,7 @@ int main(void)
     tcase_add_test(tests, after_a_lost_connection_it_asks_anew);
     tcase_add_test(tests, a_slot_outlives_its_link);
     tcase_add_loop_test(tests, a_refused_allocation_leaves_the_message, 0, 3);
+    tcase_add_loop_test(tests, memory_is_handed_to_the_same_user_or_to_root_only, 0, 5);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

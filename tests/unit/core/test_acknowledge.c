@@ -367,16 +367,20 @@ static enum ps_status init_as(const char *name, uint64_t sequence, float first)
 {
     const float values[] = {first, 2};
     struct ps_bytes piece = {(const uint8_t *)values, sizeof values};
-    struct ps_init_request request = {.name = text(name),
-                                      .dtype = PS_F32,
-                                      .content = ps_view_of(&piece),
-                                      .request = {true, text("client"), 1, sequence}};
+    struct ps_init_request request = {
+        .name = text(name),
+        .dtype = PS_F32,
+        .content = ps_view_of(&piece),
+        .request = {
+            .present = true, .client_id = text("client"), .session = 1, .sequence = sequence}};
     return ps_service_init(world.service, &request, NULL, &world.error);
 }
 
 static enum ps_status finish_as(uint64_t sequence, struct ps_ticket *ticket)
 {
-    const struct ps_finish_request request = {.request = {true, text("client"), 1, sequence}};
+    const struct ps_finish_request request = {
+        .request = {
+            .present = true, .client_id = text("client"), .session = 1, .sequence = sequence}};
     return ps_service_finish(world.service, &request, ticket, &world.error);
 }
 

@@ -339,10 +339,12 @@ static void push_the_same(void *unused)
     ps_service_enter_thread();
     const struct ps_bytes piece = {(const uint8_t *)ones, 100 * sizeof *ones};
     for (uint64_t sequence = 1; sequence <= REPEATED;) {
-        const struct ps_push_request request = {.name = text("w"),
-                                                .dtype = PS_F32,
-                                                .content = ps_view_of(&piece),
-                                                .request = {true, text("one"), 1, sequence}};
+        const struct ps_push_request request = {
+            .name = text("w"),
+            .dtype = PS_F32,
+            .content = ps_view_of(&piece),
+            .request = {
+                .present = true, .client_id = text("one"), .session = 1, .sequence = sequence}};
         struct ps_push_reply reply;
         struct ps_push_wait wait;
         enum ps_status status = ps_service_push(service, &request, &reply, &wait, NULL);

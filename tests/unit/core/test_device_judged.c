@@ -56,10 +56,12 @@ static enum ps_status push(struct core_world *world, uint64_t sequence, size_t s
 {
     static float elements[COUNT];
     const struct ps_bytes piece = {(const uint8_t *)elements, sizeof elements};
-    const struct ps_push_request request = {.name = text("p"),
-                                            .dtype = PS_F32,
-                                            .content = ps_view_of(&piece),
-                                            .request = {true, text("client"), 1, sequence}};
+    const struct ps_push_request request = {
+        .name = text("p"),
+        .dtype = PS_F32,
+        .content = ps_view_of(&piece),
+        .request = {
+            .present = true, .client_id = text("client"), .session = 1, .sequence = sequence}};
     for (size_t i = 0; i < COUNT; i++)
         elements[i] = sinf((float)(i + sequence)) * 2;
     if (strange < COUNT)

@@ -52,10 +52,12 @@ static void push(struct core_world *world, const struct kind *kind, uint64_t num
     static uint64_t elements[ELEMENTS];
     struct ps_bytes piece = {(const uint8_t *)elements,
                              make_elements(kind->dtype, number, elements)};
-    struct ps_push_request request = {.name = text("p"),
-                                      .dtype = gradient_of(kind),
-                                      .content = ps_view_of(&piece),
-                                      .request = {true, text("client"), 1, number}};
+    struct ps_push_request request = {
+        .name = text("p"),
+        .dtype = gradient_of(kind),
+        .content = ps_view_of(&piece),
+        .request = {
+            .present = true, .client_id = text("client"), .session = 1, .sequence = number}};
     enum ps_status status =
         ps_service_push(world->service, &request, &world->reply, &world->wait, &world->error);
     ck_assert_msg(status == PS_OK, "%s", world->error.text);

@@ -71,7 +71,9 @@ END_TEST
 
 START_TEST(a_repeated_finish_asks_for_no_other_checkpoint)
 {
-    const struct ps_finish_request request = {.request = {true, {(const uint8_t *)"c", 1}, 1, 1}};
+    const struct ps_finish_request request = {
+        .request = {
+            .present = true, .client_id = {(const uint8_t *)"c", 1}, .session = 1, .sequence = 1}};
     struct core_world world;
     struct ps_ticket ticket;
     struct ps_snapshot snapshot;

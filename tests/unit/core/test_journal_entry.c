@@ -28,10 +28,11 @@ static struct ps_push_request request_in(uint8_t bytes[32], struct ps_bytes piec
     memcpy(bytes, "wclientabcdefgh", 15);
     pieces[0] = (struct ps_bytes){bytes + 7, 3};
     pieces[1] = (struct ps_bytes){bytes + 10, 5};
-    return (struct ps_push_request){.name = {bytes, 1},
-                                    .request = {true, {bytes + 1, 6}, 3, 4},
-                                    .content = {pieces, 2, 8},
-                                    .hold = {NULL, drop, NULL}};
+    return (struct ps_push_request){
+        .name = {bytes, 1},
+        .request = {.present = true, .client_id = {bytes + 1, 6}, .session = 3, .sequence = 4},
+        .content = {pieces, 2, 8},
+        .hold = {.drop = drop}};
 }
 
 START_TEST(a_copied_record_outlives_its_request)

@@ -41,10 +41,11 @@ static void push_three(const struct kind *kind, uint64_t first)
     for (uint64_t i = first; i < first + 3; i++) {
         struct ps_bytes piece = {(const uint8_t *)elements,
                                  make_elements(kind->dtype, i, elements)};
-        struct ps_push_request request = {.name = text("p"),
-                                          .dtype = gradient_of(kind),
-                                          .content = ps_view_of(&piece),
-                                          .request = {true, text("client"), 1, i}};
+        struct ps_push_request request = {
+            .name = text("p"),
+            .dtype = gradient_of(kind),
+            .content = ps_view_of(&piece),
+            .request = {.present = true, .client_id = text("client"), .session = 1, .sequence = i}};
         struct ps_push_reply reply;
         ck_assert_int_eq(ps_service_push(before.service, &request, &reply, NULL, &before.error),
                          PS_OK);
@@ -148,10 +149,11 @@ START_TEST(p2_repeats_are_known_after_replay)
 
     static uint64_t elements[ELEMENTS];
     struct ps_bytes piece = {(const uint8_t *)elements, make_elements(kinds[0].dtype, 2, elements)};
-    struct ps_push_request request = {.name = text("p"),
-                                      .dtype = kinds[0].dtype,
-                                      .content = ps_view_of(&piece),
-                                      .request = {true, text("client"), 1, 2}};
+    struct ps_push_request request = {
+        .name = text("p"),
+        .dtype = kinds[0].dtype,
+        .content = ps_view_of(&piece),
+        .request = {.present = true, .client_id = text("client"), .session = 1, .sequence = 2}};
     struct ps_push_wait wait;
     ck_assert_int_eq(ps_service_push(after.service, &request, &reply, &wait, &after.error), PS_OK);
 
@@ -167,11 +169,13 @@ START_TEST(p2_repeats_of_init_and_finish_are_known_after_a_restart)
 {
     const float values[] = {1, 2};
     struct ps_bytes piece = {(const uint8_t *)values, sizeof values};
-    struct ps_init_request init = {.name = text("p"),
-                                   .dtype = PS_F32,
-                                   .content = ps_view_of(&piece),
-                                   .request = {true, text("client"), 1, 1}};
-    const struct ps_finish_request finish = {.request = {true, text("client"), 1, 2}};
+    struct ps_init_request init = {
+        .name = text("p"),
+        .dtype = PS_F32,
+        .content = ps_view_of(&piece),
+        .request = {.present = true, .client_id = text("client"), .session = 1, .sequence = 1}};
+    const struct ps_finish_request finish = {
+        .request = {.present = true, .client_id = text("client"), .session = 1, .sequence = 2}};
     struct ps_ticket ticket;
     ck_assert_int_eq(ps_service_init(before.service, &init, NULL, NULL), PS_OK);
     ck_assert_int_eq(ps_service_finish(before.service, &finish, &ticket, NULL), PS_OK);
