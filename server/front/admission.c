@@ -61,7 +61,7 @@ void ps_front_adopt(int descriptor)
     /* A pair of sockets has no address: the connection counts as a local one. */
     PS_ASSERT(descriptor >= 0 && descriptor < PS_FRONT_DESCRIPTORS_MAX);
     ps_mutex_lock(&front->lock);
-    (void)ps_connection_create(front, descriptor, PS_CONNECTION_UNIX);
+    (void)ps_connection_enlist(front, descriptor, PS_CONNECTION_UNIX);
     ps_mutex_unlock(&front->lock);
 }
 
@@ -132,7 +132,7 @@ bool ps_connections_admit(int descriptor, int listener, const struct sockaddr_st
         ps_connection_condemn(front, decision.displaced, displaced_why);
     }
     if (looks && decision.reason == PS_FRONT_FINE) {
-        struct ps_connection *created = ps_connection_create(front, descriptor, kind);
+        struct ps_connection *created = ps_connection_enlist(front, descriptor, kind);
         if (created != NULL)
             know_host(front, created, &host);
         else

@@ -75,7 +75,7 @@ struct ps_front {
 struct ps_front *ps_front_door(void);
 
 /* A connection in the list, counted; NULL without memory. The list's lock is held. */
-struct ps_connection *ps_connection_create(struct ps_front *front, int descriptor,
+struct ps_connection *ps_connection_enlist(struct ps_front *front, int descriptor,
                                            enum ps_connection_kind kind);
 
 /* No byte of the connection reaches gRPC any more, and its sums are taken out of those of all. The

@@ -97,7 +97,7 @@ void ps_front_tell(struct ps_front *front, enum ps_front_reason reason,
 }
 
 /* In front of the list: admission looks for the oldest, and finds it the last. */
-struct ps_connection *ps_connection_create(struct ps_front *front, int descriptor,
+struct ps_connection *ps_connection_enlist(struct ps_front *front, int descriptor,
                                            enum ps_connection_kind kind)
 {
     struct ps_connection *connection = ps_zeroed(ps_allocator_heap(), sizeof *connection);
@@ -348,7 +348,7 @@ struct ps_connection *ps_connection_of_tls(void)
     struct ps_connection *connection = NULL;
     ps_mutex_lock(&front->lock);
     if (atomic_load(&front->open))
-        connection = ps_connection_create(front, -1, PS_CONNECTION_TLS);
+        connection = ps_connection_enlist(front, -1, PS_CONNECTION_TLS);
     ps_mutex_unlock(&front->lock);
     return connection;
 }

@@ -442,8 +442,6 @@ START_TEST(a_pipe_or_a_device_is_not_read)
     ck_assert_int_eq(mkfifo(path, 0600), 0);
 
     ck_assert_int_eq(files->open(files->self, path, PS_FILE_READ, &file, &error), PS_ERR_CORRUPT);
-    ck_assert_int_eq(files->open(files->self, path, PS_FILE_READ_DIRECT, &file, &error),
-                     PS_ERR_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, path));
     ck_assert_int_eq(files->open(files->self, "/dev/zero", PS_FILE_READ, &file, &error),
                      PS_ERR_CORRUPT);
