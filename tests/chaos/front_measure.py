@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "integration", "blackbox"))
@@ -91,9 +90,7 @@ def http_port(server):
 
 
 def page(server, path, timeout=40):
-    with urllib.request.urlopen(f"http://127.0.0.1:{http_port(server)}{path}",
-                                timeout=timeout) as reply:
-        return reply.read().decode()
+    return server.get(path, timeout)[1]
 
 
 def refusals(server):

@@ -1,6 +1,7 @@
 """What the tests of this folder share: programs that run to their end, and a server to talk to."""
 
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -46,6 +47,7 @@ class Server:
         self.cluster.data = data or self.cluster.data
         self.flags = (*flags, "--http", "127.0.0.1:0") if http else flags
         self.environment = environment
+        self.visitor = visitor_of(flags)
         self.started = 0
         try:
             self.start(wait)
@@ -85,10 +87,11 @@ class Server:
         self.calls.init(name, list(values))
         self.calls.finish()
 
-    def get(self, page):
+    def get(self, page, timeout=PATIENCE):
         """Status and text of a page of the HTTP port."""
         port = self.process.wait_event("http listening")["port"]
-        return fetch(f"http://127.0.0.1:{port}{page}")
+        scheme = "http" if self.visitor is None else "https"
+        return fetch(f"{scheme}://127.0.0.1:{port}{page}", self.visitor, timeout)
 
     def rss_kib(self):
         return proc_status(self.pid, "VmRSS")
@@ -109,12 +112,23 @@ def patiently(call):
             time.sleep(0.05)
 
 
-def fetch(url):
+def fetch(url, context=None, timeout=PATIENCE):
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
+        with urllib.request.urlopen(url, timeout=timeout, context=context) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def visitor_of(flags):
+    """Who visits the HTTP port of a server with these flags: under TLS one who shows the server's
+    own certificate, as it is now. None: plaintext."""
+    paths = dict(zip(flags, flags[1:]))
+    if "--tls-cert" not in paths:
+        return None
+    context = ssl.create_default_context(cafile=paths["--tls-ca"])
+    context.load_cert_chain(paths["--tls-cert"], paths["--tls-key"])
+    return context
 
 
 def proc_status(pid, key):

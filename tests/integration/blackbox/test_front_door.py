@@ -5,13 +5,13 @@ import os
 import socket
 import ssl
 import struct
-import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "chaos"))
 
+from authority import Authority  # noqa: E402
 from blackbox import PATIENCE, Server, wait_until  # noqa: E402
 from frames import PREFACE, RST_STREAM, frame, settings  # noqa: E402
 from front_attacks import start_of_call  # noqa: E402
@@ -87,14 +87,9 @@ class Bounds(unittest.TestCase):
 class Tls(unittest.TestCase):
     def test_frames_behind_the_cipher_are_bounded(self):
         with tempfile.TemporaryDirectory() as folder:
-            cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                            "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=test",
-                            "-keyout", key, "-out", cert], check=True, capture_output=True)
-            with Server("--tls-cert", cert, "--tls-key", key, "--tls-ca", cert,
-                        "--tls-client-auth", "none",
-                        http=True, wait=False) as server:
-                server.address = server.process.wait_event("listening")["address"]
+            authority = Authority(folder)
+            authority.sign("server", "DNS:localhost,IP:127.0.0.1")
+            with Server(*authority.server_flags("--tls-client-auth", "none"), http=True) as server:
                 context = ssl.create_default_context()
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
