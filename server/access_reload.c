@@ -87,5 +87,6 @@ void ps_access_reload_fini(struct ps_access_reload *reload)
 {
     ps_errand_thread_fini(&reload->errand);
     ps_access_destroy(reload->access);
+    /* A start that failed half way is ended the same way. */
     reload->access = NULL;
 }

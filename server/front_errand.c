@@ -15,7 +15,8 @@ static uint64_t turn(void *self)
     return ps_deadline_after(ps_clock_real(), TURN_MS);
 }
 
-/* Woken once, and by the clock from then on. */
+/* Woken once, and by the clock from then on. The door is open before this thread runs and while it
+ * ends: bounds by bytes hold without it, and only what stands still is not seen. */
 enum ps_status ps_front_errand_init(struct ps_front_errand *errand, struct ps_error *error)
 {
     PS_TRY(ps_errand_thread_init(&errand->thread, "front", ps_clock_real(), turn, NULL, error));

@@ -110,6 +110,7 @@ void ps_http_destroy(struct ps_http *http)
         return;
     /* After a start that failed there is no daemon. */
     if (http->daemon != NULL) {
+        /* The socket's number may be another's as soon as the daemon has closed it. */
         ps_front_release_http(http->listener);
         MHD_stop_daemon(http->daemon);
     }
@@ -173,8 +174,7 @@ __attribute__((format(printf, 2, 0))) static void hear(void *context, const char
 
 /* The library stops accepting when it has so many connections, and a health probe would then wait
  * behind visitors that say nothing. So the front door keeps fewer, and closes the oldest for the
- * newest: the quarter between is for those that are closed and that the library has still to see.
- * */
+ * newest: the quarter between is for closed ones that the library has still to see. */
 static enum ps_status bound_connections(struct ps_http *http, unsigned connections,
                                         struct ps_error *error)
 {

@@ -44,6 +44,8 @@ static int choose(gnutls_session_t session, const gnutls_datum_t *authorities, i
                   const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
                   gnutls_pcert_st **chain, unsigned *chain_length, gnutls_privkey_t *key);
 
+/* The first set is made at the start, so that files which this library does not take end the start
+ * and not the first visitor's connection. */
 enum ps_status ps_http_tls_create(const struct ps_http_tls_options *options,
                                   struct ps_http_tls **out, struct ps_error *error)
 {
@@ -102,6 +104,7 @@ static enum ps_status renew(struct ps_http_tls *tls, struct ps_error *error)
     return PS_OK;
 }
 
+/* GnuTLS takes bytes that may change and only reads them here, hence the cast. */
 static gnutls_datum_t datum_of(const char *text)
 {
     return (gnutls_datum_t){(unsigned char *)(uintptr_t)text, (unsigned)strlen(text)};
@@ -145,6 +148,8 @@ static void release_set(struct set *set)
     ps_release(set->memory, set);
 }
 
+/* Priorities name what is left of TLS when the old versions are taken away; ciphers stay those of
+ * the system's policy, which is kept by people who follow the attacks on them. */
 void ps_http_tls_items(struct ps_http_tls *tls, struct MHD_OptionItem items[PS_HTTP_TLS_ITEMS])
 {
     size_t count = 0;

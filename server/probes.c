@@ -37,7 +37,8 @@ static bool is_live(void *self, struct ps_buffer *reason);
 static bool is_ready(void *self, struct ps_buffer *reason);
 static void render(void *self, struct ps_buffer *page);
 
-/* With the certificates of the gRPC port, where that has any. */
+/* With the certificates of the gRPC port, where that has any. Two pairs of options would be twice
+ * the files to rotate, and a port left open because only one was thought of. */
 static enum ps_status open_http(struct ps_probes *probes, struct ps_error *error)
 {
     const struct ps_probes_options *options = &probes->options;

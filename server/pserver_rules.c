@@ -161,7 +161,8 @@ static enum ps_status check_local_users(struct ps_pserver_options *options, stru
     if (options->listen_unix != NULL && users->is_restricted && users->count == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--listen-unix and --local-uids none: nobody could come in there");
-    /* Memory is shared with processes of the server's own user only. */
+    /* Memory is shared with processes of the server's own user only: whoever keeps that user out
+     * has switched shared memory off, and only who asks for both is contradicted. */
     if (ps_local_users_allow(users, geteuid()))
         return PS_OK;
     if (strcmp(options->shared_memory, "on") == 0)

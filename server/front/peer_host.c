@@ -25,6 +25,9 @@ struct ps_peer_host ps_peer_host_of(const struct sockaddr_storage *peer)
     return host;
 }
 
+/* Every byte counts, also of IPv6, where a host may have many addresses: the machines of a cluster
+ * often share what stands before the last eight bytes, and one of them would use up all their
+ * shares. */
 bool ps_peer_host_equal(const struct ps_peer_host *a, const struct ps_peer_host *b)
 {
     return memcmp(a->address, b->address, sizeof a->address) == 0;

@@ -48,7 +48,8 @@ enum ps_status ps_service_await_members(struct ps_service *service,
     if (status == PS_OK)
         return PS_OK;
     PS_TRY(ps_service_admit(service, error));
-    /* The text stands; only its word is another. */
+    /* The text stands; only its word is another: late is what the member is, and not what the
+     * meeting is, which goes on for those who wait longer. */
     if (is_late && error != NULL)
         error->status = PS_ERR_TIMEOUT;
     return is_late ? PS_ERR_TIMEOUT : status;
