@@ -34,6 +34,7 @@
     /* Connections, and what comes before a request. */  \
     X(PS_REFUSED_CONNECTIONS, "connections")             \
     X(PS_REFUSED_HOST_CONNECTIONS, "host_connections")   \
+    X(PS_REFUSED_OFFENDER, "offending_host")             \
     X(PS_REFUSED_OPEN_STREAMS, "open_streams")           \
     X(PS_REFUSED_RESETS, "resets")                       \
     X(PS_REFUSED_HEADER_BYTES, "header_bytes")           \

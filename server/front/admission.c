@@ -81,22 +81,6 @@ static int descriptors_max(void)
     return all - reserve;
 }
 
-/* The workers of a job share their host with whoever misbehaves there: they are let in all the
- * same, and only have fewer calls to reset at once. */
-static void know_host(const struct ps_front *front, struct ps_connection *connection,
-                      const struct ps_peer_host *host)
-{
-    connection->host = *host;
-    for (int i = 0; i < PS_FRONT_OFFENDERS; i++) {
-        const struct ps_offender *offender = &front->offenders[i];
-        if (offender->until_ms > connection->since_ms &&
-            ps_peer_host_equal(&offender->host, host)) {
-            ps_frame_inspector_distrust(&connection->inspector, connection->since_ms);
-            return;
-        }
-    }
-}
-
 /* As the kernel says who connected, at the time of connecting; whose process that is the process
  * itself is not asked. Who cannot be found out is nobody who was named. */
 static bool is_welcome(const struct ps_front *front, int descriptor)
@@ -106,6 +90,16 @@ static bool is_welcome(const struct ps_front *front, int descriptor)
         return true;
     return ps_local_socket_peer(descriptor, &who, NULL) == PS_OK &&
            ps_local_users_allow(&front->local_users, who.user);
+}
+
+/* The workers of a job share their host with whoever misbehaves there: they are let in, but for the
+ * moments in which that comes again and again, and have fewer calls to reset at once. */
+static void know_host(struct ps_connection *connection, const struct ps_peer_host *host,
+                      enum ps_trust trust)
+{
+    connection->host = *host;
+    if (trust != PS_TRUST_FULL)
+        ps_frame_inspector_distrust(&connection->inspector, connection->since_ms);
 }
 
 /* One lock for the decision and what follows from it: of two newcomers that see the last place
@@ -123,8 +117,12 @@ bool ps_connections_admit(int descriptor, int listener, const struct sockaddr_st
                                                                 : PS_CONNECTION_TCP;
     enum ps_front_reason displaced_why = http ? PS_FRONT_DISPLACED_HTTP : PS_FRONT_DISPLACED;
     bool looks = http || atomic_load(&front->open);
+    enum ps_trust trust = ps_offenders_trust(&front->offenders, &host, ps_now_ms(ps_clock_real()));
     if (looks)
         decision = decide(front, descriptor, kind, &host);
+    /* Before anything is read of it, which is where its costs begin. */
+    if (looks && !http && trust == PS_TRUST_NONE)
+        decision = (struct decision){PS_FRONT_OFFENDER, NULL};
     if (looks && kind == PS_CONNECTION_UNIX && !is_welcome(front, descriptor))
         decision = (struct decision){PS_FRONT_LOCAL_USER, NULL};
     if (decision.displaced != NULL) {
@@ -133,10 +131,10 @@ bool ps_connections_admit(int descriptor, int listener, const struct sockaddr_st
     }
     if (looks && decision.reason == PS_FRONT_FINE) {
         struct ps_connection *created = ps_connection_enlist(front, descriptor, kind);
-        if (created != NULL)
-            know_host(front, created, &host);
-        else
+        if (created == NULL)
             decision.reason = PS_FRONT_MEMORY;
+        else
+            know_host(created, &host, trust);
     }
     ps_mutex_unlock(&front->lock);
     if (decision.displaced != NULL)

@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "server/front/connections.h"
 #include "server/front/local_users.h"
-#include "server/front/peer_host.h"
+#include "server/front/offenders.h"
 
 #include <stdatomic.h>
 
@@ -38,14 +38,6 @@ struct ps_connection {
     bool held_much; /* behind the same lock */
 };
 
-/* Hosts that were turned away lately. */
-enum { PS_FRONT_OFFENDERS = 64, PS_FRONT_DISTRUST_MS = 60 * 1000 };
-
-struct ps_offender {
-    struct ps_peer_host host;
-    uint64_t until_ms; /* 0: an empty place */
-};
-
 struct ps_front {
     struct ps_mutex lock; /* of the list, the counts and the limits */
     struct ps_connection *first;
@@ -54,8 +46,7 @@ struct ps_front {
     uint32_t http_max;
     int http_listener; /* -1: none */
     struct ps_frame_limits limits;
-    struct ps_offender offenders[PS_FRONT_OFFENDERS]; /* the lock of the list, as all before */
-    uint32_t next_offender;
+    struct ps_offenders offenders; /* the lock of the list, as all before */
     struct ps_local_users local_users;
     uint64_t turned_ms;
     uint64_t give_back_ms;         /* when memory is due; 0: not. Whoever turns, alone */

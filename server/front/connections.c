@@ -213,13 +213,13 @@ static bool sums_fit(struct ps_front *front)
            atomic_load(&front->unfinished_bytes) <= atomic_load(&front->unfinished_bytes_max);
 }
 
-/* The oldest place is taken for the newest offender: with more hosts than places some come back
- * with a full bucket, and are turned away again. */
-static void note_offender(struct ps_front *front, const struct ps_peer_host *host)
+/* Behind a cipher nobody knows the host, which is that of the connection outside. */
+static void note_offender(struct ps_front *front, const struct ps_connection *connection)
 {
+    if (connection->descriptor < 0)
+        return;
     ps_mutex_lock(&front->lock);
-    front->offenders[front->next_offender++ % PS_FRONT_OFFENDERS] =
-        (struct ps_offender){*host, ps_deadline_after(ps_clock_real(), PS_FRONT_DISTRUST_MS)};
+    ps_offenders_note(&front->offenders, &connection->host, ps_now_ms(ps_clock_real()));
     ps_mutex_unlock(&front->lock);
 }
 
@@ -238,7 +238,7 @@ bool ps_connection_received(struct ps_connection *connection, const struct iovec
     }
     ps_mutex_unlock(&connection->lock);
     if (reason != PS_FRONT_FINE) {
-        note_offender(front, &connection->host);
+        note_offender(front, connection);
         ps_front_tell(front, reason, connection->descriptor >= 0 ? &connection->host : NULL);
     } else if (!sums_fit(front))
         relieve(front);

@@ -91,7 +91,7 @@ void ps_frame_inspector_distrust(struct ps_frame_inspector *inspector, uint64_t 
     uint64_t few = PS_FRAME_RESETS_DISTRUSTED;
     if (few > inspector->limits.streams_max)
         few = inspector->limits.streams_max;
-    inspector->resets = (struct ps_frame_tokens){few * 1000, now_ms, true};
+    inspector->resets = (struct ps_tokens){few * 1000, now_ms, true};
 }
 
 /* Of a foreign protocol nothing is known, so nothing may be put in. */
@@ -144,30 +144,11 @@ static size_t read_frame(struct ps_frame_reader *reader, const uint8_t *bytes, s
     return part;
 }
 
-/* Takes a token out of the bucket; false when there is none. */
-static bool spend(struct ps_frame_tokens *tokens, uint64_t burst, uint64_t per_s, uint64_t now_ms)
-{
-    /* A bucket begins full. A clock that seems to go back gives nothing. */
-    uint64_t passed_ms = tokens->begun && now_ms > tokens->at_ms ? now_ms - tokens->at_ms : 0;
-    uint64_t full = burst * 1000;
-    if (!tokens->begun || passed_ms >= full / per_s)
-        tokens->milli = full;
-    else
-        tokens->milli += passed_ms * per_s;
-    if (tokens->milli > full)
-        tokens->milli = full;
-    tokens->begun = true;
-    tokens->at_ms = now_ms;
-    if (tokens->milli < 1000)
-        return false;
-    tokens->milli -= 1000;
-    return true;
-}
-
 /* Acts like SETTINGS and PING cost the server an answer each and the peer next to nothing. */
 static enum ps_front_reason control(struct ps_frame_inspector *inspector, uint64_t now_ms)
 {
-    bool fits = spend(&inspector->control, PS_FRAME_CONTROL_BURST, PS_FRAME_CONTROL_PER_S, now_ms);
+    bool fits = ps_tokens_spend(&inspector->control, PS_FRAME_CONTROL_BURST, PS_FRAME_CONTROL_PER_S,
+                                now_ms);
     return fits ? PS_FRONT_FINE : PS_FRONT_CONTROL;
 }
 
@@ -283,8 +264,8 @@ static enum ps_front_reason frame_in(struct ps_frame_inspector *inspector,
         /* A call that is begun and reset costs the server all of its work and the peer none of the
          * wait, so no bound on open calls ever meets it. */
         end_stream(inspector, frame->stream);
-        return spend(&inspector->resets, inspector->limits.streams_max, PS_FRAME_RESETS_PER_S,
-                     now_ms)
+        return ps_tokens_spend(&inspector->resets, inspector->limits.streams_max,
+                               PS_FRAME_RESETS_PER_S, now_ms)
                    ? PS_FRONT_FINE
                    : PS_FRONT_RESETS;
     case SETTINGS:

@@ -17,6 +17,7 @@
 
 #include "server/front/front_reasons.h"
 #include "server/front/stream_table.h"
+#include "server/front/token_bucket.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,13 +42,6 @@ struct ps_frame_limits {
     uint32_t patience_s;           /* for which a request may stand still */
 };
 
-/* A bucket of tokens, filled with time. */
-struct ps_frame_tokens {
-    uint64_t milli; /* thousandths of a token */
-    uint64_t at_ms;
-    bool begun;
-};
-
 /* One direction: a frame header may come in pieces. */
 struct ps_frame_reader {
     uint8_t header[9];
@@ -59,7 +53,7 @@ struct ps_frame_inspector {
     struct ps_frame_limits limits;
     struct ps_stream_table streams; /* its count: calls that are open */
     struct ps_frame_reader in, out;
-    struct ps_frame_tokens resets, control;
+    struct ps_tokens resets, control;
     uint32_t preface_bytes; /* of the client's preface that have come */
     uint32_t highest;       /* number of a stream so far */
     uint32_t header_bytes;  /* of the header block at work */

@@ -27,6 +27,8 @@
     X(CONNECTIONS, CONNECTIONS, "--connections are open")                                        \
     X(LOCAL_USER, LOCAL_USER, "a process of a user that --local-uids does not name")             \
     X(HOST, HOST_CONNECTIONS, "one host may have a quarter of --connections, and at least 64")   \
+    X(OFFENDER, OFFENDER,                                                                        \
+      "connections of this host were ended: 8 at once, then 4 a second; others wait")            \
     X(DESCRIPTORS, CONNECTIONS, "what is left of ulimit -n is for the journal and checkpoints")  \
     X(DISPLACED, SILENT_CONNECTION, "a connection that says nothing makes room for another")     \
     X(DISPLACED_HTTP, HTTP_CONNECTIONS, "the oldest HTTP connection makes room for another")

@@ -2,6 +2,7 @@
 #include "front_world.h"
 #include "run_suite.h"
 #include "server/front/connections.h"
+#include "server/front/offenders.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -211,6 +212,30 @@ START_TEST(whoever_was_turned_away_is_distrusted_when_it_comes_back)
 }
 END_TEST
 
+START_TEST(a_host_that_offends_again_and_again_is_shut_out)
+{
+    struct front_pair pair, inside = front_connect(&world);
+    add_calls(STREAMS_MAX + 1, 0);
+    for (int i = 0; i < PS_OFFENCES_AT_ONCE; i++) {
+        pair = front_connect(&world);
+        ck_assert_int_ge(pair.server, 0);
+        ck_assert(!front_pair_receives(&pair, &frames));
+        front_pair_close(&pair);
+    }
+
+    pair = front_connect(&world);
+
+    ck_assert_int_eq(pair.server, -1);
+    ck_assert_uint_eq(world.refused[PS_FRONT_OFFENDER], 1);
+    front_pair_close(&pair);
+    /* Whoever is inside stays there. */
+    frames_begin(&frames);
+    add_calls(1, 0);
+    ck_assert(front_pair_receives(&inside, &frames));
+    front_pair_close(&inside);
+}
+END_TEST
+
 START_TEST(a_closed_door_looks_at_nobody)
 {
     ps_front_close(&world);
@@ -251,6 +276,7 @@ int main(void)
     tcase_add_test(tests, numbers_out_of_range_are_no_connections);
     tcase_add_test(tests, plain_bytes_under_tls_are_bounded_as_well);
     tcase_add_test(tests, whoever_was_turned_away_is_distrusted_when_it_comes_back);
+    tcase_add_test(tests, a_host_that_offends_again_and_again_is_shut_out);
     tcase_add_test(tests, a_closed_door_looks_at_nobody);
     tcase_add_test(tests, only_who_opened_the_door_last_closes_it);
     suite_add_tcase(suite, tests);
