@@ -11,6 +11,7 @@ import unittest.mock
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import floors
 import laws
+import spdx
 import tidy
 import tidy_rules
 
@@ -169,6 +170,55 @@ class Tidy(unittest.TestCase):
         self.assertEqual(findings_of({"server/core/values/a.c": "/* A. */\n"},
                                      TESTED_ROOMS=["server/core"]),
                          [("server/core/values/a.c", 1, "test-exists")])
+
+
+class Pages(unittest.TestCase):
+    """Links lead somewhere, and every page of docs/ is reached."""
+
+    INDEX = "# Index\n\n[a](a.md#a-heading-of-it) and [the root](../README.md)\n"
+    PAGE = "# A\n\n## A `heading` of it\n\nText, [up](#a).\n"
+
+    def test_pages_that_are_linked(self):
+        self.assertEqual(findings_of({"docs/index.md": self.INDEX, "docs/a.md": self.PAGE,
+                                      "README.md": "[b](docs/b.md), `[c](docs/c.md)`\n",
+                                      "docs/b.md": "# B\n\n[out](https://example.org/x)\n"}), [])
+
+    def test_a_page_that_nothing_leads_to(self):
+        self.assertEqual(findings_of({"docs/index.md": "# I\n", "docs/a.md": self.PAGE}),
+                         [("docs/a.md", 1, "page")])
+
+    def test_links_that_lead_nowhere(self):
+        self.assertEqual(findings_of({"README.md": "\n[b](docs/b.md)\n"}),
+                         [("README.md", 2, "link")])
+        self.assertEqual(findings_of({"docs/index.md": self.INDEX, "README.md": "# R\n",
+                                      "docs/a.md": "# Another\n"}),
+                         [("docs/index.md", 3, "link")])
+
+
+class Licences(unittest.TestCase):
+    """The line that names the licence."""
+
+    TEXTS = {"base/a.c": "/* A. */\n", "tests/unit/base/test_a.c": "/* A. */\n",
+             "base/a.h": GOOD_HEADER, "tools/b.py": "#!/usr/bin/python3\n\"\"\"B.\"\"\"\n",
+             "tools/c": "#!/bin/sh\necho\n", "proto/d.proto": 'syntax = "proto3";\n',
+             "CMakeLists.txt": "project(a)\n", "tests/sim/e.txt": "push\n", "README.md": "# F\n"}
+
+    def test_the_line_is_written_once_and_then_nothing_is_missing(self):
+        fixed = {path: spdx.fixed(path, text) for path, text in self.TEXTS.items()}
+
+        self.assertEqual({path: spdx.fixed(path, text) for path, text in fixed.items()}, fixed)
+        self.assertEqual(fixed["base/a.c"], f"/* {spdx.LICENCE} */\n/* A. */\n")
+        self.assertEqual(fixed["tools/c"], f"#!/bin/sh\n# {spdx.LICENCE}\necho\n")
+        self.assertEqual(fixed["tests/sim/e.txt"], "push\n")
+        self.assertEqual(findings_of({**fixed, "LICENSE": "L\n"}), [])
+
+    def test_the_line_explains_nothing(self):
+        line = f"/* {spdx.LICENCE} */\n"
+        self.assertEqual(findings_of({"server/a.c": line + "int a;\n"}),
+                         [("server/a.c", 1, "file-opening")])
+        self.assertEqual(findings_of({ROOM + "/a.c": line + "/* A. */\n" + "int a;\n" * 6},
+                                     COMMENTS_MIN=0.20), [(ROOM, 1, "comments")])
+        self.assertEqual(findings_of({"server/a.c": line + "/* A. */\n" + "\n" * 499}), [])
 
 
 class Laws(unittest.TestCase):
