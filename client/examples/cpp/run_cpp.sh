@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the stubs, builds and runs the example: ./run_cpp.sh HOST:PORT
+# Makes the stubs, builds and runs the example: ./run_cpp.sh HOST:PORT[,HOST:PORT...]
 # Needs g++, libgrpc++-dev, protobuf-compiler, protobuf-compiler-grpc, pkg-config.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -7,10 +7,11 @@ proto=$here/../../../proto
 out=${OUT:-$here/../../../build/examples/cpp}
 mkdir -p "$out"
 protoc -I "$proto" --cpp_out="$out" --grpc_out="$out" \
-    --plugin=protoc-gen-grpc="$(command -v grpc_cpp_plugin)" pserver/v1/pserver.proto
-if [ ! "$out/example" -nt "$here/example.cc" ]; then
+    --plugin=protoc-gen-grpc="$(command -v grpc_cpp_plugin)" \
+    pserver/v1/pserver.proto pserver/v1/optimizer_config.proto
+if [ -n "$(find "$here" "$proto" -newer "$out/example" 2>&1)" ]; then # or there is none
     g++ -std=c++17 -I "$out" -o "$out/example" "$here/example.cc" \
-        "$out"/pserver/v1/pserver.pb.cc "$out"/pserver/v1/pserver.grpc.pb.cc \
+        "$out"/pserver/v1/*.pb.cc \
         -Wl,--as-needed $(pkg-config --cflags --libs grpc++ protobuf)
 fi
 exec "$out/example" "$@"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the two libraries and runs the example: ./run_node.sh HOST:PORT
+# Installs gRPC and protobuf and runs the example: ./run_node.sh HOST:PORT[,HOST:PORT...]
 # Needs nodejs and npm.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 proto=$here/../../../proto
 out=${OUT:-$here/../../../build/examples/node}
 mkdir -p "$out"
-cp "$here/package.json" "$here/package-lock.json" "$here/example.js" "$out/"
+cp "$here/package.json" "$here/package-lock.json" "$here"/*.js "$out/"
 if ! cmp -s "$out/package-lock.json" "$out/installed.json"; then
     (cd "$out" && npm ci --no-audit --no-fund --silent)
     cp "$out/package-lock.json" "$out/installed.json"

@@ -53,9 +53,12 @@ def exactly_once(call, message, seconds=30):
         try:
             return call(message, timeout=10)
         except grpc.RpcError as error:
-            if error.code() not in AGAIN or time.monotonic() + pause > give_up:
+            # A server that is busy says when to come again.
+            asked = dict(error.trailing_metadata() or ()).get("grpc-retry-pushback-ms", 0)
+            wait = max(pause, int(asked) / 1000)
+            if error.code() not in AGAIN or time.monotonic() + wait > give_up:
                 raise
-            time.sleep(pause)
+            time.sleep(wait)
             pause = min(2 * pause, 2.0)
 
 

@@ -40,10 +40,11 @@ class Server:
             try:
                 return getattr(self.stub, name)(message, timeout=10)
             except grpc.RpcError as error:
-                word = dict(error.trailing_metadata() or ()).get("ps-status")
-                if word not in (None, *AGAIN) or time.monotonic() + pause > give_up:
+                said = dict(error.trailing_metadata() or ())
+                wait = max(pause, int(said.get("grpc-retry-pushback-ms", 0)) / 1000)
+                if said.get("ps-status") not in (None, *AGAIN) or time.monotonic() + wait > give_up:
                     raise
-            time.sleep(pause)
+            time.sleep(wait)
             pause = min(2 * pause, 2.0)
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs one example against a live server and looks at what it prints.
-#   run_example.sh PSERVER EXAMPLE_FOLDER BUILD_FOLDER [lossy]
-# lossy: the first answer to each request that changes something is lost on the way.
+# Runs one example against live servers and looks at what it prints.
+#   run_example.sh PSERVER EXAMPLE_FOLDER BUILD_FOLDER SERVERS [lossy]
+# SERVERS: how many; the example with two has a second parameter, which lives on the second.
+# lossy: each request that changes something is refused once, and once its answer is lost.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-pserver=$1 example=$2 build=$3 way=${4:-whole}
+pserver=$1 example=$2 build=$3 servers=$4 way=${5:-whole}
 
 work=$(mktemp -d)
 started=()
@@ -17,30 +18,40 @@ cleanup() {
 }
 trap cleanup EXIT
 
-mkfifo "$work/log"
-"$pserver" --listen 127.0.0.1:0 --data-dir "$work/data" --etcd-ttl 60s 2>"$work/log" &
-started+=($!)
-exec 3<"$work/log"
-address=
-while [ -z "$address" ] && read -r -t 120 line <&3; do
-    address=$(sed -n 's/.* listening address=\([^ ]*\).*/\1/p' <<<"$line")
+addresses=()
+for ((i = 0; i < servers; i++)); do
+    mkfifo "$work/log$i"
+    "$pserver" --listen 127.0.0.1:0 --data-dir "$work/data$i" --etcd-ttl 60s 2>"$work/log$i" &
+    started+=($!)
+    exec {log}<"$work/log$i"
+    address=
+    while [ -z "$address" ] && read -r -t 120 line <&"$log"; do
+        address=$(sed -n 's/.* listening address=\([^ ]*\).*/\1/p' <<<"$line")
+    done
+    if [ -z "$address" ]; then
+        echo "the server did not say where it listens"
+        exit 1
+    fi
+    addresses+=("$address")
 done
-if [ -z "$address" ]; then
-    echo "the server did not say where it listens"
-    exit 1
-fi
+list=$(IFS=, && echo "${addresses[*]}")
 
 if [ "$way" = lossy ]; then
     mkfifo "$work/front"
-    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$here/lossy_front.py" "$address" >"$work/front" &
+    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$here/lossy_front.py" "${addresses[@]}" \
+        >"$work/front" &
     started+=($!)
-    exec 4<"$work/front"
-    read -r -t 120 _ address <&4
+    exec {front}<"$work/front"
+    read -r -t 120 _ list <&"$front"
 fi
 
 # The second run finds the servers initialised and its gradient on top of the first one's.
-for expected in $'version 1\nw = 0.5 1.5 2.5' $'version 2\nw = 0 1 2'; do
-    printed=$(OUT=$build "$example/run_$(basename "$example").sh" "$address" | sed 's/\.0\b//g')
+first=$'version 1\nw = 0.5 1.5 2.5' second=$'version 2\nw = 0 1 2'
+if [ "$servers" = 2 ]; then
+    first+=$'\nb = 3' second+=$'\nb = 2'
+fi
+for expected in "$first" "$second"; do
+    printed=$(OUT=$build "$example/run_$(basename "$example").sh" "$list" | sed 's/\.0\b//g')
     if [ "$printed" != "$expected" ]; then
         printf 'expected:\n%s\nprinted:\n%s\n' "$expected" "$printed"
         exit 1
