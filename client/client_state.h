@@ -92,6 +92,10 @@ PS_MUST_USE enum ps_status ps_client_copy_options(struct psclient *client,
                                                   struct ps_error *error);
 void ps_client_release_options(struct psclient *client);
 
+/* A connection to the job's store, of its own: a store belongs to one thread at a time. */
+PS_MUST_USE enum ps_status ps_client_open_store(struct psclient *client, struct ps_kv **kv,
+                                                struct ps_error *error);
+
 /* Runs a batch until every item has its result. PS_OK whatever became of the items. */
 PS_MUST_USE enum ps_status ps_client_run(struct psclient *client,
                                          const struct ps_batch_request *request,
