@@ -3,6 +3,8 @@
  * everything is copied here, while the engine still holds the reply. */
 #include "client/answers.h"
 
+#include "client/caller_structs.h"
+
 #include <string.h>
 
 static enum ps_status take_server(void *self, const struct ps_call_reply *reply,
@@ -69,8 +71,11 @@ static enum ps_status take_list(void *self, const struct ps_call_reply *reply,
     const struct ps_list_reply *from = &reply->list;
     to->count = from->param_count < to->count_max ? from->param_count : to->count_max;
     to->more = from->more || from->param_count > to->count;
-    for (size_t i = 0; i < to->count; i++)
-        copy_row(&to->rows[i], &from->params[i]);
+    for (size_t i = 0; i < to->count; i++) {
+        struct psclient_param_info row = {.type = PSCLIENT_INT32};
+        copy_row(&row, &from->params[i]);
+        ps_caller_copy(ps_caller_at(to->rows, to->row_size, i), to->row_size, &row, sizeof row);
+    }
     return PS_OK;
 }
 

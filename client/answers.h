@@ -15,6 +15,7 @@
 /* Rows for the answer to PS_METHOD_LIST. */
 struct ps_list_rows {
     struct psclient_param_info *rows;
+    size_t row_size; /* as the caller's compiler has it: caller_structs.h */
     size_t count_max;
     size_t count; /* filled in */
     bool more;    /* filled in */

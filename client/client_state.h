@@ -48,6 +48,7 @@ struct ps_client_waiter {
 struct psclient {
     const struct ps_allocator *memory;
     const struct ps_clock *clock;
+    struct psclient_sizes sizes;       /* of the caller's structs: caller_structs.h */
     char *etcd;                        /* owned; NULL: fixed servers */
     struct ps_etcd_access etcd_access; /* owned texts */
     struct ps_channel_files files;     /* owned texts */
@@ -84,6 +85,10 @@ struct psclient {
 PS_MUST_USE enum ps_status ps_client_open(const struct psclient_options *options,
                                           const struct ps_allocator *memory,
                                           struct psclient **client, struct ps_error *error);
+
+/* psclient_open of programs that say nothing of their structs: psclient_open_first.c. */
+int ps_client_open_first(const struct psclient_options *options, struct psclient **client,
+                         struct psclient_error *error);
 
 /* What a client keeps of its options, checked. Memory of the client's, given back with
  * ps_client_release_options in any case. */
@@ -129,10 +134,10 @@ struct ps_item *ps_client_pull_items(struct psclient *client,
 void ps_client_release_items(struct psclient *client, struct ps_item *items, size_t count);
 struct ps_batch_request ps_client_request(struct psclient *client, enum ps_method method,
                                           struct ps_item *items, size_t count, uint64_t timeout_ms);
-int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient_result *results,
-                      struct psclient_error *error);
-void ps_client_note_pulled(const struct ps_item *items, struct psclient_parameter *parameters,
-                           size_t count);
+int ps_client_verdict(const struct psclient *client, const struct ps_item *items, size_t count,
+                      struct psclient_result *results, struct psclient_error *error);
+void ps_client_note_pulled(const struct psclient *client, const struct ps_item *items,
+                           struct psclient_parameter *parameters, size_t count);
 
 /* A pull that takes whatever type the server has, and notes it in each parameter. Such parameters
  * are never cut. For the compatibility interface. */

@@ -4,6 +4,7 @@
 #include "client/psclient.h"
 
 #include "base/random.h"
+#include "client/caller_structs.h"
 #include "client/client_state.h"
 #include "client/status_map.h"
 
@@ -13,6 +14,12 @@
 
 #define OPEN_TIMEOUT_MS 30000
 
+static enum ps_status open_client(const struct psclient_options *told,
+                                  const struct psclient_sizes *sizes,
+                                  const struct ps_allocator *memory, struct psclient **out,
+                                  struct ps_error *error);
+static enum ps_status open_parts(struct psclient *client, const struct psclient_options *options,
+                                 struct ps_error *error);
 static enum ps_status open_fixed(struct psclient *client, const struct psclient_options *options,
                                  struct ps_error *error);
 static enum ps_status open_followed(struct psclient *client, const struct psclient_options *options,
@@ -20,42 +27,72 @@ static enum ps_status open_followed(struct psclient *client, const struct psclie
 static enum ps_status open_engine(struct psclient *client, const struct psclient_options *options,
                                   struct ps_error *error);
 
-PS_EXPORT int psclient_open(const struct psclient_options *options, struct psclient **out,
-                            struct psclient_error *error)
+/* The header's psclient_open leads here. */
+PS_EXPORT int psclient_open_sized(const struct psclient_options *options,
+                                  const struct psclient_sizes *sizes, struct psclient **out,
+                                  struct psclient_error *error)
 {
     struct ps_error why = {.status = PS_OK};
-    enum ps_status status = ps_client_open(options, ps_allocator_heap(), out, &why);
+    enum ps_status status = open_client(options, sizes, ps_allocator_heap(), out, &why);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
     return ps_client_succeed(error);
 }
 
-/* Locks are made before the first step that can fail, since psclient_close ends them in any
- * case. */
+/* A program of the first header, or that looks the symbol up by name, says nothing of its structs:
+ * they are the first ones, whatever this library has added since. */
+int ps_client_open_first(const struct psclient_options *options, struct psclient **out,
+                         struct psclient_error *error)
+{
+    const struct psclient_sizes first = ps_caller_sizes_first();
+    return psclient_open_sized(options, &first, out, error);
+}
+
+/* Callers are compiled with this tree: their structs are ours. */
 enum ps_status ps_client_open(const struct psclient_options *options,
                               const struct ps_allocator *memory, struct psclient **out,
                               struct ps_error *error)
 {
+    const struct psclient_sizes sizes = psclient_header_sizes();
+    return open_client(options, &sizes, memory, out, error);
+}
+
+/* The sizes come before the options: they say how many of those there are. */
+static enum ps_status open_client(const struct psclient_options *told,
+                                  const struct psclient_sizes *sizes,
+                                  const struct ps_allocator *memory, struct psclient **out,
+                                  struct ps_error *error)
+{
+    struct psclient_sizes known;
+    struct psclient_options options;
+    PS_TRY(ps_caller_sizes_take(sizes, &known, error));
+    PS_TRY(ps_caller_options(told, known.options, &options, error));
     struct psclient *client = ps_zeroed(memory, sizeof *client);
     if (client == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
     client->memory = memory;
-    client->clock = ps_clock_real();
-    ps_wake_init(&client->wake);
-    ps_mutex_init(&client->mutex, PS_RANK_CLIENT);
-    ps_push_encoder_init(&client->encoder, memory);
-
-    enum ps_status status = ps_client_copy_options(client, options, error);
-    if (status == PS_OK && client->etcd == NULL)
-        status = open_fixed(client, options, error);
-    else if (status == PS_OK)
-        status = open_followed(client, options, error);
+    client->sizes = known;
+    enum ps_status status = open_parts(client, &options, error);
     if (status != PS_OK) {
         psclient_close(client);
         return status;
     }
     *out = client;
     return PS_OK;
+}
+
+/* Locks are made before the first step that can fail, since psclient_close ends them in any
+ * case. */
+static enum ps_status open_parts(struct psclient *client, const struct psclient_options *options,
+                                 struct ps_error *error)
+{
+    client->clock = ps_clock_real();
+    ps_wake_init(&client->wake);
+    ps_mutex_init(&client->mutex, PS_RANK_CLIENT);
+    ps_push_encoder_init(&client->encoder, client->memory);
+    PS_TRY(ps_client_copy_options(client, options, error));
+    return client->etcd == NULL ? open_fixed(client, options, error)
+                                : open_followed(client, options, error);
 }
 
 /* The threads end first: initialiser and follower use clock, memory and wake until they are
@@ -77,6 +114,12 @@ PS_EXPORT void psclient_close(struct psclient *client)
     ps_mutex_fini(&client->mutex);
     ps_wake_fini(&client->wake);
     ps_release(client->memory, client);
+}
+
+/* Compiled in: the header of a program may be of another version. */
+PS_EXPORT const char *psclient_version(void)
+{
+    return PSCLIENT_VERSION;
 }
 
 PS_EXPORT uint32_t psclient_shard_count(const struct psclient *client)
@@ -101,16 +144,17 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
     ps_mutex_lock(&unlocked->mutex);
     const struct ps_engine_counters *inside = ps_engine_counters(client->engine);
     struct ps_channel_shared shared = ps_channel_grpc_shared(&client->channel);
-    *counters = (struct psclient_counters){.retries = inside->retries,
-                                           .resends = inside->resends,
-                                           .duplicates = inside->duplicates,
-                                           .shared_calls = shared.calls,
-                                           .shared_bytes = shared.bytes,
-                                           .tcp_servers = shared.tcp_servers,
-                                           .unix_servers = shared.unix_servers,
-                                           .shared_servers = shared.shared_servers};
+    struct psclient_counters now = {.retries = inside->retries,
+                                    .resends = inside->resends,
+                                    .duplicates = inside->duplicates,
+                                    .shared_calls = shared.calls,
+                                    .shared_bytes = shared.bytes,
+                                    .tcp_servers = shared.tcp_servers,
+                                    .unix_servers = shared.unix_servers,
+                                    .shared_servers = shared.shared_servers};
     ps_mutex_unlock(&unlocked->mutex);
-    counters->feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
+    now.feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
+    ps_caller_copy(counters, client->sizes.counters, &now, sizeof now);
 }
 
 /* ---- Opening ---- */

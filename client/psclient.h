@@ -25,6 +25,13 @@
  *           moves much sets MALLOC_MMAP_THRESHOLD_=536870912 and MALLOC_TRIM_THRESHOLD_=536870912
  *           in its environment, or calls mallopt. One client per process is faster than several:
  *           gRPC's connections are polled by whoever polls first.
+ * Versions: structs grow at their end only. A program goes on working with a newer library than
+ *           the header that it was compiled with, and with an older one: psclient_open tells the
+ *           library how long each struct is for the program. A field that the program does not have
+ *           counts as zero and is not written; one that the library does not know is not looked at,
+ *           and zero where the library writes the struct. Of psclient_options such a field must be
+ *           zero, or psclient_open says PSCLIENT_INVALID. All code that uses one client has to be
+ *           compiled with one version of this header.
  * Memory:   all arguments are borrowed for the call. After a failed pull the contents of its
  *           parameters are undefined where their own result is not PSCLIENT_OK.
  */
@@ -40,6 +47,9 @@ extern "C" {
 
 #define PSCLIENT_VERSION "0.1.0"
 #define PSCLIENT_FOREVER UINT64_MAX
+
+/* Of the library that the program runs with; PSCLIENT_VERSION is that of this header. Static. */
+const char *psclient_version(void);
 
 enum psclient_status {
     PSCLIENT_OK = 0,
@@ -148,10 +158,12 @@ struct psclient_options {
     const char *etcd_password_file; /* instead of etcd_password */
     int etcd_insecure_password;     /* 1: a password goes over http:// too, which is otherwise
                                          PSCLIENT_INVALID */
+    int reserved;                   /* 0 */
 };
 
-int psclient_open(const struct psclient_options *options, struct psclient **client,
-                  struct psclient_error *error);
+/* Inline, at the end of this header. */
+static inline int psclient_open(const struct psclient_options *options, struct psclient **client,
+                                struct psclient_error *error);
 
 /* Calls of other threads must have returned, and operations must have been ended. A lock that is
  * held is given up, for which this may wait a few seconds when etcd does not answer. NULL is
@@ -312,7 +324,6 @@ void psclient_replica_get_counters(const struct psclient_replica *replica,
 /* Calls that were sent again since the client was opened. */
 uint64_t psclient_retries(const struct psclient *client);
 
-/* Since the client was opened. */
 /* ---- Barriers ---- */
 
 /* Waits until all `of` members of a job have called this with the same name and round: member 0 to
@@ -325,6 +336,7 @@ uint64_t psclient_retries(const struct psclient *client);
 int psclient_barrier(struct psclient *client, const char *name, uint64_t round, uint32_t member,
                      uint32_t of, uint64_t timeout_ms, struct psclient_error *error);
 
+/* Since the client was opened. */
 struct psclient_counters {
     uint64_t retries;        /* as psclient_retries */
     uint64_t resends;        /* those that were pushes which may have been applied already */
@@ -388,6 +400,51 @@ int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
  * alone (PSCLIENT_FAILED). */
 int psclient_drain(struct psclient *client, uint32_t index, uint64_t epoch, uint64_t timeout_ms,
                    struct psclient_error *error);
+
+/* ---- Programs of other versions ---- */
+
+/* How long the structs of a program are, each in bytes: `sizes` is the first, its own. */
+struct psclient_sizes {
+    size_t sizes;
+    size_t options;
+    size_t parameter;
+    size_t gradient;
+    size_t result;
+    size_t counters;
+    size_t replica_counters;
+    size_t server_status;
+    size_t param_info;
+    size_t saved;
+};
+
+/* As psclient_open, for programs that do not compile this header but declare its structs by
+ * themselves (ctypes, cffi, JNA): the sizes of their declarations. Without them, by the symbol
+ * psclient_open, structs are taken for those of version 0.1.0. */
+int psclient_open_sized(const struct psclient_options *options, const struct psclient_sizes *sizes,
+                        struct psclient **client, struct psclient_error *error);
+
+/* The sizes that this header gives them. */
+static inline struct psclient_sizes psclient_header_sizes(void)
+{
+    const struct psclient_sizes sizes = {sizeof(struct psclient_sizes),
+                                         sizeof(struct psclient_options),
+                                         sizeof(struct psclient_parameter),
+                                         sizeof(struct psclient_gradient),
+                                         sizeof(struct psclient_result),
+                                         sizeof(struct psclient_counters),
+                                         sizeof(struct psclient_replica_counters),
+                                         sizeof(struct psclient_server_status),
+                                         sizeof(struct psclient_param_info),
+                                         sizeof(struct psclient_saved)};
+    return sizes;
+}
+
+static inline int psclient_open(const struct psclient_options *options, struct psclient **client,
+                                struct psclient_error *error)
+{
+    const struct psclient_sizes sizes = psclient_header_sizes();
+    return psclient_open_sized(options, &sizes, client, error);
+}
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "client/answers.h"
 #include "client/ask.h"
+#include "client/caller_structs.h"
 #include "client/client_state.h"
 #include "client/status_map.h"
 #include "proto/codec.h"
@@ -26,6 +27,13 @@ static struct ps_item parameter_item(const char *name, enum psclient_type type)
     return (struct ps_item){.name = ps_bytes_of_text(name), .dtype = (enum ps_dtype)type};
 }
 
+/* Results lie as far apart as the caller's compiler put them. */
+static struct psclient_result *result_at(const struct psclient *client,
+                                         struct psclient_result *results, size_t i)
+{
+    return ps_caller_at(results, client->sizes.result, i);
+}
+
 /* Several trainers may give the same parameters, or one again after a crash: a server that was
  * initialised before keeps what it has, which is a result of the item and no failure of the
  * call. */
@@ -37,18 +45,20 @@ PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_param
     if (items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
     for (size_t i = 0; i < count; i++) {
-        items[i] = parameter_item(parameters[i].name, parameters[i].type);
-        items[i].content = parameters[i].content;
-        items[i].size = parameters[i].content_size;
+        const struct psclient_parameter parameter =
+            ps_caller_parameter(&client->sizes, parameters, i);
+        items[i] = parameter_item(parameter.name, parameter.type);
+        items[i].content = parameter.content;
+        items[i].size = parameter.content_size;
         /* Without one the server takes SGD with a rate of 1. */
-        if (parameters[i].config != NULL)
-            items[i].config = (struct ps_bytes){parameters[i].config, parameters[i].config_size};
+        if (parameter.config != NULL)
+            items[i].config = (struct ps_bytes){parameter.config, parameter.config_size};
     }
     int status = run_items(client, PS_METHOD_INIT, items, count, timeout_ms, results, error);
     /* The engine calls such an item done; only its result says how. */
     for (size_t i = 0; results != NULL && i < count; i++) {
         if (items[i].status == PS_OK && items[i].before)
-            results[i].status = PSCLIENT_ALREADY;
+            result_at(client, results, i)->status = PSCLIENT_ALREADY;
     }
     ps_release(client->memory, items);
     return status;
@@ -62,9 +72,10 @@ struct ps_item *ps_client_push_items(struct psclient *client,
     struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
     /* NULL is passed on: the caller says that there was no memory, in the words of its own call. */
     for (size_t i = 0; items != NULL && i < count; i++) {
-        items[i] = parameter_item(gradients[i].name, gradients[i].type);
-        items[i].content = gradients[i].content;
-        items[i].size = gradients[i].content_size;
+        const struct psclient_gradient gradient = ps_caller_gradient(&client->sizes, gradients, i);
+        items[i] = parameter_item(gradient.name, gradient.type);
+        items[i].content = gradient.content;
+        items[i].size = gradient.content_size;
         ps_push_encoder_encode(&client->encoder, &items[i], client->split_bytes,
                                client->shard_count);
     }
@@ -94,9 +105,9 @@ PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradi
 }
 
 /* For whole numbers every encoding is their own; a server refuses any other. */
-static bool is_float(enum psclient_type type)
+static bool is_float(const struct ps_item *item)
 {
-    return type == PSCLIENT_FLOAT32 || type == PSCLIENT_FLOAT64;
+    return item->dtype == PS_F32 || item->dtype == PS_F64;
 }
 
 /* The reply's encoding is for floats only: whole numbers travel as they are. */
@@ -108,8 +119,8 @@ struct ps_item *ps_client_push_pull_items(struct psclient *client,
     for (size_t i = 0; items != NULL && i < count; i++) {
         /* Not the gradient's memory: a push that is sent again must find the gradient as it was,
          * also after the first bytes of an answer have come. */
-        items[i].destination = parameters[i].content;
-        if (is_float(gradients[i].type))
+        items[i].destination = ps_caller_parameter(&client->sizes, parameters, i).content;
+        if (is_float(&items[i]))
             items[i].encoding = client->reply_encoding;
     }
     return items;
@@ -147,9 +158,11 @@ static int push_then_pull(struct psclient *client, const struct psclient_gradien
     int status = psclient_push(client, gradients, count, timeout_ms, results, error);
     /* Of the parameters only the content was the caller's to fill in (psclient_push_pull). */
     for (size_t i = 0; i < count; i++) {
-        parameters[i].name = gradients[i].name;
-        parameters[i].type = gradients[i].type;
-        parameters[i].content_size = gradients[i].content_size;
+        const struct psclient_gradient gradient = ps_caller_gradient(&client->sizes, gradients, i);
+        struct psclient_parameter *parameter = ps_caller_at(parameters, client->sizes.parameter, i);
+        parameter->name = gradient.name;
+        parameter->type = gradient.type;
+        parameter->content_size = gradient.content_size;
     }
     if (status != PSCLIENT_OK)
         return status;
@@ -170,7 +183,7 @@ PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_
     if (items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
     int status = run_items(client, PS_METHOD_PUSH_PULL, items, count, timeout_ms, results, error);
-    ps_client_note_pulled(items, parameters, count);
+    ps_client_note_pulled(client, items, parameters, count);
     if (is_unknown(items, count))
         atomic_store(&client->no_push_pull, true); /* for all that follow */
     bool may_be_pushed = is_unknown(items, count) && is_untouched(items, count);
@@ -189,24 +202,27 @@ struct ps_item *ps_client_pull_items(struct psclient *client,
 {
     struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
     for (size_t i = 0; items != NULL && i < count; i++) {
-        items[i] = parameter_item(parameters[i].name, parameters[i].type);
-        items[i].destination = parameters[i].content;
-        items[i].size = parameters[i].content_size;
-        if (is_float(parameters[i].type))
+        const struct psclient_parameter parameter =
+            ps_caller_parameter(&client->sizes, parameters, i);
+        items[i] = parameter_item(parameter.name, parameter.type);
+        items[i].destination = parameter.content;
+        items[i].size = parameter.content_size;
+        if (is_float(&items[i]))
             items[i].encoding = client->reply_encoding;
     }
     return items;
 }
 
 /* The type changes only for pulls that take any; else it is the one that was asked for. */
-void ps_client_note_pulled(const struct ps_item *items, struct psclient_parameter *parameters,
-                           size_t count)
+void ps_client_note_pulled(const struct psclient *client, const struct ps_item *items,
+                           struct psclient_parameter *parameters, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (items[i].status != PS_OK)
             continue;
-        parameters[i].version = items[i].pulled_version;
-        parameters[i].type = (enum psclient_type)items[i].dtype;
+        struct psclient_parameter *parameter = ps_caller_at(parameters, client->sizes.parameter, i);
+        parameter->version = items[i].pulled_version;
+        parameter->type = (enum psclient_type)items[i].dtype;
     }
 }
 
@@ -224,7 +240,7 @@ static int pull(struct psclient *client, struct psclient_parameter *parameters, 
         items[i].encoding = PS_ENCODING_NATIVE;
     }
     int status = run_items(client, PS_METHOD_PULL, items, count, timeout_ms, results, error);
-    ps_client_note_pulled(items, parameters, count);
+    ps_client_note_pulled(client, items, parameters, count);
     ps_release(client->memory, items);
     return status;
 }
@@ -244,14 +260,16 @@ int ps_client_pull_any(struct psclient *client, struct psclient_parameter *param
 }
 
 /* Also for items that failed: retries and a version may have come before the failure. */
-static void fill_result(const struct ps_item *item, struct psclient_result *result)
+static void fill_result(const struct psclient *client, const struct ps_item *item,
+                        struct psclient_result *results, size_t i)
 {
-    result->status = ps_client_status_of(item->status);
-    result->version = item->version;
-    result->retries = item->retries;
-    result->duplicate = item->duplicate ? 1 : 0;
-    result->position = item->position;
-    snprintf(result->text, sizeof result->text, "%.*s", (int)sizeof result->text - 1, item->text);
+    struct psclient_result result = {.status = ps_client_status_of(item->status),
+                                     .version = item->version,
+                                     .retries = item->retries,
+                                     .duplicate = item->duplicate ? 1 : 0,
+                                     .position = item->position};
+    snprintf(result.text, sizeof result.text, "%.*s", (int)sizeof result.text - 1, item->text);
+    ps_caller_copy(result_at(client, results, i), client->sizes.result, &result, sizeof result);
 }
 
 /* The deadline is made here, from the caller's timeout, and passed down: no attempt starts a time
@@ -277,7 +295,7 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
         ps_client_request(client, method, items, count, timeout_ms);
     enum ps_status status = ps_client_run(client, &request, &why);
     if (status == PS_OK)
-        return ps_client_verdict(items, count, results, error);
+        return ps_client_verdict(client, items, count, results, error);
     /* The batch was never started. Items that the engine has judged wrong keep their own reason. */
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == PS_OK) {
@@ -287,18 +305,18 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
         /* Results are complete after a failure as well, so that a caller may look at them without
          * asking why. */
         if (results != NULL)
-            fill_result(&items[i], &results[i]);
+            fill_result(client, &items[i], results, i);
     }
     return ps_client_fail(error, status, why.text);
 }
 
 /* The first failure in request order, not in time: the same batch fails with the same text,
  * whichever server was slower. */
-int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient_result *results,
-                      struct psclient_error *error)
+int ps_client_verdict(const struct psclient *client, const struct ps_item *items, size_t count,
+                      struct psclient_result *results, struct psclient_error *error)
 {
     for (size_t i = 0; results != NULL && i < count; i++)
-        fill_result(&items[i], &results[i]);
+        fill_result(client, &items[i], results, i);
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == PS_OK)
             continue;
@@ -323,17 +341,17 @@ PS_EXPORT int psclient_server_status(struct psclient *client, uint32_t index, ui
                                      struct psclient_server_status *status,
                                      struct psclient_error *error)
 {
-    struct ps_item item = {.shard = index, .answer = ps_answer_server(status)};
+    struct psclient_server_status now = {.index = index};
+    struct ps_item item = {.shard = index, .answer = ps_answer_server(&now)};
     int result = run_items(client, PS_METHOD_STATUS, &item, 1, timeout_ms, NULL, error);
-    if (result == PSCLIENT_OK)
-        return result;
-    memset(status, 0, sizeof *status);
-    status->index = index;
-    if (index >= client->shard_count)
-        return result;
-    ps_mutex_lock(&client->mutex);
-    memcpy(status->address, client->routes[index].address, sizeof status->address);
-    ps_mutex_unlock(&client->mutex);
+    if (result != PSCLIENT_OK)
+        now = (struct psclient_server_status){.index = index};
+    if (result != PSCLIENT_OK && index < client->shard_count) {
+        ps_mutex_lock(&client->mutex);
+        memcpy(now.address, client->routes[index].address, sizeof now.address);
+        ps_mutex_unlock(&client->mutex);
+    }
+    ps_caller_copy(status, client->sizes.server_status, &now, sizeof now);
     return result;
 }
 
@@ -342,7 +360,8 @@ PS_EXPORT int psclient_list(struct psclient *client, uint32_t index, const char 
                             struct psclient_param_info *rows, size_t count_max, size_t *count,
                             int *more, uint64_t timeout_ms, struct psclient_error *error)
 {
-    struct ps_list_rows list = {.rows = rows, .count_max = count_max};
+    struct ps_list_rows list = {
+        .rows = rows, .row_size = client->sizes.param_info, .count_max = count_max};
     struct ps_item item = {.shard = index,
                            .name = ps_bytes_of_text(after),
                            .rows_max = (uint32_t)count_max,
@@ -360,8 +379,12 @@ PS_EXPORT int psclient_list(struct psclient *client, uint32_t index, const char 
 PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
                             struct psclient_saved *saved, struct psclient_error *error)
 {
-    struct ps_item item = {.shard = index, .answer = ps_answer_saved(saved)};
-    return run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
+    struct psclient_saved now = {.position = 0};
+    struct ps_item item = {.shard = index, .answer = ps_answer_saved(&now)};
+    int result = run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
+    if (result == PSCLIENT_OK)
+        ps_caller_copy(saved, client->sizes.saved, &now, sizeof now);
+    return result;
 }
 
 /* The epoch makes the order good for one server only: a repeat of it that arrives late must not end

@@ -1,5 +1,5 @@
-/* libpsclient: initialisation. Exactly one trainer of a job gives the servers their parameters: with
- * etcd the one that holds the lock, without it every caller that finds a server uninitialised. */
+/* libpsclient: initialisation. Exactly one trainer of a job gives the servers their parameters:
+ * with etcd the trainer that holds the lock, without etcd whoever finds a server uninitialised. */
 #include "client/psclient.h"
 
 #include "client/answers.h"

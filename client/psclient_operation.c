@@ -119,8 +119,8 @@ PS_EXPORT int psclient_end(struct psclient_operation *operation, struct psclient
     PS_ASSERT(operation->job.announced);
     ps_client_end(client, &operation->job);
     if (operation->parameters != NULL)
-        ps_client_note_pulled(operation->items, operation->parameters, operation->count);
-    int status = ps_client_verdict(operation->items, operation->count, results, error);
+        ps_client_note_pulled(client, operation->items, operation->parameters, operation->count);
+    int status = ps_client_verdict(client, operation->items, operation->count, results, error);
     ps_client_release_items(client, operation->items, operation->count);
     ps_release(client->memory, operation);
     return status;

@@ -8,6 +8,7 @@
  * are asked for again in the next round, until the caller's deadline. */
 #include "client/psclient.h"
 
+#include "client/caller_structs.h"
 #include "client/client_state.h"
 #include "client/engine/placement.h"
 #include "client/replica/replica.h"
@@ -27,6 +28,8 @@ struct psclient_replica {
     struct ps_replica *replica; /* owned */
 };
 
+static struct psclient_parameter *
+parameter_at(const struct psclient *client, const struct psclient_parameter *parameters, size_t i);
 static enum ps_status check_parameter(const struct psclient_parameter *parameter,
                                       struct ps_error *error);
 static struct ps_placement placement_of(const struct psclient *client,
@@ -46,10 +49,18 @@ static size_t count_parts(const struct psclient *client,
     size_t parts = 0;
     for (size_t i = 0; i < count; i++) {
         struct ps_error ignored;
-        if (check_parameter(&parameters[i], &ignored) == PS_OK)
-            parts += placement_of(client, &parameters[i]).range_count;
+        const struct psclient_parameter *parameter = parameter_at(client, parameters, i);
+        if (check_parameter(parameter, &ignored) == PS_OK)
+            parts += placement_of(client, parameter).range_count;
     }
     return parts;
+}
+
+/* In the caller's own array. All that is used of it here the first header had. */
+static struct psclient_parameter *
+parameter_at(const struct psclient *client, const struct psclient_parameter *parameters, size_t i)
+{
+    return ps_caller_at(parameters, client->sizes.parameter, i);
 }
 
 /* Nothing is sent yet, so that only what the caller gave can be wrong. All parameters are checked
@@ -116,7 +127,7 @@ static struct ps_placement placement_of(const struct psclient *client,
  * the stack. Its content is a piece of the caller's memory: nothing is put together at the end. */
 static enum ps_status add_parts(struct psclient_replica *handle, uint32_t i, struct ps_error *error)
 {
-    struct psclient_parameter *parameter = &handle->parameters[i];
+    struct psclient_parameter *parameter = parameter_at(handle->client, handle->parameters, i);
     PS_TRY(check_parameter(parameter, error));
     const struct ps_bytes name = ps_bytes_of_text(parameter->name);
     struct ps_placement placement = placement_of(handle->client, parameter);
@@ -248,6 +259,7 @@ static void add_result(const struct ps_replica_part *part, struct psclient_param
 static int tell_results(struct psclient_replica *handle, struct psclient_result *results,
                         struct psclient_error *error)
 {
+    const struct psclient *client = handle->client;
     const struct ps_replica *replica = handle->replica;
     const struct ps_replica_part *failed = NULL;
     size_t part = 0;
@@ -255,21 +267,23 @@ static int tell_results(struct psclient_replica *handle, struct psclient_result 
         struct psclient_result result = {.status = PSCLIENT_OK};
         /* Above every version, for add_result to find the lowest. A parameter has one part at
          * least. */
-        handle->parameters[i].version = UINT64_MAX;
+        struct psclient_parameter *parameter = parameter_at(client, handle->parameters, i);
+        parameter->version = UINT64_MAX;
         for (; part < replica->part_count && replica->parts[part].parameter == i; part++) {
-            add_result(&replica->parts[part], &handle->parameters[i], &result);
+            add_result(&replica->parts[part], parameter, &result);
             /* Parts of the other parameters go on being counted: the results are of all. */
             if (failed == NULL && replica->parts[part].state != PS_PART_FRESH)
                 failed = &replica->parts[part];
         }
         if (results != NULL)
-            results[i] = result;
+            ps_caller_copy(ps_caller_at(results, client->sizes.result, i), client->sizes.result,
+                           &result, sizeof result);
     }
     if (failed == NULL)
         return ps_client_succeed(error);
     char text[256];
-    snprintf(text, sizeof text, "parameter %.100s: %s", handle->parameters[failed->parameter].name,
-             failed->text);
+    snprintf(text, sizeof text, "parameter %.100s: %s",
+             parameter_at(client, handle->parameters, failed->parameter)->name, failed->text);
     return ps_client_fail(error, failed->status != PS_OK ? failed->status : PS_ERR_UNAVAILABLE,
                           text);
 }
@@ -288,9 +302,10 @@ PS_EXPORT void psclient_replica_get_counters(const struct psclient_replica *hand
                                              struct psclient_replica_counters *counters)
 {
     const struct ps_replica_counters *inside = &handle->replica->counters;
-    *counters = (struct psclient_replica_counters){.received_bytes = inside->received,
-                                                   .saved_bytes = inside->saved,
-                                                   .copies = inside->copies,
-                                                   .anchors = inside->anchors,
-                                                   .mismatches = inside->mismatches};
+    const struct psclient_replica_counters now = {.received_bytes = inside->received,
+                                                  .saved_bytes = inside->saved,
+                                                  .copies = inside->copies,
+                                                  .anchors = inside->anchors,
+                                                  .mismatches = inside->mismatches};
+    ps_caller_copy(counters, handle->client->sizes.replica_counters, &now, sizeof now);
 }

@@ -37,7 +37,7 @@ END_TEST
 START_TEST(a_list_reply_with_more_rows_than_asked_for_is_cut)
 {
     struct psclient_param_info rows[2];
-    struct ps_list_rows list = {.rows = rows, .count_max = 2};
+    struct ps_list_rows list = {.rows = rows, .row_size = sizeof rows[0], .count_max = 2};
     struct ps_item item = {
         .name = ps_bytes_of_text("a"), .rows_max = 2, .answer = ps_answer_list(&list)};
     bench_open(&bench, 1, 1000);

@@ -1,0 +1,15 @@
+/* A program as a compiler made it with the psclient.h of version 0.1.0, before any struct had
+ * grown.
+ *
+ * Threads:  one.
+ * Blocking: as the client's calls.
+ * Errors:   the number of the line that failed.
+ * Memory:   everything is given back.
+ */
+#ifndef PS_TESTS_INTEGRATION_CLIENT_FIRST_PROGRAM_H
+#define PS_TESTS_INTEGRATION_CLIENT_FIRST_PROGRAM_H
+
+/* Pushes and pulls two parameters of four ones at that server. 0: all was as in 0.1.0. */
+int first_program_run(const char *server);
+
+#endif
