@@ -22,6 +22,7 @@ static void send_held(void *owner);
 static void follow_members(struct psclient *client);
 static bool take_outcomes(struct psclient *client);
 static bool act(struct psclient *client);
+static void claim(struct psclient *client, struct ps_client_job *job);
 static void wait_for(struct psclient *client, const struct ps_client_job *job,
                      uint64_t deadline_ms);
 static bool has_come(const struct psclient *client, const struct ps_client_job *job);
@@ -29,7 +30,7 @@ static void lead(struct psclient *client, uint64_t timeout_ms);
 static void join_waiters(struct psclient *client, struct ps_client_waiter *waiter);
 static void leave_waiters(struct psclient *client, struct ps_client_waiter *waiter);
 static void finish(struct psclient *client, struct ps_client_job *job);
-static void remove_finished(struct psclient *client, struct ps_client_job *job);
+static void take_finished(struct psclient *client, struct ps_client_job *job);
 
 /* Does everything there is to do now. Under the mutex. An action may bring outcomes at once (a send
  * that is refused), and an outcome brings actions: so both are asked until neither has any. */
@@ -113,24 +114,56 @@ static void send_held(void *owner)
 void ps_client_end(struct psclient *client, struct ps_client_job *job)
 {
     ps_mutex_lock(&client->mutex);
+    claim(client, job);
     wait_for(client, job, PS_DEADLINE_NEVER);
     PS_ASSERT(job->finished);
-    if (job->prev != NULL) /* it was waited for by itself: nobody needs to be told any more */
-        remove_finished(client, job);
     ps_engine_end(client->engine, job->batch);
     ps_mutex_unlock(&client->mutex);
 }
 
-/* When the last finished operation is fetched, what was held leaves before the caller goes to work
- * on it: otherwise it would wait for as long as that takes. */
+bool ps_client_await(struct psclient *client, struct ps_client_job *job, bool claims,
+                     uint64_t deadline_ms)
+{
+    ps_mutex_lock(&client->mutex);
+    if (claims)
+        claim(client, job);
+    wait_for(client, job, deadline_ms);
+    bool is_finished = job->finished;
+    ps_mutex_unlock(&client->mutex);
+    return is_finished;
+}
+
+/* Whoever waits for the job by itself has it for good, and not only while it waits: a thread that
+ * was told of the job between two waits would hold one that may be ended at any moment. */
+static void claim(struct psclient *client, struct ps_client_job *job)
+{
+    job->announced = false;
+    if (job->prev != NULL)
+        take_finished(client, job);
+}
+
+/* Calls that are not out end here, without an outcome that would wake the thread that polls: hence
+ * the interrupt. */
+void ps_client_cancel(struct psclient *client, struct ps_client_job *job)
+{
+    ps_mutex_lock(&client->mutex);
+    if (!job->finished) {
+        ps_engine_cancel(client->engine, job->batch);
+        pump(client);
+        if (client->led)
+            client->channel.interrupt(client->channel.self);
+    }
+    ps_mutex_unlock(&client->mutex);
+}
+
 struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_ms)
 {
     ps_mutex_lock(&client->mutex);
     wait_for(client, NULL, deadline_ms);
     struct ps_client_job *job = client->finished;
     if (job != NULL)
-        remove_finished(client, job);
-    if (client->finished == NULL && client->holding.held > 0)
+        take_finished(client, job);
+    else if (client->holding.held > 0)
         pump(client);
     ps_mutex_unlock(&client->mutex);
     return job;
@@ -223,12 +256,15 @@ static void finish(struct psclient *client, struct ps_client_job *job)
 }
 
 /* `prev` says whether a job is in the list: utlist never leaves it NULL there, the first one points
- * to the last. */
-static void remove_finished(struct psclient *client, struct ps_client_job *job)
+ * to the last. With the last job of the list, what was held leaves before the caller goes to work
+ * on the job: otherwise it would wait for as long as that takes. */
+static void take_finished(struct psclient *client, struct ps_client_job *job)
 {
     PS_ASSERT(job->finished && job->prev != NULL);
     DL_DELETE(client->finished, job);
     job->prev = NULL;
+    if (client->finished == NULL && client->holding.held > 0)
+        pump(client);
 }
 
 /* A server that says "not the owner" knows more than the store's watch has told us: the follower

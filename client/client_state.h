@@ -113,6 +113,14 @@ PS_MUST_USE enum ps_status ps_client_begin(struct psclient *client,
                                            struct ps_client_job *job, struct ps_error *error);
 void ps_client_end(struct psclient *client, struct ps_client_job *job);
 
+/* Waits for this job, until the deadline at most; true: it is finished. `claims`: from now on
+ * ps_client_next is not told of it. */
+bool ps_client_await(struct psclient *client, struct ps_client_job *job, bool claims,
+                     uint64_t deadline_ms);
+
+/* Ends the job as if its deadline were now. It is to be waited for and ended as ever. */
+void ps_client_cancel(struct psclient *client, struct ps_client_job *job);
+
 /* The next job that is finished and announced; NULL when none is in time. */
 struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_ms);
 

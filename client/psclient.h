@@ -273,6 +273,20 @@ int psclient_push_pull_begin(struct psclient *client, const struct psclient_grad
 struct psclient_operation *psclient_next(struct psclient *client, uint64_t timeout_ms);
 void *psclient_operation_user(const struct psclient_operation *operation);
 
+/* Waits at most `timeout_ms` for this one operation. 1: it is finished, and still to be ended; 0:
+ * it goes on. Whoever waits for an operation by itself has it for good: from then on psclient_next is
+ * not told of it, so that it may be waited for in slices beside threads in psclient_next. With 0 ms
+ * this only looks, which does what there is to do for all operations and changes nothing else.
+ * Several threads may wait, each for its own operation or for the same. */
+int psclient_wait(struct psclient_operation *operation, uint64_t timeout_ms);
+
+/* Ends the operation as if its timeout were over: a push that was sent and not answered is
+ * PSCLIENT_UNKNOWN, what was not sent and what only reads is PSCLIENT_UNAVAILABLE, what was
+ * answered stays what it is. Returns at once, from any thread; the operation is finished soon
+ * afterwards (within two seconds at worst, when a server stops reading in the middle of large
+ * content), and is to be ended as ever: its arguments are in use until then. */
+void psclient_cancel(struct psclient_operation *operation);
+
 /* Waits until the operation is finished, which the timeout of its beginning bounds, says what
  * psclient_push or psclient_pull would have, and forgets it. */
 int psclient_end(struct psclient_operation *operation, struct psclient_result *results,

@@ -6,7 +6,6 @@
  * them, where they lie, and items point to the caller's names. */
 #include "client/psclient.h"
 
-#include "base/assert.h"
 #include "client/client_state.h"
 #include "client/status_map.h"
 
@@ -104,6 +103,21 @@ PS_EXPORT struct psclient_operation *psclient_next(struct psclient *client, uint
         client, ps_deadline_after(client->clock, timeout_ms));
 }
 
+/* A wait of no time only looks, so that it may be asked beside psclient_next. */
+PS_EXPORT int psclient_wait(struct psclient_operation *operation, uint64_t timeout_ms)
+{
+    struct psclient *client = operation->client;
+    uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
+    return ps_client_await(client, &operation->job, timeout_ms > 0, deadline_ms) ? 1 : 0;
+}
+
+/* The memory of the operation is in use until the channel has let go of it, so that the end of the
+ * operation is still to be waited for. */
+PS_EXPORT void psclient_cancel(struct psclient_operation *operation)
+{
+    ps_client_cancel(operation->client, &operation->job);
+}
+
 /* Constant from the beginning on: no lock is needed to read it. */
 PS_EXPORT void *psclient_operation_user(const struct psclient_operation *operation)
 {
@@ -116,7 +130,6 @@ PS_EXPORT int psclient_end(struct psclient_operation *operation, struct psclient
                            struct psclient_error *error)
 {
     struct psclient *client = operation->client;
-    PS_ASSERT(operation->job.announced);
     ps_client_end(client, &operation->job);
     if (operation->parameters != NULL)
         ps_client_note_pulled(client, operation->items, operation->parameters, operation->count);

@@ -77,8 +77,9 @@ struct ps_batch {
     uint32_t lane_count;
     char *names; /* owned; of ranges */
     struct ps_call_queue outbox;
-    bool deadline_passed;
-    bool announced; /* PS_ENGINE_FINISHED was handed out */
+    bool is_given_up;  /* at its deadline, or cancelled */
+    bool is_cancelled; /* by its owner */
+    bool announced;    /* PS_ENGINE_FINISHED was handed out */
 };
 
 /* Judges every item, cuts parameters, and queues every call in its lane. `options` are the

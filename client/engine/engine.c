@@ -1,5 +1,5 @@
 /* The client's decisions: one event at a time in, actions out. engine.h has the picture. The file
- * has the events first, then what they do to a call, to the number of a call, and at a deadline.
+ * has the events first, then what they do to a call and to the number of a call.
  * Only the start of a batch allocates, so that an outcome can always be taken. */
 #include "client/engine/engine.h"
 
@@ -11,8 +11,6 @@
 #include "client/engine/engine_state.h"
 #include "client/engine/init_epoch.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <utlist.h>
 
 #define DEFAULT_CALLS_PER_SHARD 8
@@ -26,12 +24,6 @@ static void wake_call(struct ps_batch *batch, uint32_t index);
 static void renumber(struct ps_engine *engine, struct ps_engine_call *call);
 static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later);
 static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call);
-static void call_done(struct ps_engine *engine, struct ps_batch *batch,
-                      struct ps_engine_call *call);
-static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch);
-static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index);
-static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
-                            const struct ps_call_outcome *outcome);
 static void fill_room(struct ps_engine *engine, uint32_t shard);
 static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms);
 
@@ -234,13 +226,13 @@ void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uin
     switch (ps_retry_verdict(method, outcome->status, call->ambiguous)) {
     case PS_VERDICT_DONE:
         take_outcome(engine, item, call, outcome);
-        call_done(engine, batch, call);
+        ps_engine_call_done(engine, batch, call);
         break;
     case PS_VERDICT_RENUMBER:
     case PS_VERDICT_AGAIN:
         if (cancelled) {
-            judge_cancelled(batch, call, outcome);
-            call_done(engine, batch, call);
+            ps_engine_judge_cancelled(batch, call, outcome);
+            ps_engine_call_done(engine, batch, call);
             break;
         }
         if (outcome->status == PS_ERR_STALE_SESSION)
@@ -249,7 +241,7 @@ void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uin
         break;
     case PS_VERDICT_FAILED:
         fail_call(item, call, outcome);
-        call_done(engine, batch, call);
+        ps_engine_call_done(engine, batch, call);
         break;
     }
     item->may_be_applied = item->may_be_applied || call->ambiguous || outcome->status == PS_OK;
@@ -278,6 +270,11 @@ void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
         tick_batch(engine, batch, now_ms);
         ps_engine_fill_lanes(engine, batch);
     }
+    ps_engine_fill_rooms(engine);
+}
+
+void ps_engine_fill_rooms(struct ps_engine *engine)
+{
     for (uint32_t i = 0; engine->room_was_made && i < engine->options.shard_count; i++)
         fill_room(engine, i);
     /* Every shard was looked at, so nothing is left to be told. */
@@ -347,7 +344,8 @@ static void wake_call(struct ps_batch *batch, uint32_t index)
 /* The number goes back whatever became of the call. A server that still applies a late attempt
  * knows the number, and nobody else ever gets it. A call that was counted twice would finish its
  * batch too soon, and the channel would read memory that the caller has given back. */
-static void call_done(struct ps_engine *engine, struct ps_batch *batch, struct ps_engine_call *call)
+void ps_engine_call_done(struct ps_engine *engine, struct ps_batch *batch,
+                         struct ps_engine_call *call)
 {
     PS_ASSERT(call->state != PS_CALL_DONE);
     call->state = PS_CALL_DONE;
@@ -396,7 +394,7 @@ static void end_session(struct ps_engine *engine, struct ps_engine_call *call, u
 static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms)
 {
     if (now_ms >= batch->request.deadline_ms) {
-        pass_deadline(engine, batch);
+        ps_engine_give_up(engine, batch);
         return;
     }
     /* The deadline wakes the batch when nothing else does. */
@@ -412,77 +410,4 @@ static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_
         if (call->wake_ms < batch->wake_ms)
             batch->wake_ms = call->wake_ms;
     }
-}
-
-/* Queues are emptied first: give_up would otherwise have to look for each call in them. */
-static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch)
-{
-    batch->wake_ms = PS_DEADLINE_NEVER;
-    if (batch->deadline_passed)
-        return;
-    /* Once only: a second tick must not fail what was judged by the first. */
-    batch->deadline_passed = true;
-    for (uint32_t i = 0; i < batch->lane_count; i++)
-        ps_lane_clear(&batch->lanes[i]);
-    for (uint32_t i = 0; i < batch->call_count; i++)
-        give_up(engine, batch, i);
-}
-
-/* A call that is out has to come back before it can be judged; one that is not fails here. A
- * paused call fails with the reason of its last attempt, unless that attempt may have been
- * applied: then nobody knows, and TIMEOUT says so. */
-static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index)
-{
-    struct ps_engine_call *call = &batch->calls[index];
-    struct ps_item *item = &batch->request.items[call->item];
-    switch (call->state) {
-    case PS_CALL_SENT:
-        if (call->in_ranges) {
-            ps_engine_stop_ranges(engine, batch, index);
-            return;
-        }
-        call->state = PS_CALL_TO_CANCEL;
-        ps_call_queue_push(batch, &batch->outbox, index);
-        return;
-    case PS_CALL_TO_SEND:
-        /* Counted as out since it was put into the outbox, although nothing has left. */
-        ps_call_came_back(batch, call);
-        break;
-    case PS_CALL_READY:
-    case PS_CALL_PAUSED:
-        break;
-    case PS_CALL_TO_CANCEL:
-    case PS_CALL_CANCELLED:
-    case PS_CALL_DONE:
-        return;
-    }
-    call_done(engine, batch, call);
-    if (call->last_status != PS_OK) {
-        /* The item's text is the reason, and is written when the item fails: hence a copy. */
-        char reason[PS_ITEM_TEXT_MAX];
-        memcpy(reason, item->text, sizeof reason);
-        ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : call->last_status, reason);
-        return;
-    }
-    char reason[64];
-    snprintf(reason, sizeof reason,
-             engine->shards[call->shard].epoch == 0
-                 ? "nobody serves shard %u, and nobody came in time"
-                 : "not sent to shard %u in time",
-             call->shard);
-    ps_item_fail(item, PS_ERR_UNAVAILABLE, reason);
-}
-
-/* A call that could have been repeated, had there been time. The server's own refusal says more
- * than "no answer in time", but holds only if no earlier attempt may have been applied: a caller
- * that believed it would push the same gradient again. */
-static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
-                            const struct ps_call_outcome *outcome)
-{
-    struct ps_item *item = &batch->request.items[call->item];
-    if (outcome->refused && !call->ambiguous) {
-        ps_item_fail(item, outcome->status, outcome->text);
-        return;
-    }
-    ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : PS_ERR_UNAVAILABLE, "no answer in time");
 }

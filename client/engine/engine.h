@@ -6,15 +6,15 @@
  *     ps_engine_outcome(engine, action.call, &outcome, now);   ... and ask for actions again
  *     ps_engine_end(engine, batch);
  *
- * Events are start, outcome, member and tick; after each of them ask for actions until there are
- * none, and tick again at ps_engine_wake_ms. A call goes through
+ * Events are start, outcome, member, cancel and tick; after each of them ask for actions until
+ * there are none, and tick again at ps_engine_wake_ms. A call goes through
  *
  *   READY ──room on its shard──► TO_SEND ──send──► SENT ──outcome──► DONE
  *     ▲                                             │ │
  *     └──────pause over, or shard moved── PAUSED ◄──┘ └─deadline─► TO_CANCEL ─► CANCELLED ─► DONE
  *
- * and READY, TO_SEND and PAUSED calls are DONE at the deadline. A batch is finished when all its
- * calls are: nothing of its memory is in use by the channel then.
+ * and READY, TO_SEND and PAUSED calls are DONE at the deadline, or when their batch is cancelled. A
+ * batch is finished when all its calls are: nothing of its memory is in use by the channel then.
  *
  * Exactly once. INIT, FINISH and PUSH carry a request id {client_id, session, sequence}. Each shard
  * gets a client id of its own (the engine's, with the shard's index in its last four bytes by
@@ -210,6 +210,11 @@ void ps_engine_keep(struct ps_engine *engine, uint64_t call, const struct ps_cal
 /* Is the call of this id a range? Then ask for actions as soon as its outcome was taken, and not
  * only when there are no more outcomes: the next range takes its place. */
 bool ps_engine_is_range(uint64_t call);
+
+/* Event: the caller does not want to wait for the batch any longer: as if its deadline were now.
+ * The batch is finished when what is out has come back, which the channel is asked to hasten.
+ * Nothing happens to a batch that is finished. */
+void ps_engine_cancel(struct ps_engine *engine, struct ps_batch *batch);
 
 /* Event: time has passed. */
 void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms);

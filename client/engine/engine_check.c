@@ -57,7 +57,7 @@ static void check_batch(const struct ps_engine *engine, const struct ps_batch *b
         PS_ASSERT(call->state != PS_CALL_PAUSED || call->wake_ms >= batch->wake_ms);
         /* After the deadline no event would look at such a call again: the batch would never
          * finish. */
-        PS_ASSERT(!batch->deadline_passed ||
+        PS_ASSERT(!batch->is_given_up ||
                   (call->state != PS_CALL_READY && call->state != PS_CALL_PAUSED));
         check_number(engine, &batch->calls[i]);
         check_ranges(call);

@@ -274,7 +274,7 @@ static void join_others(struct ps_engine *engine, struct ps_engine_action *actio
             bytes += batch->calls[index].size;
             add_part(engine, batch, index, action);
             /* The message lives as long as its most patient call; a call whose own deadline comes
-             * before is cancelled by pass_deadline. */
+             * before is cancelled by ps_engine_give_up. */
             if (batch->request.deadline_ms > action->deadline_ms)
                 action->deadline_ms = batch->request.deadline_ms;
         }

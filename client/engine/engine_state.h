@@ -47,6 +47,22 @@ void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint3
 void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                            const struct ps_call_outcome *outcome, uint64_t now_ms);
 
+/* A call is over, and its number free. */
+void ps_engine_call_done(struct ps_engine *engine, struct ps_batch *batch,
+                         struct ps_engine_call *call);
+
+/* Has calls go that waited for numbers which have come back since. */
+void ps_engine_fill_rooms(struct ps_engine *engine);
+
+/* ---- engine_end.c ---- */
+
+/* Ends every call of the batch that is not out, and asks for the end of the others. */
+void ps_engine_give_up(struct ps_engine *engine, struct ps_batch *batch);
+
+/* Says of a call that has come back after that what became of it. */
+void ps_engine_judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
+                               const struct ps_call_outcome *outcome);
+
 /* ---- engine_ranges.c ---- */
 
 /* Does this attempt of the call go in ranges? Counts it, where contents of this kind are

@@ -351,14 +351,24 @@ static void judge(uint32_t batch)
     }
 }
 
+/* From now on all is as after the deadline. */
+static void cancel(uint32_t batch)
+{
+    ps_engine_cancel(world.engine, world.batches[batch]);
+    if (world.now_ms < world.deadlines_ms[batch])
+        world.deadlines_ms[batch] = world.now_ms;
+}
+
 static void one_event(void)
 {
-    uint64_t kind = below(10);
+    uint64_t kind = below(21);
     if (world.stray_count > 0 && below(20) == 0)
         deliver_stray();
-    if (kind < 5 && world.flight_count > 0) {
+    if (kind < 10 && world.flight_count > 0) {
         answer((uint32_t)below(world.flight_count));
-    } else if (kind < 8) {
+    } else if (kind == 20) {
+        cancel((uint32_t)below(BATCHES));
+    } else if (kind < 16) {
         world.now_ms += below(30);
         ps_engine_tick(world.engine, world.now_ms);
     } else {
