@@ -34,7 +34,7 @@ static void take_finished(struct psclient *client, struct ps_client_job *job);
 
 /* Does everything there is to do now. Under the mutex. An action may bring outcomes at once (a send
  * that is refused), and an outcome brings actions: so both are asked until neither has any. */
-static void pump(struct psclient *client)
+void ps_client_pump(struct psclient *client)
 {
     /* Whatever is held leaves with this: the engine has it already, and its actions are asked for
      * below. */
@@ -73,17 +73,20 @@ enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_re
     if (status == PS_OK && is_held(client, &owned, job))
         hold(client);
     else if (status == PS_OK)
-        pump(client);
+        ps_client_pump(client);
+    if (status == PS_OK && client->event_fd >= 0)
+        client->channel.rouse(client->channel.self, ps_engine_wake_ms(client->engine));
     ps_mutex_unlock(&client->mutex);
     return status;
 }
 
 /* Does the operation wait for others? While finished ones are to be fetched: holding.h. Not while
- * another thread leads: the leader would come back from polling and send the operation alone. */
+ * another thread leads: the leader would come back from polling and send the operation alone. Nor
+ * when the channel's thread works, which fetches nothing. */
 static bool is_held(struct psclient *client, const struct ps_batch_request *request,
                     const struct ps_client_job *job)
 {
-    return job->announced && client->finished != NULL && !client->led &&
+    return job->announced && client->finished != NULL && !client->led && client->event_fd < 0 &&
            ps_holding_takes(&client->holding, request);
 }
 
@@ -104,7 +107,7 @@ static void send_held(void *owner)
     struct psclient *client = owner;
     ps_mutex_lock(&client->mutex);
     if (client->holding.held > 0)
-        pump(client);
+        ps_client_pump(client);
     ps_mutex_unlock(&client->mutex);
 }
 
@@ -149,7 +152,7 @@ void ps_client_cancel(struct psclient *client, struct ps_client_job *job)
     ps_mutex_lock(&client->mutex);
     if (!job->finished) {
         ps_engine_cancel(client->engine, job->batch);
-        pump(client);
+        ps_client_pump(client);
         if (client->led)
             client->channel.interrupt(client->channel.self);
     }
@@ -164,7 +167,7 @@ struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_
     if (job != NULL)
         take_finished(client, job);
     else if (client->holding.held > 0)
-        pump(client);
+        ps_client_pump(client);
     ps_mutex_unlock(&client->mutex);
     return job;
 }
@@ -182,8 +185,8 @@ static void wait_for(struct psclient *client, const struct ps_client_job *job, u
     /* The engine has been given what is held, but has not been asked for it yet: it would not go
      * while this thread waits. */
     if (client->holding.held > 0)
-        pump(client);
-    if (has_come(client, job))
+        ps_client_pump(client);
+    if (has_come(client, job) || ps_client_leaves_it(client, deadline_ms))
         return;
     struct ps_client_waiter waiter = {.job = job};
     ps_condition_init(&waiter.woken);
@@ -199,7 +202,7 @@ static void wait_for(struct psclient *client, const struct ps_client_job *job, u
             lead(client, wait_ms);
         else
             (void)ps_condition_wait(&waiter.woken, &client->mutex, wait_ms);
-        pump(client);
+        ps_client_pump(client);
         if (has_come(client, job) || ps_time_left_ms(client->clock, deadline_ms) == 0)
             break;
     }
@@ -247,12 +250,17 @@ static void finish(struct psclient *client, struct ps_client_job *job)
 {
     PS_ASSERT(!job->finished);
     job->finished = true;
-    if (job->announced)
+    if (job->announced) {
         DL_APPEND(client->finished, job);
+        ps_client_tell_event(client);
+    }
     for (struct ps_client_waiter *it = client->waiters; it != NULL; it = it->after) {
         if (it->job == job || (it->job == NULL && job->announced))
             ps_condition_signal_all(&it->woken);
     }
+    /* The channel's thread may have finished the job of a leader that is on its way to the queue. */
+    if (client->led && client->event_fd >= 0)
+        client->channel.interrupt(client->channel.self);
 }
 
 /* `prev` says whether a job is in the list: utlist never leaves it NULL there, the first one points
@@ -263,8 +271,9 @@ static void take_finished(struct psclient *client, struct ps_client_job *job)
     PS_ASSERT(job->finished && job->prev != NULL);
     DL_DELETE(client->finished, job);
     job->prev = NULL;
+    ps_client_tell_event(client);
     if (client->finished == NULL && client->holding.held > 0)
-        pump(client);
+        ps_client_pump(client);
 }
 
 /* A server that says "not the owner" knows more than the store's watch has told us: the follower

@@ -3,7 +3,8 @@
  * Whoever waits for a batch does the work meanwhile: polls the channel, takes its outcomes, feeds
  * the engine, carries out its actions, for every batch of the client. One thread of those that wait
  * does this at a time, the leader, which wakes the others when their batch is finished. When the
- * leader's own is, another one leads.
+ * leader's own is, another one leads. Behind an event descriptor the channel's own thread does it,
+ * too, while nobody leads (client_events.c).
  *
  * Threads:  `mutex` guards everything below it; the rest does not change after open.
  * Blocking: as each function says.
@@ -70,6 +71,9 @@ struct psclient {
     struct ps_client_waiter *waiters;
     struct ps_client_job *finished; /* a list: announced, and told to nobody yet */
     struct ps_holding holding;
+    int event_fd;    /* owned; readable while `finished` is not empty. -1: nobody asked for it */
+    bool event_told; /* that it is */
+    bool is_closing; /* the channel's thread finds nothing to do any more */
     struct ps_engine *engine;
     struct ps_route *routes; /* owned; of each shard */
     uint64_t route_number;
@@ -100,6 +104,27 @@ void ps_client_release_options(struct psclient *client);
 /* A connection to the job's store, of its own: a store belongs to one thread at a time. */
 PS_MUST_USE enum ps_status ps_client_open_store(struct psclient *client, struct ps_kv **kv,
                                                 struct ps_error *error);
+
+/* Does everything there is to do now. Under the mutex. */
+void ps_client_pump(struct psclient *client);
+
+/* ---- client_events.c ---- */
+
+/* From now on the channel's own thread does the work that waiting callers do, while there are none.
+ * The descriptor; -1: the system has none left. */
+int ps_client_event_fd(struct psclient *client);
+
+/* Before the engine is destroyed. */
+void ps_client_stop_working(struct psclient *client);
+
+/* The list of finished jobs has changed. Under the mutex. */
+void ps_client_tell_event(struct psclient *client);
+
+/* Is it left to the channel's thread to look for what has come? A caller whose time is over only
+ * takes what is there. */
+bool ps_client_leaves_it(const struct psclient *client, uint64_t deadline_ms);
+
+/* ---- client_state.c ---- */
 
 /* Runs a batch until every item has its result. PS_OK whatever became of the items. */
 PS_MUST_USE enum ps_status ps_client_run(struct psclient *client,

@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define OPEN_TIMEOUT_MS 30000
 
@@ -72,6 +73,7 @@ static enum ps_status open_client(const struct psclient_options *told,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
     client->memory = memory;
     client->sizes = known;
+    client->event_fd = -1;
     enum ps_status status = open_parts(client, &options, error);
     if (status != PS_OK) {
         psclient_close(client);
@@ -95,12 +97,13 @@ static enum ps_status open_parts(struct psclient *client, const struct psclient_
                                 : open_followed(client, options, error);
 }
 
-/* The threads end first: initialiser and follower use clock, memory and wake until they are
+/* Nothing of the engine is used from here on but by this thread. The threads end first: initialiser and follower use clock, memory and wake until they are
  * joined. */
 PS_EXPORT void psclient_close(struct psclient *client)
 {
     if (client == NULL)
         return;
+    ps_client_stop_working(client);
     ps_initialiser_fini(&client->initialiser);
     ps_follower_destroy(client->follower);
     ps_engine_destroy(client->engine);
@@ -111,6 +114,8 @@ PS_EXPORT void psclient_close(struct psclient *client)
     ps_release(client->memory, client->routes);
     ps_client_release_options(client);
     ps_push_encoder_fini(&client->encoder);
+    if (client->event_fd >= 0)
+        close(client->event_fd);
     ps_mutex_fini(&client->mutex);
     ps_wake_fini(&client->wake);
     ps_release(client->memory, client);

@@ -287,6 +287,13 @@ int psclient_wait(struct psclient_operation *operation, uint64_t timeout_ms);
  * content), and is to be ended as ever: its arguments are in use until then. */
 void psclient_cancel(struct psclient_operation *operation);
 
+/* For programs with a loop of their own (epoll, asyncio): a descriptor that is readable while
+ * psclient_next(client, 0) has something to tell. It belongs to the client, need not be read, and
+ * ends with psclient_close; -1: the system has none left. From the first call on, operations make
+ * progress also while no thread waits: a thread of the client does the work. psclient_next with a
+ * timeout of 0 then only fetches. A client whose descriptor nobody asks for works as ever. */
+int psclient_event_fd(struct psclient *client);
+
 /* Waits until the operation is finished, which the timeout of its beginning bounds, says what
  * psclient_push or psclient_pull would have, and forgets it. */
 int psclient_end(struct psclient_operation *operation, struct psclient_result *results,

@@ -118,6 +118,11 @@ PS_EXPORT void psclient_cancel(struct psclient_operation *operation)
     ps_client_cancel(operation->client, &operation->job);
 }
 
+PS_EXPORT int psclient_event_fd(struct psclient *client)
+{
+    return ps_client_event_fd(client);
+}
+
 /* Constant from the beginning on: no lock is needed to read it. */
 PS_EXPORT void *psclient_operation_user(const struct psclient_operation *operation)
 {

@@ -63,6 +63,15 @@ struct ps_channel {
      * come back. Takes the place of what was asked for before. */
     void (*tell_idle)(void *self, void (*idle)(void *owner), void *owner);
 
+    /* From now on the channel's own thread also does its owner's work while nobody polls: it calls
+     * `work` after each event, at the times that `work` returns (on the channel's clock;
+     * PS_DEADLINE_NEVER: none), and when it is roused. */
+    void (*employ)(void *self, uint64_t (*work)(void *owner), void *owner);
+
+    /* There is work to be done at `wake_ms`: nobody sleeps beyond that. For whoever has employed
+     * the channel's thread. */
+    void (*rouse)(void *self, uint64_t wake_ms);
+
     /* The poll under way, or else the next one, returns soon. */
     void (*interrupt)(void *self);
 

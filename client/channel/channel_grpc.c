@@ -30,6 +30,8 @@ static bool take(void *self, struct ps_delivery *delivery);
 static void release(void *self, struct ps_delivery *delivery);
 static void poll(void *self, uint64_t timeout_ms);
 static void tell_idle(void *self, void (*idle)(void *owner), void *owner);
+static void employ(void *self, uint64_t (*work)(void *owner), void *owner);
+static void rouse(void *self, uint64_t wake_ms);
 static void interrupt(void *self);
 static void destroy(void *self);
 
@@ -62,8 +64,8 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
     /* A leaf: this lock is taken from within gRPC, under whatever lock gRPC was called. */
     ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
-    *channel = (struct ps_channel){route, submit,    cancel,    take,    release,
-                                   poll,  tell_idle, interrupt, destroy, side};
+    *channel = (struct ps_channel){route,     submit, cancel, take,      release, poll,
+                                   tell_idle, employ, rouse,  interrupt, destroy, side};
 
     enum ps_status status = ps_grpc_poll_start(side, error);
     if (status != PS_OK)
@@ -337,6 +339,16 @@ static void poll(void *self, uint64_t timeout_ms)
 static void tell_idle(void *self, void (*idle)(void *owner), void *owner)
 {
     ps_grpc_poll_tell_idle(self, idle, owner);
+}
+
+static void employ(void *self, uint64_t (*work)(void *owner), void *owner)
+{
+    ps_grpc_poll_employ(self, work, owner);
+}
+
+static void rouse(void *self, uint64_t wake_ms)
+{
+    ps_grpc_poll_rouse(self, wake_ms);
 }
 
 static void interrupt(void *self)

@@ -136,7 +136,7 @@ struct ps_grpc_role {
     struct ps_condition changed;       /* for the caller who waits */
     struct ps_condition keeper_wanted; /* at the end */
     enum ps_poller poller;
-    pthread_t caller;  /* while that is who polls */
+    pthread_t thread;  /* of who polls */
     bool handling;     /* the poller's own: an event, outside of the queue */
     bool small;        /* the poller's own: the last flight that ended was one of few bytes */
     bool caller_waits; /* for what the keeper finds */
@@ -146,6 +146,10 @@ struct ps_grpc_role {
     uint64_t polls;                /* by callers, ever; and each wish to be told */
     void (*idle)(void *owner);     /* to be told that no caller polls; NULL: nobody */
     void *idle_owner;
+    uint64_t (*work)(void *owner); /* what the keeper does besides; NULL: nothing */
+    void *work_owner;
+    uint64_t work_ms;        /* the keeper sleeps until then at the latest */
+    bool roused;             /* the keeper is to come without a pause */
     struct ps_thread keeper; /* polls while no caller does */
     enum ps_tag_kind kick_tag;
     grpc_channel *kick_channel;
@@ -301,6 +305,10 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms);
 
 /* The channel's tell_idle. Any thread, under any of our locks. */
 void ps_grpc_poll_tell_idle(struct ps_grpc_side *side, void (*idle)(void *owner), void *owner);
+
+/* The channel's employ and rouse. The same. */
+void ps_grpc_poll_employ(struct ps_grpc_side *side, uint64_t (*work)(void *owner), void *owner);
+void ps_grpc_poll_rouse(struct ps_grpc_side *side, uint64_t wake_ms);
 
 /* The channel's interrupt; also when there is something to take. Any thread, under any of our
  * locks. */

@@ -21,6 +21,11 @@
 enum { EVENTS_PER_POLL = 16 };
 
 static void keep(void *argument);
+static bool is_needed(struct ps_grpc_side *side);
+static void take_turn(struct ps_grpc_side *side);
+static void do_work(struct ps_grpc_side *side);
+static grpc_event next_event(struct ps_grpc_side *side);
+static void handle_together(struct ps_grpc_side *side, grpc_event event);
 static bool handle_next(struct ps_grpc_side *side, gpr_timespec deadline);
 static bool handle(struct ps_grpc_side *side, grpc_event event);
 static bool has_company(struct ps_grpc_side *side);
@@ -100,40 +105,125 @@ static bool handle(struct ps_grpc_side *side, grpc_event event)
 
 /* ---- The keeper ---- */
 
-/* Lets callers have the queue while any comes: it polls only after a pause in which none has. What
- * a caller left undone (`idle`) is done once, at the beginning of its turn. */
+/* Lets callers have the queue while any comes: it polls only after a pause in which none has. Every
+ * poll since the last look gives callers another pause, so that a caller that comes back often finds
+ * the queue free. A wait that ends early does no harm: all is looked at again. */
 static void keep(void *argument)
 {
     struct ps_grpc_side *side = argument;
     struct ps_grpc_role *role = &side->role;
-    uint64_t polls = 0, pause_ms = KEEPER_PAUSE_MS;
+    uint64_t polls = 0;
     ps_mutex_lock(&role->mutex);
     while (!role->ending) {
-        /* Every poll since the last look gives callers another pause, so that a caller that comes
-         * back often finds the queue free. A wait that ends early does no harm: all is looked at
-         * again. */
         bool fresh = polls != role->polls;
-        if (fresh || role->poller == PS_POLLER_CALLER) {
+        if (role->poller == PS_POLLER_CALLER || (fresh && !is_needed(side))) {
             polls = role->polls;
-            pause_ms = fresh ? KEEPER_PAUSE_MS : KEEPER_LONG_PAUSE_MS;
-            (void)ps_condition_wait(&role->keeper_wanted, &role->mutex, pause_ms);
+            bool is_short = fresh || role->work != NULL;
+            (void)ps_condition_wait(&role->keeper_wanted, &role->mutex,
+                                    is_short ? KEEPER_PAUSE_MS : KEEPER_LONG_PAUSE_MS);
             continue;
         }
-        role->poller = PS_POLLER_KEEPER;
-        void (*idle)(void *owner) = role->idle;
-        void *owner = role->idle_owner;
-        role->idle = NULL;
-        /* Outside of the lock, since `idle` and events come back into the channel. The role is
-         * taken before: a caller that comes meanwhile waits instead of entering the queue beside
-         * it. */
-        ps_mutex_unlock(&role->mutex);
-        if (idle != NULL)
-            idle(owner);
-        (void)handle_next(side, gpr_inf_future(GPR_CLOCK_MONOTONIC));
-        ps_mutex_lock(&role->mutex);
-        role->poller = PS_POLLER_NOBODY;
+        take_turn(side);
         if (role->caller_waits)
             ps_condition_signal_all(&role->changed);
+    }
+    ps_mutex_unlock(&role->mutex);
+}
+
+/* Somebody counts on the keeper, and no caller is there: operations are under way whose owner only
+ * waits to be told. */
+static bool is_needed(struct ps_grpc_side *side)
+{
+    const struct ps_grpc_role *role = &side->role;
+    return role->work != NULL && (role->roused || atomic_load(&side->running) > 0);
+}
+
+/* One turn in the queue; under the lock, but for the turn itself, since work and events come back
+ * into the channel. The role is taken before: a caller that comes meanwhile waits instead of
+ * entering the queue beside the keeper. What a caller left undone (`idle`) is done once, at the
+ * beginning. */
+static void take_turn(struct ps_grpc_side *side)
+{
+    struct ps_grpc_role *role = &side->role;
+    role->poller = PS_POLLER_KEEPER;
+    role->thread = pthread_self();
+    role->roused = false;
+    void (*idle)(void *owner) = role->idle;
+    void *owner = role->idle_owner;
+    role->idle = NULL;
+    bool works = role->work != NULL;
+    ps_mutex_unlock(&role->mutex);
+    if (idle != NULL)
+        idle(owner);
+    if (!works) {
+        (void)handle_next(side, gpr_inf_future(GPR_CLOCK_MONOTONIC));
+    } else {
+        do_work(side);
+        handle_together(side, next_event(side));
+        do_work(side);
+    }
+    ps_mutex_lock(&role->mutex);
+    role->poller = PS_POLLER_NOBODY;
+}
+
+/* The time until which the keeper sleeps stays while it is not over, also when the owner knows no
+ * such time any more: a thread that then begins something with a later deadline need not wake the
+ * keeper, for the price of one wake-up for nothing at that time. */
+static void do_work(struct ps_grpc_side *side)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    if (role->work_ms <= ps_now_ms(side->clock))
+        role->work_ms = PS_DEADLINE_NEVER;
+    uint64_t (*work)(void *owner) = role->work;
+    void *owner = role->work_owner;
+    ps_mutex_unlock(&role->mutex);
+    role->handling = true; /* what it wakes is this thread, which looks again anyway */
+    uint64_t wake_ms = work(owner);
+    role->handling = false;
+    ps_mutex_lock(&role->mutex);
+    if (wake_ms < role->work_ms)
+        role->work_ms = wake_ms;
+    ps_mutex_unlock(&role->mutex);
+}
+
+/* Sleeps until there is one, or until there is work. */
+static grpc_event next_event(struct ps_grpc_side *side)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    uint64_t work_ms = role->work_ms;
+    ps_mutex_unlock(&role->mutex);
+    gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    if (work_ms != PS_DEADLINE_NEVER)
+        deadline = ps_grpc_after_ms(ps_time_left_ms(side->clock, work_ms));
+    return grpc_completion_queue_next(side->queue, deadline, NULL);
+}
+
+void ps_grpc_poll_employ(struct ps_grpc_side *side, uint64_t (*work)(void *owner), void *owner)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    role->work = work;
+    role->work_owner = owner;
+    role->work_ms = PS_DEADLINE_NEVER;
+    ps_mutex_unlock(&role->mutex);
+    ps_grpc_poll_rouse(side, 0);
+}
+
+/* A keeper in the queue has to be woken only for something earlier than what it sleeps until; one
+ * that leaves the queue to callers comes when the caller that is there has gone. */
+void ps_grpc_poll_rouse(struct ps_grpc_side *side, uint64_t wake_ms)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    bool is_earlier = wake_ms < role->work_ms;
+    if (role->poller != PS_POLLER_KEEPER) {
+        role->roused = true;
+        ps_condition_signal_all(&role->keeper_wanted);
+    } else if (is_earlier) {
+        role->work_ms = wake_ms;
+        kick(role);
     }
     ps_mutex_unlock(&role->mutex);
 }
@@ -164,17 +254,25 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
             deadline = ps_grpc_after_ms(timeout_ms);
         event = grpc_completion_queue_next(side->queue, deadline, NULL);
     }
+    handle_together(side, event);
+    /* The keeper is not told, unless somebody counts on it: its pause ends by itself, and a caller
+     * that comes back before then has not paid for waking a thread. */
+    ps_mutex_lock(&role->mutex);
+    role->poller = PS_POLLER_NOBODY;
+    if (is_needed(side))
+        ps_condition_signal_all(&role->keeper_wanted);
+    ps_mutex_unlock(&role->mutex);
+}
+
+/* The event, and those of small messages that are there already. */
+static void handle_together(struct ps_grpc_side *side, grpc_event event)
+{
     (void)handle(side, event);
     for (int i = 1; event.type == GRPC_OP_COMPLETE && has_company(side) && i < EVENTS_PER_POLL;
          i++) {
         event = look(side);
         (void)handle(side, event);
     }
-    /* The keeper is not told: its pause ends by itself, and a caller that comes back before then
-     * has not paid for waking a thread. */
-    ps_mutex_lock(&role->mutex);
-    role->poller = PS_POLLER_NOBODY;
-    ps_mutex_unlock(&role->mutex);
 }
 
 /* What has just been handled was small, and there may be more like it: what is there together is
@@ -201,7 +299,7 @@ static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms)
     bool free = role->poller == PS_POLLER_NOBODY && !role->called;
     if (free) {
         role->poller = PS_POLLER_CALLER;
-        role->caller = pthread_self();
+        role->thread = pthread_self();
     } else if (!role->called) {
         role->caller_waits = true;
         (void)ps_condition_wait(&role->changed, &role->mutex, timeout_ms);
@@ -237,14 +335,17 @@ static void kick(struct ps_grpc_role *role)
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
-/* A caller that handles an event looks up afterwards anyway. But gRPC may call back while the
- * caller is still looking for an event: then only a kick makes that look return. */
+/* A thread that handles an event looks up afterwards anyway. But gRPC may call back while the
+ * thread is still looking for an event: then only a kick makes that look return. */
 void ps_grpc_poll_wake(struct ps_grpc_side *side)
 {
     struct ps_grpc_role *role = &side->role;
     ps_mutex_lock(&role->mutex);
-    bool in_queue = role->poller == PS_POLLER_CALLER;
-    if (in_queue && pthread_equal(role->caller, pthread_self()) && role->handling) {
+    /* A keeper without work has no use for being woken. */
+    bool in_queue = role->poller == PS_POLLER_CALLER ||
+                    (role->poller == PS_POLLER_KEEPER && role->work != NULL);
+    bool is_own = in_queue && pthread_equal(role->thread, pthread_self()) && role->handling;
+    if (is_own && role->poller == PS_POLLER_CALLER) {
         ps_mutex_unlock(&role->mutex);
         return;
     }
@@ -253,7 +354,7 @@ void ps_grpc_poll_wake(struct ps_grpc_side *side)
     role->called = true;
     if (role->caller_waits)
         ps_condition_signal_all(&role->changed);
-    if (in_queue)
+    if (in_queue && !is_own)
         kick(role);
     ps_mutex_unlock(&role->mutex);
 }
