@@ -1,7 +1,7 @@
-/* A descriptor that says that operations are finished, for programs with a loop of their own. Without
- * one, operations make progress while some caller waits; behind one, the channel's own thread takes
- * outcomes, ticks the engine and sends what is next while no caller does. It is the same work under
- * the same mutex (ps_client_pump): callers may wait beside it.
+/* A descriptor that says that operations are finished, for programs with a loop of their own.
+ * Without one, operations make progress while some caller waits; behind one, the channel's own
+ * thread takes outcomes, ticks the engine and sends what is next while no caller does. The work is
+ * the same, under the same mutex (ps_client_pump): callers may wait beside that thread.
  *
  * The descriptor is readable exactly while there are finished operations to be fetched: the library
  * writes it and reads it, so that the program need not. */

@@ -49,6 +49,15 @@ void ps_client_pump(struct psclient *client)
     }
 }
 
+enum ps_status ps_client_check_process(const struct psclient *client, struct ps_error *error)
+{
+    if (!ps_process_mark_is_child(&client->mark))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_INTERNAL,
+                   "this client was opened in another process, before a fork: a child opens one of "
+                   "its own");
+}
+
 /* A job on the stack: nobody else learns of it, since it is not announced. */
 enum ps_status ps_client_run(struct psclient *client, const struct ps_batch_request *request,
                              struct ps_error *error)
@@ -64,6 +73,7 @@ enum ps_status ps_client_run(struct psclient *client, const struct ps_batch_requ
 enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_request *request,
                                struct ps_client_job *job, struct ps_error *error)
 {
+    PS_TRY(ps_client_check_process(client, error));
     struct ps_batch_request owned = *request;
     /* The engine hands the owner back with FINISHED; by it finish finds the waiting thread. */
     owned.owner = job;
@@ -258,7 +268,7 @@ static void finish(struct psclient *client, struct ps_client_job *job)
         if (it->job == job || (it->job == NULL && job->announced))
             ps_condition_signal_all(&it->woken);
     }
-    /* The channel's thread may have finished the job of a leader that is on its way to the queue. */
+    /* The channel's thread may have finished the job of a leader that is about to poll. */
     if (client->led && client->event_fd >= 0)
         client->channel.interrupt(client->channel.self);
 }

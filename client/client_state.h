@@ -19,6 +19,7 @@
 #include "client/holding.h"
 #include "client/members/follower.h"
 #include "client/members/initialiser.h"
+#include "client/process_mark.h"
 #include "client/psclient.h"
 #include "client/push_encoder.h"
 
@@ -49,6 +50,7 @@ struct ps_client_waiter {
 struct psclient {
     const struct ps_allocator *memory;
     const struct ps_clock *clock;
+    struct ps_process_mark mark;       /* of the process that opened it */
     struct psclient_sizes sizes;       /* of the caller's structs: caller_structs.h */
     char *etcd;                        /* owned; NULL: fixed servers */
     struct ps_etcd_access etcd_access; /* owned texts */
@@ -104,6 +106,11 @@ void ps_client_release_options(struct psclient *client);
 /* A connection to the job's store, of its own: a store belongs to one thread at a time. */
 PS_MUST_USE enum ps_status ps_client_open_store(struct psclient *client, struct ps_kv **kv,
                                                 struct ps_error *error);
+
+/* PS_OK in the process that opened the client. In a child of that, no lock of the client may be
+ * taken: the thread that holds it may not exist there. */
+PS_MUST_USE enum ps_status ps_client_check_process(const struct psclient *client,
+                                                   struct ps_error *error);
 
 /* Does everything there is to do now. Under the mutex. */
 void ps_client_pump(struct psclient *client);

@@ -21,6 +21,7 @@ static enum ps_status open_client(const struct psclient_options *told,
                                   struct ps_error *error);
 static enum ps_status open_parts(struct psclient *client, const struct psclient_options *options,
                                  struct ps_error *error);
+static void release_own(struct psclient *client);
 static enum ps_status open_fixed(struct psclient *client, const struct psclient_options *options,
                                  struct ps_error *error);
 static enum ps_status open_followed(struct psclient *client, const struct psclient_options *options,
@@ -74,6 +75,7 @@ static enum ps_status open_client(const struct psclient_options *told,
     client->memory = memory;
     client->sizes = known;
     client->event_fd = -1;
+    ps_process_mark_init(&client->mark);
     enum ps_status status = open_parts(client, &options, error);
     if (status != PS_OK) {
         psclient_close(client);
@@ -97,12 +99,16 @@ static enum ps_status open_parts(struct psclient *client, const struct psclient_
                                 : open_followed(client, options, error);
 }
 
-/* Nothing of the engine is used from here on but by this thread. The threads end first: initialiser and follower use clock, memory and wake until they are
- * joined. */
+/* The threads end first: initialiser and follower use clock, memory and wake until they are joined,
+ * and the channel's thread, which ends with the channel, leaves the engine alone from now on. */
 PS_EXPORT void psclient_close(struct psclient *client)
 {
     if (client == NULL)
         return;
+    if (ps_process_mark_is_child(&client->mark)) {
+        release_own(client);
+        return;
+    }
     ps_client_stop_working(client);
     ps_initialiser_fini(&client->initialiser);
     ps_follower_destroy(client->follower);
@@ -110,14 +116,22 @@ PS_EXPORT void psclient_close(struct psclient *client)
     if (client->channel.destroy != NULL)
         client->channel.destroy(client->channel.self);
     ps_members_release(&client->members);
+    ps_push_encoder_fini(&client->encoder);
+    ps_mutex_fini(&client->mutex);
+    ps_wake_fini(&client->wake);
+    release_own(client);
+}
+
+/* What no other thread ever changes, and what a child may therefore give back as well. The rest of
+ * a child's copy stays: what a thread was doing there at the fork is done half-way for ever. */
+static void release_own(struct psclient *client)
+{
     ps_release(client->memory, client->init_epochs);
     ps_release(client->memory, client->routes);
     ps_client_release_options(client);
-    ps_push_encoder_fini(&client->encoder);
     if (client->event_fd >= 0)
         close(client->event_fd);
-    ps_mutex_fini(&client->mutex);
-    ps_wake_fini(&client->wake);
+    ps_process_mark_fini(&client->mark);
     ps_release(client->memory, client);
 }
 
@@ -135,6 +149,8 @@ PS_EXPORT uint32_t psclient_shard_count(const struct psclient *client)
 PS_EXPORT uint64_t psclient_retries(const struct psclient *client)
 {
     struct psclient *unlocked = (struct psclient *)(uintptr_t)client;
+    if (ps_process_mark_is_child(&client->mark))
+        return 0;
     ps_mutex_lock(&unlocked->mutex);
     uint64_t retries = ps_engine_counters(client->engine)->retries;
     ps_mutex_unlock(&unlocked->mutex);
@@ -142,8 +158,7 @@ PS_EXPORT uint64_t psclient_retries(const struct psclient *client)
 }
 
 /* Counted under the lock and cast for that: to read counters changes nothing that a caller sees. */
-PS_EXPORT void psclient_get_counters(const struct psclient *client,
-                                     struct psclient_counters *counters)
+static struct psclient_counters count(const struct psclient *client)
 {
     struct psclient *unlocked = (struct psclient *)(uintptr_t)client;
     ps_mutex_lock(&unlocked->mutex);
@@ -159,6 +174,15 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
                                     .shared_servers = shared.shared_servers};
     ps_mutex_unlock(&unlocked->mutex);
     now.feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
+    return now;
+}
+
+PS_EXPORT void psclient_get_counters(const struct psclient *client,
+                                     struct psclient_counters *counters)
+{
+    struct psclient_counters now = {.retries = 0};
+    if (!ps_process_mark_is_child(&client->mark))
+        now = count(client);
     ps_caller_copy(counters, client->sizes.counters, &now, sizeof now);
 }
 

@@ -9,7 +9,11 @@
  *     psclient_pull(client, parameters, count, 30000, results, &error);
  *     psclient_close(client);
  *
- * Threads:  a client may be used from several threads; each call is one batch of its own.
+ * Threads:  a client may be used from several threads; each call is one batch of its own. A client
+ *           belongs to the process that has opened it. In a child of a fork every call says
+ *           PSCLIENT_FAILED, psclient_close gives back what is the child's, and the parent goes on.
+ *           A child opens a client of its own, best before the parent does: gRPC does not survive
+ *           every fork.
  * Blocking: push, pull, init and open wait at most their `timeout_ms`.
  * Errors:   a call returns the first failure in request order, and `results` has every item's own
  *           status; what succeeded stays succeeded. Transport failures are retried with back-off
@@ -274,9 +278,9 @@ struct psclient_operation *psclient_next(struct psclient *client, uint64_t timeo
 void *psclient_operation_user(const struct psclient_operation *operation);
 
 /* Waits at most `timeout_ms` for this one operation. 1: it is finished, and still to be ended; 0:
- * it goes on. Whoever waits for an operation by itself has it for good: from then on psclient_next is
- * not told of it, so that it may be waited for in slices beside threads in psclient_next. With 0 ms
- * this only looks, which does what there is to do for all operations and changes nothing else.
+ * it goes on. Whoever waits for an operation by itself has it for good: from then on psclient_next
+ * is not told of it, so that it may be waited for in slices beside threads in psclient_next. With
+ * 0 ms this only looks, which does what there is to do for all operations and changes nothing else.
  * Several threads may wait, each for its own operation or for the same. */
 int psclient_wait(struct psclient_operation *operation, uint64_t timeout_ms);
 

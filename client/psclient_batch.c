@@ -76,8 +76,9 @@ struct ps_item *ps_client_push_items(struct psclient *client,
         items[i] = parameter_item(gradient.name, gradient.type);
         items[i].content = gradient.content;
         items[i].size = gradient.content_size;
-        ps_push_encoder_encode(&client->encoder, &items[i], client->split_bytes,
-                               client->shard_count);
+        if (!ps_process_mark_is_child(&client->mark))
+            ps_push_encoder_encode(&client->encoder, &items[i], client->split_bytes,
+                                   client->shard_count);
     }
     return items;
 }
@@ -346,7 +347,8 @@ PS_EXPORT int psclient_server_status(struct psclient *client, uint32_t index, ui
     int result = run_items(client, PS_METHOD_STATUS, &item, 1, timeout_ms, NULL, error);
     if (result != PSCLIENT_OK)
         now = (struct psclient_server_status){.index = index};
-    if (result != PSCLIENT_OK && index < client->shard_count) {
+    if (result != PSCLIENT_OK && index < client->shard_count &&
+        !ps_process_mark_is_child(&client->mark)) {
         ps_mutex_lock(&client->mutex);
         memcpy(now.address, client->routes[index].address, sizeof now.address);
         ps_mutex_unlock(&client->mutex);

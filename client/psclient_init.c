@@ -24,6 +24,7 @@ static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_m
 /* One thread at a time. */
 static enum ps_status enter_initialising(struct psclient *client, struct ps_error *error)
 {
+    PS_TRY(ps_client_check_process(client, error));
     ps_mutex_lock(&client->mutex);
     bool busy = client->initialising;
     client->initialising = true;

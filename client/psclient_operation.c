@@ -9,6 +9,8 @@
 #include "client/client_state.h"
 #include "client/status_map.h"
 
+#include <stdio.h>
+
 struct psclient_operation {
     struct ps_client_job job; /* first: a job that is announced is an operation */
     struct psclient *client;  /* borrowed */
@@ -99,6 +101,8 @@ static int begin(struct psclient *client, enum ps_method method,
 /* The job is the operation's first member, so that one pointer is both. */
 PS_EXPORT struct psclient_operation *psclient_next(struct psclient *client, uint64_t timeout_ms)
 {
+    if (ps_process_mark_is_child(&client->mark))
+        return NULL;
     return (struct psclient_operation *)ps_client_next(
         client, ps_deadline_after(client->clock, timeout_ms));
 }
@@ -107,6 +111,8 @@ PS_EXPORT struct psclient_operation *psclient_next(struct psclient *client, uint
 PS_EXPORT int psclient_wait(struct psclient_operation *operation, uint64_t timeout_ms)
 {
     struct psclient *client = operation->client;
+    if (ps_process_mark_is_child(&client->mark))
+        return 1; /* to be ended, which says why */
     uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
     return ps_client_await(client, &operation->job, timeout_ms > 0, deadline_ms) ? 1 : 0;
 }
@@ -115,12 +121,13 @@ PS_EXPORT int psclient_wait(struct psclient_operation *operation, uint64_t timeo
  * operation is still to be waited for. */
 PS_EXPORT void psclient_cancel(struct psclient_operation *operation)
 {
-    ps_client_cancel(operation->client, &operation->job);
+    if (!ps_process_mark_is_child(&operation->client->mark))
+        ps_client_cancel(operation->client, &operation->job);
 }
 
 PS_EXPORT int psclient_event_fd(struct psclient *client)
 {
-    return ps_client_event_fd(client);
+    return ps_process_mark_is_child(&client->mark) ? -1 : ps_client_event_fd(client);
 }
 
 /* Constant from the beginning on: no lock is needed to read it. */
@@ -129,12 +136,27 @@ PS_EXPORT void *psclient_operation_user(const struct psclient_operation *operati
     return operation->user;
 }
 
+/* In a child only the words are the operation's: what it consists of is the parent's to end. */
+static int fail_in_child(struct psclient_operation *operation, const struct ps_error *why,
+                         struct psclient_result *results, struct psclient_error *error)
+{
+    for (size_t i = 0; i < operation->count; i++) {
+        operation->items[i].status = why->status;
+        snprintf(operation->items[i].text, sizeof operation->items[i].text, "%s", why->text);
+    }
+    (void)ps_client_verdict(operation->client, operation->items, operation->count, results, NULL);
+    return ps_client_fail(error, why->status, why->text);
+}
+
 /* Results are read after the batch is over and before its items go. The operation need not have
  * been told by psclient_next: waiting for one by itself takes it off the list of finished ones. */
 PS_EXPORT int psclient_end(struct psclient_operation *operation, struct psclient_result *results,
                            struct psclient_error *error)
 {
     struct psclient *client = operation->client;
+    struct ps_error foreign;
+    if (ps_client_check_process(client, &foreign) != PS_OK)
+        return fail_in_child(operation, &foreign, results, error);
     ps_client_end(client, &operation->job);
     if (operation->parameters != NULL)
         ps_client_note_pulled(client, operation->items, operation->parameters, operation->count);

@@ -159,6 +159,8 @@ PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t time
     struct psclient *client = handle->client;
     uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
     struct ps_error why = {.status = PS_OK};
+    if (ps_client_check_process(client, &why) != PS_OK)
+        return ps_client_fail(error, why.status, why.text);
     bool more = true;
     ps_replica_begin(handle->replica);
     while (more) {

@@ -37,6 +37,7 @@ static struct psclient *open_later(void)
 START_TEST(the_library_says_its_version)
 {
     ck_assert_str_eq(psclient_version(), PSCLIENT_VERSION);
+    ck_assert_str_eq(psclient_version(), PS_VERSION);
 }
 END_TEST
 
