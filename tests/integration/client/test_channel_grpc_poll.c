@@ -187,6 +187,88 @@ START_TEST(a_channel_ends_with_somebody_still_to_be_told)
 }
 END_TEST
 
+/* ---- Work that the channel's thread does besides ---- */
+
+static atomic_int worked, taken;
+static atomic_bool takes;
+
+/* As an owner does it: takes what has come. */
+static uint64_t work(void *owner)
+{
+    struct ps_delivery delivery;
+    while (atomic_load(&takes) && channel.take(channel.self, &delivery)) {
+        channel.release(channel.self, &delivery);
+        atomic_fetch_add(&taken, 1);
+    }
+    atomic_fetch_add(&worked, 1);
+    return owner != NULL ? ps_now_ms(ps_clock_real()) + 5 : PS_DEADLINE_NEVER;
+}
+
+static void employ(bool does_take, bool comes_again)
+{
+    atomic_store(&worked, 0);
+    atomic_store(&taken, 0);
+    atomic_store(&takes, does_take);
+    channel.employ(channel.self, work, comes_again ? &worked : NULL);
+}
+
+START_TEST(answers_are_taken_by_work_while_nobody_polls)
+{
+    open_channel();
+    employ(true, false);
+
+    for (int i = 0; i < 50; i++) {
+        submit((uint64_t)i);
+        await_told(&taken, i + 1);
+    }
+
+    close_channel();
+}
+END_TEST
+
+START_TEST(work_comes_again_when_it_says)
+{
+    open_channel();
+
+    employ(false, true);
+
+    await_told(&worked, 5);
+    close_channel();
+}
+END_TEST
+
+START_TEST(work_that_is_roused_comes_at_that_time)
+{
+    open_channel();
+    employ(false, false);
+    await_told(&worked, 1);
+
+    for (int i = 0; i < 20; i++) {
+        int before = atomic_load(&worked);
+        channel.rouse(channel.self, ps_now_ms(ps_clock_real()) + (uint64_t)i % 3);
+        await_told(&worked, before + 1);
+    }
+
+    close_channel();
+}
+END_TEST
+
+START_TEST(callers_get_their_answers_beside_work)
+{
+    open_channel();
+    employ(false, true);
+
+    for (uint64_t i = 0; i < 60; i++) {
+        submit(i);
+        await(i, i % 5 != 0);
+        if (i % 6 == 0)
+            channel.poll(channel.self, 25);
+    }
+
+    close_channel();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("channel_grpc_poll");
@@ -199,6 +281,10 @@ int main(void)
     tcase_add_test(tests, whoever_asks_is_told_once_that_nobody_polls);
     tcase_add_test(tests, whoever_asks_is_told_after_callers_have_polled);
     tcase_add_test(tests, a_channel_ends_with_somebody_still_to_be_told);
+    tcase_add_test(tests, answers_are_taken_by_work_while_nobody_polls);
+    tcase_add_test(tests, work_comes_again_when_it_says);
+    tcase_add_test(tests, work_that_is_roused_comes_at_that_time);
+    tcase_add_test(tests, callers_get_their_answers_beside_work);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
