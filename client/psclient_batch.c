@@ -9,6 +9,7 @@
 #include "client/ask.h"
 #include "client/caller_structs.h"
 #include "client/client_state.h"
+#include "client/half_types.h"
 #include "client/status_map.h"
 #include "proto/codec.h"
 
@@ -50,9 +51,15 @@ PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_param
         items[i] = parameter_item(parameter.name, parameter.type);
         items[i].content = parameter.content;
         items[i].size = parameter.content_size;
+        ps_half_fit(&items[i], parameter.type);
         /* Without one the server takes SGD with a rate of 1. */
         if (parameter.config != NULL)
             items[i].config = (struct ps_bytes){parameter.config, parameter.config_size};
+    }
+    uint8_t *widened = NULL;
+    if (!ps_half_widen(items, count, client->memory, &widened)) {
+        ps_release(client->memory, items);
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
     }
     int status = run_items(client, PS_METHOD_INIT, items, count, timeout_ms, results, error);
     /* The engine calls such an item done; only its result says how. */
@@ -60,8 +67,22 @@ PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_param
         if (items[i].status == PS_OK && items[i].before)
             result_at(client, results, i)->status = PSCLIENT_ALREADY;
     }
+    ps_release(client->memory, widened);
     ps_release(client->memory, items);
     return status;
+}
+
+/* Halves are encoded already. In a child of a fork the encoder's lock may be held for ever; nothing
+ * is sent from there. */
+static void encode(struct psclient *client, struct ps_item *item)
+{
+    if (ps_process_mark_is_child(&client->mark))
+        return;
+    if (!item->as_is)
+        ps_push_encoder_encode(&client->encoder, item, client->split_bytes, client->shard_count);
+    else if (ps_half_is_sound(item))
+        ps_push_encoder_pass(&client->encoder, item, item->encoding, item->content,
+                             client->split_bytes, client->shard_count);
 }
 
 /* Encoding comes before the engine sees the item: a gradient has one encoded form for all of its
@@ -76,9 +97,8 @@ struct ps_item *ps_client_push_items(struct psclient *client,
         items[i] = parameter_item(gradient.name, gradient.type);
         items[i].content = gradient.content;
         items[i].size = gradient.content_size;
-        if (!ps_process_mark_is_child(&client->mark))
-            ps_push_encoder_encode(&client->encoder, &items[i], client->split_bytes,
-                                   client->shard_count);
+        ps_half_fit(&items[i], gradient.type);
+        encode(client, &items[i]);
     }
     return items;
 }
@@ -105,10 +125,12 @@ PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradi
     return status;
 }
 
-/* For whole numbers every encoding is their own; a server refuses any other. */
-static bool is_float(const struct ps_item *item)
+/* For whole numbers every encoding is their own; a server refuses any other. Halves have their own,
+ * too. */
+static void choose_reply(const struct psclient *client, struct ps_item *item)
 {
-    return item->dtype == PS_F32 || item->dtype == PS_F64;
+    if (!item->as_is && (item->dtype == PS_F32 || item->dtype == PS_F64))
+        item->encoding = client->reply_encoding;
 }
 
 /* The reply's encoding is for floats only: whole numbers travel as they are. */
@@ -121,8 +143,7 @@ struct ps_item *ps_client_push_pull_items(struct psclient *client,
         /* Not the gradient's memory: a push that is sent again must find the gradient as it was,
          * also after the first bytes of an answer have come. */
         items[i].destination = ps_caller_parameter(&client->sizes, parameters, i).content;
-        if (is_float(&items[i]))
-            items[i].encoding = client->reply_encoding;
+        choose_reply(client, &items[i]);
     }
     return items;
 }
@@ -208,8 +229,8 @@ struct ps_item *ps_client_pull_items(struct psclient *client,
         items[i] = parameter_item(parameter.name, parameter.type);
         items[i].destination = parameter.content;
         items[i].size = parameter.content_size;
-        if (is_float(&items[i]))
-            items[i].encoding = client->reply_encoding;
+        ps_half_fit(&items[i], parameter.type);
+        choose_reply(client, &items[i]);
     }
     return items;
 }
@@ -223,7 +244,8 @@ void ps_client_note_pulled(const struct psclient *client, const struct ps_item *
             continue;
         struct psclient_parameter *parameter = ps_caller_at(parameters, client->sizes.parameter, i);
         parameter->version = items[i].pulled_version;
-        parameter->type = (enum psclient_type)items[i].dtype;
+        if (!items[i].as_is)
+            parameter->type = (enum psclient_type)items[i].dtype;
     }
 }
 

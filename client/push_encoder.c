@@ -105,6 +105,30 @@ void ps_push_encoder_encode(struct ps_push_encoder *encoder, struct ps_item *ite
     encode(encoder, push, item, &placement);
 }
 
+/* Nothing is encoded and nothing left out: only where each range lies is said. */
+void ps_push_encoder_pass(struct ps_push_encoder *encoder, struct ps_item *item,
+                          enum ps_encoding encoding, const uint8_t *content, uint64_t split_bytes,
+                          uint32_t shard_count)
+{
+    size_t element_size = ps_dtype_size(item->dtype);
+    size_t width = ps_encoding_width(encoding, item->dtype);
+    struct ps_placement placement =
+        ps_placement_of(item->size, element_size, split_bytes, shard_count);
+    size_t ranges_size = placement.range_count * sizeof(struct ps_bytes);
+    struct push *push = ps_zeroed(encoder->memory, sizeof *push + ranges_size);
+    item->encoded = &no_memory;
+    if (push == NULL)
+        return;
+    push->public.encoding = encoding;
+    push->public.ranges = push->ranges;
+    for (uint32_t k = 0; k < placement.range_count; k++) {
+        struct ps_range range = ps_placement_range(&placement, item->name, k);
+        push->ranges[k] = (struct ps_bytes){content + range.offset / element_size * width,
+                                            range.size / element_size * width};
+    }
+    item->encoded = &push->public;
+}
+
 /* Elements of a range that TOP_K keeps, or simply elements. Rounded up and at least one: a share of
  * a small parameter that was rounded to nothing would never be sent. */
 static size_t count_sent(const struct ps_push_encoder *encoder, size_t count)

@@ -42,6 +42,12 @@ void ps_push_encoder_fini(struct ps_push_encoder *encoder);
 void ps_push_encoder_encode(struct ps_push_encoder *encoder, struct ps_item *item,
                             uint64_t split_bytes, uint32_t shard_count);
 
+/* Sets item->encoded to a content that is encoded already (`content`: elements of an encoding of
+ * elements), which is sent from where it lies. The item's size counts elements of its own type. */
+void ps_push_encoder_pass(struct ps_push_encoder *encoder, struct ps_item *item,
+                          enum ps_encoding encoding, const uint8_t *content, uint64_t split_bytes,
+                          uint32_t shard_count);
+
 /* The item's batch is over, or was never begun (then its status is set): ends item->encoded. */
 void ps_push_encoder_settle(struct ps_push_encoder *encoder, struct ps_item *item);
 

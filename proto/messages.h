@@ -175,6 +175,7 @@ struct ps_pull_request {
     size_t size_wish;     /* bytes that the caller expects; 0: not known; not on the wire */
     uint8_t *destination; /* room for them, where content may be put as it comes; NULL: none */
     enum ps_dtype dtype;  /* of the elements there; like the destination not on the wire */
+    bool as_is;           /* they are of the encoding instead, and put there as they come */
     struct ps_elements range;
     uint64_t version; /* 1 + the one that is wanted; 0: the present one */
     uint64_t life;    /* in which it is wanted: that of a chain; 0: in any */

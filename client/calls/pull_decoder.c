@@ -39,6 +39,29 @@ enum ps_status ps_pull_reply_take(const struct ps_pull_reply *reply, struct ps_b
     return PS_OK;
 }
 
+/* A server that knows no encodings answers in the parameter's own type, which does not fit. */
+enum ps_status ps_pull_reply_take_as_is(const struct ps_pull_reply *reply,
+                                        enum ps_encoding encoding, struct ps_bytes name,
+                                        void *destination, size_t count, struct ps_error *error)
+{
+    size_t expected = count * ps_encoding_width(encoding, reply->dtype);
+    if (reply->encoding != encoding)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: a reply in encoding %s, not %s",
+                       (int)name.size, (const char *)name.data, ps_encoding_name(reply->encoding),
+                       ps_encoding_name(encoding));
+    if (reply->content.size != expected)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: has %zu bytes, asked for %zu",
+                       (int)name.size, (const char *)name.data, reply->content.size, expected);
+    copy(reply->content, destination);
+    return PS_OK;
+}
+
+size_t ps_pull_element_bytes(const struct ps_pull_request *pull)
+{
+    return pull->as_is ? ps_encoding_width(pull->encoding, pull->dtype)
+                       : ps_dtype_size(pull->dtype);
+}
+
 /* The content of a pull in ranges lies there already: each range was put in its place when it
  * came. */
 static void copy(struct ps_view content, uint8_t *destination)

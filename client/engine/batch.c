@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "client/calls/method_table.h"
+#include "client/calls/pull_decoder.h"
 #include "client/engine/placement.h"
 
 #include <string.h>
@@ -237,12 +238,15 @@ static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, stru
 static struct ps_pull_request pull_of(const struct ps_item *item, const struct ps_engine_call *call,
                                       struct ps_bytes name)
 {
-    return (struct ps_pull_request){.name = name,
-                                    .encoding = item->encoding,
-                                    .size_wish = call->size,
-                                    .destination =
-                                        item->any_dtype ? NULL : item->destination + call->offset,
-                                    .dtype = item->dtype};
+    struct ps_pull_request pull = {.name = name,
+                                   .encoding = item->encoding,
+                                   .size_wish = call->size,
+                                   .dtype = item->dtype,
+                                   .as_is = item->as_is};
+    if (!item->any_dtype)
+        pull.destination = item->destination +
+                           call->offset / ps_dtype_size(item->dtype) * ps_pull_element_bytes(&pull);
+    return pull;
 }
 
 /* `total` is the number of elements whatever the encoding, since encoded bytes do not say it. */

@@ -148,6 +148,8 @@ struct ps_item {
     size_t size;               /* bytes of content or destination */
     struct ps_bytes config;    /* INIT */
     enum ps_encoding encoding; /* PULL, PUSH_PULL: that the reply shall have */
+    bool as_is;                /* the destination has elements of that encoding; `size` counts as if
+                                  they were of `dtype` */
     const struct ps_encoded_push *encoded; /* PUSH, PUSH_PULL: sent instead of content; or NULL */
     uint32_t shard; /* FINISH, STATUS, LIST, SAVE, DRAIN, SINCE: which server */
     union {

@@ -129,7 +129,13 @@ static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_cal
                        (int)name.size, (const char *)name.data, ps_dtype_name(reply->dtype),
                        ps_dtype_name(item->dtype));
     /* Calls of a cut parameter write side by side: each has its own part of the destination. */
-    PS_TRY(ps_pull_reply_take(reply, name, item->destination + call->offset, call->size, error));
+    const struct ps_pull_request *pull = ps_call_pull_of(&call->request);
+    if (item->as_is)
+        PS_TRY(ps_pull_reply_take_as_is(reply, item->encoding, name, pull->destination,
+                                        call->size / ps_dtype_size(item->dtype), error));
+    else
+        PS_TRY(
+            ps_pull_reply_take(reply, name, item->destination + call->offset, call->size, error));
     if (item->any_dtype)
         item->dtype = reply->dtype;
     if (reply->version < item->pulled_version)

@@ -194,8 +194,14 @@ static void move(const struct ps_call_request *request, const struct ps_call_rep
     const struct ps_pull_request *pull = ps_call_pull_of(request);
     const struct ps_pull_reply *from =
         request->method == PS_METHOD_PULL ? &reply->pull : &reply->push_pull.pull;
-    size_t size = (size_t)pull->range.count * ps_dtype_size(pull->dtype);
-    enum ps_status status = ps_pull_reply_take(from, pull->name, pull->destination, size, NULL);
+    size_t count = (size_t)pull->range.count;
+    enum ps_status status;
+    if (pull->as_is)
+        status = ps_pull_reply_take_as_is(from, pull->encoding, pull->name, pull->destination,
+                                          count, NULL);
+    else
+        status = ps_pull_reply_take(from, pull->name, pull->destination,
+                                    count * ps_dtype_size(pull->dtype), NULL);
     PS_ASSERT(status == PS_OK);
 }
 

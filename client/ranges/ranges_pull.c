@@ -2,6 +2,7 @@
  * and each is put into the caller's memory while it is in the cache and others are on their way.
  * When the version has gone meanwhile, all ranges are asked for again, of the present one. */
 #include "base/assert.h"
+#include "client/calls/pull_decoder.h"
 #include "client/ranges/ranges_call.h"
 #include "optimizer/encoded.h"
 
@@ -28,7 +29,7 @@ void ps_ranges_pull_cut(struct ps_pull_request *pull, struct ps_elements range)
 {
     pull->range = range;
     pull->size_wish = (size_t)ps_encoding_bytes(pull->encoding, pull->dtype, range.count);
-    pull->destination += range.first * ps_dtype_size(pull->dtype);
+    pull->destination += range.first * ps_pull_element_bytes(pull);
 }
 
 /* Where the reply of the whole has its pull depends on whether a push is with it. */
@@ -174,8 +175,9 @@ void ps_ranges_pull_end(struct ps_ranges_call *ranges)
     PS_ASSERT(ranges->pull.next == ranges->pull.total);
     struct ps_pull_reply *whole = ps_ranges_pull_reply(ranges);
     /* Held by the call, since the view of the reply points to it after this function. */
-    ranges->whole = (struct ps_bytes){wish->destination, wish->size_wish};
+    size_t size = (size_t)ranges->pull.total * ps_pull_element_bytes(wish);
+    ranges->whole = (struct ps_bytes){wish->destination, size};
     whole->content = ps_view_of(&ranges->whole);
-    whole->encoding = PS_ENCODING_NATIVE;
+    whole->encoding = wish->as_is ? wish->encoding : PS_ENCODING_NATIVE;
     whole->range = (struct ps_elements){0, 0};
 }

@@ -81,6 +81,33 @@ START_TEST(a_reply_in_pairs_or_of_encoded_whole_numbers_is_refused)
 }
 END_TEST
 
+START_TEST(elements_of_the_encoding_are_taken_as_they_come)
+{
+    for (enum ps_encoding encoding = PS_ENCODING_BFLOAT16; encoding <= PS_ENCODING_FLOAT16;
+         encoding++) {
+        size_t bytes = 2 * COUNT;
+        for (size_t i = 0; i < bytes; i++)
+            content[i] = (uint8_t)(i * 7);
+        struct ps_pull_reply reply = {
+            .dtype = PS_F32, .encoding = encoding, .content = cut(bytes, 3)};
+        memset(taken, 0, sizeof taken);
+
+        ck_assert_int_eq(
+            ps_pull_reply_take_as_is(&reply, encoding, ps_bytes_of_text("w"), taken, COUNT, NULL),
+            PS_OK);
+        ck_assert_mem_eq(taken, content, bytes);
+
+        ck_assert_int_eq(ps_pull_reply_take_as_is(&reply, encoding, ps_bytes_of_text("w"), taken,
+                                                  COUNT - 1, NULL),
+                         PS_ERR_BAD_INPUT);
+        reply.encoding = PS_ENCODING_NATIVE;
+        ck_assert_int_eq(
+            ps_pull_reply_take_as_is(&reply, encoding, ps_bytes_of_text("w"), taken, COUNT, NULL),
+            PS_ERR_BAD_INPUT);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pull_decoder");
@@ -88,6 +115,7 @@ int main(void)
     tcase_add_loop_test(tests, a_reply_is_what_its_bytes_decode_to, 0, PS_ENCODING_TOP_K);
     tcase_add_test(tests, a_reply_of_another_length_is_refused);
     tcase_add_test(tests, a_reply_in_pairs_or_of_encoded_whole_numbers_is_refused);
+    tcase_add_test(tests, elements_of_the_encoding_are_taken_as_they_come);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
