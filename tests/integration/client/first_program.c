@@ -106,40 +106,40 @@ static int use(struct psclient *client)
     memset(&wish, UNTOUCHED, sizeof wish);
     memset(&counted, UNTOUCHED, sizeof counted);
 
-    const struct psclient_gradient gradients[2] = {{"a", FLOAT32, ones, sizeof ones},
-                                                   {"b", FLOAT32, ones, 7}};
+    const struct psclient_gradient gradients[2] = {{"param_a", FLOAT32, ones, sizeof ones},
+                                                   {"param_b", FLOAT32, ones, 7}};
     EXPECT(psclient_push(client, gradients, 2, LONG_MS, told.results, &error) != 0);
     EXPECT(told.results[0].status == 0);
     EXPECT(told.results[1].status != 0);
-    EXPECT(strstr(told.results[1].text, "parameter b") != NULL);
+    EXPECT(strstr(told.results[1].text, "parameter param_b") != NULL);
     EXPECT(is_untouched(told.behind, sizeof told.behind));
 
     for (int i = 0; i < 2; i++)
         wish.parameters[i] = (struct psclient_parameter){
-            i == 0 ? "a" : "b", FLOAT32, contents[i], sizeof contents[i], NULL, 0, 0};
+            i == 0 ? "param_a" : "param_b", FLOAT32, contents[i], sizeof contents[i], NULL, 0, 0};
     EXPECT(psclient_pull(client, wish.parameters, 2, LONG_MS, told.results, &error) == 0);
     for (int i = 0; i < 2; i++) {
         EXPECT(memcmp(contents[i], ones, sizeof ones) == 0);
-        EXPECT(wish.parameters[i].version == 6);
-        EXPECT(told.results[i].version == 6);
+        EXPECT(wish.parameters[i].version == 6 + (uint64_t)i);
+        EXPECT(told.results[i].version == 6 + (uint64_t)i);
     }
     EXPECT(is_untouched(wish.behind, sizeof wish.behind));
     EXPECT(is_untouched(told.behind, sizeof told.behind));
 
     psclient_get_counters(client, &counted.counters);
-    EXPECT(counted.counters.tcp_servers == 1);
+    EXPECT(counted.counters.tcp_servers == 2);
     EXPECT(is_untouched(counted.behind, sizeof counted.behind));
     return 0;
 }
 
-int first_program_run(const char *server)
+int first_program_run(const char *list)
 {
     struct {
         struct psclient_options options;
         uint8_t behind[64];
     } wish;
     memset(&wish, UNTOUCHED, sizeof wish);
-    wish.options = (struct psclient_options){.servers = server};
+    wish.options = (struct psclient_options){.servers = list};
     struct psclient *client;
     struct psclient_error error;
     EXPECT(psclient_open(&wish.options, &client, &error) == 0);

@@ -9,7 +9,7 @@
 #ifndef PS_TESTS_INTEGRATION_CLIENT_FIRST_PROGRAM_H
 #define PS_TESTS_INTEGRATION_CLIENT_FIRST_PROGRAM_H
 
-/* Pushes and pulls two parameters of four ones at that server. 0: all was as in 0.1.0. */
-int first_program_run(const char *server);
+/* Pushes and pulls param_a and param_b at the servers of psclient_rig.h. 0: all was as in 0.1.0. */
+int first_program_run(const char *list);
 
 #endif

@@ -5,6 +5,7 @@
 #include "run_suite.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +23,18 @@ struct later_result {
     uint64_t later;
 };
 
+/* Of two servers: param_a is at one, param_b at the other. */
+static const char *list_of_servers(void)
+{
+    static char list[160];
+    snprintf(list, sizeof list, "%s,%s", fake_server_address(servers[0]),
+             fake_server_address(servers[1]));
+    return list;
+}
+
 static struct psclient *open_later(void)
 {
-    const struct psclient_options options = {.servers = fake_server_address(servers[0])};
+    const struct psclient_options options = {.servers = list_of_servers()};
     struct psclient_sizes sizes = psclient_header_sizes();
     struct psclient *opened = NULL;
     sizes.gradient = sizeof(struct later_gradient);
@@ -43,9 +53,9 @@ END_TEST
 
 START_TEST(a_program_of_the_first_header_goes_on_working)
 {
-    open_client(1, "ready");
+    open_client(2, "ready");
 
-    ck_assert_int_eq(first_program_run(fake_server_address(servers[0])), 0);
+    ck_assert_int_eq(first_program_run(list_of_servers()), 0);
 
     close_client();
 }
@@ -54,11 +64,12 @@ END_TEST
 START_TEST(a_program_of_a_later_header_goes_on_working)
 {
     float contents[2][4] = {{0}};
-    struct later_gradient gradients[2] = {{.ours = gradient("a")}, {.ours = gradient("b")}};
-    struct later_parameter parameters[2] = {{.ours = parameter("a", contents[0])},
-                                            {.ours = parameter("b", contents[1])}};
+    struct later_gradient gradients[2] = {{.ours = gradient("param_a")},
+                                          {.ours = gradient("param_b")}};
+    struct later_parameter parameters[2] = {{.ours = parameter("param_a", contents[0])},
+                                            {.ours = parameter("param_b", contents[1])}};
     struct later_result results[2];
-    open_client(1, "ready");
+    open_client(2, "ready");
     struct psclient *later = open_later();
     memset(results, 0xff, sizeof results);
     gradients[1].ours.content_size = 7;
@@ -75,7 +86,7 @@ START_TEST(a_program_of_a_later_header_goes_on_working)
         PSCLIENT_OK);
     for (int i = 0; i < 2; i++) {
         ck_assert(memcmp(contents[i], ones, sizeof ones) == 0);
-        ck_assert_uint_eq(parameters[i].ours.version, 6);
+        ck_assert_uint_eq(parameters[i].ours.version, 6 + (uint64_t)i);
     }
     psclient_close(later);
     close_client();

@@ -1,6 +1,6 @@
-/* client/engine/engine_end.c: batches that are cancelled. Deadlines, which are the same event, are in
- * test_engine_failures.c and test_engine_once.c. */
-#include "tests/unit/client/engine_bench.h"
+/* client/engine/engine_end.c: batches that are cancelled. Deadlines, which are the same event, are
+ * in test_engine_failures.c and test_engine_once.c. */
+#include "engine_bench.h"
 
 #include "client/engine/numbering.h"
 #include "run_suite.h"
