@@ -3,6 +3,8 @@
  * one than ours is that of a newer header. */
 #include "client/caller_structs.h"
 
+#include "base/assert.h"
+
 #include <stddef.h>
 #include <stdio.h>
 
@@ -44,6 +46,7 @@ enum ps_status ps_caller_sizes_take(const struct psclient_sizes *told, struct ps
     if (told->sizes < first.sizes)
         return ps_fail(error, PS_ERR_BAD_INPUT, "sizes of structs in %zu bytes", told->sizes);
     ps_caller_copy(known, sizeof *known, told, told->sizes);
+    PS_ASSERT(known->sizes == told->sizes);
     for (size_t i = 0; i < sizeof first / sizeof(size_t); i++) {
         size_t size, least;
         memcpy(&size, (const uint8_t *)known + i * sizeof size, sizeof size);

@@ -25,7 +25,8 @@ static uint64_t work(void *owner)
     return wake_ms;
 }
 
-/* Asked for a second time: the same one. */
+/* Asked for a second time: the same descriptor. Operations that were finished before are told
+ * through it as well. */
 int ps_client_event_fd(struct psclient *client)
 {
     ps_mutex_lock(&client->mutex);
@@ -58,11 +59,14 @@ void ps_client_tell_event(struct psclient *client)
     (void)done;
 }
 
+/* With a poll of no time a loop that only fetches would keep the channel's thread out of the queue:
+ * callers that poll have it for themselves for a while. */
 bool ps_client_leaves_it(const struct psclient *client, uint64_t deadline_ms)
 {
     return client->event_fd >= 0 && ps_time_left_ms(client->clock, deadline_ms) == 0;
 }
 
+/* The channel's thread works under the mutex, so that it is not in the middle of anything here. */
 void ps_client_stop_working(struct psclient *client)
 {
     ps_mutex_lock(&client->mutex);

@@ -49,6 +49,7 @@ void ps_client_pump(struct psclient *client)
     }
 }
 
+/* Asked by every public call before it takes a lock. */
 enum ps_status ps_client_check_process(const struct psclient *client, struct ps_error *error)
 {
     if (!ps_process_mark_is_child(&client->mark))
@@ -134,6 +135,8 @@ void ps_client_end(struct psclient *client, struct ps_client_job *job)
     ps_mutex_unlock(&client->mutex);
 }
 
+/* Also with a deadline that is over: then one look is taken, which does what there is to do for all
+ * jobs of the client. */
 bool ps_client_await(struct psclient *client, struct ps_client_job *job, bool claims,
                      uint64_t deadline_ms)
 {
@@ -151,6 +154,7 @@ bool ps_client_await(struct psclient *client, struct ps_client_job *job, bool cl
 static void claim(struct psclient *client, struct ps_client_job *job)
 {
     job->announced = false;
+    PS_ASSERT(job->prev == NULL || job->finished);
     if (job->prev != NULL)
         take_finished(client, job);
 }
@@ -169,6 +173,8 @@ void ps_client_cancel(struct psclient *client, struct ps_client_job *job)
     ps_mutex_unlock(&client->mutex);
 }
 
+/* Also when nothing has come in time, what was held leaves: the caller goes to other work now, and
+ * nobody else would send it. */
 struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_ms)
 {
     ps_mutex_lock(&client->mutex);
@@ -221,6 +227,7 @@ static void wait_for(struct psclient *client, const struct ps_client_job *job, u
     ps_condition_fini(&waiter.woken);
 }
 
+/* Asked under the mutex, after everything that may have finished a job. */
 static bool has_come(const struct psclient *client, const struct ps_client_job *job)
 {
     return job != NULL ? job->finished : client->finished != NULL;

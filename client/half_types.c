@@ -1,6 +1,9 @@
-/* What halves are called on the wire, and how long they are as float32. */
+/* What halves are called on the wire, and how long they are as float32. Items are told as float32
+ * from here on, since the placement of a parameter counts its own bytes: a trainer with halves and
+ * another with floats must find the same ranges on the same servers. */
 #include "client/half_types.h"
 
+#include "base/assert.h"
 #include "optimizer/encoded.h"
 
 /* An odd number of bytes stays what it is, a number that is no multiple of an element's: the engine
@@ -16,6 +19,8 @@ void ps_half_fit(struct ps_item *item, enum psclient_type type)
         item->size *= 2;
 }
 
+/* One allocation for all of them, so that there is one thing to give back. The engine, which cuts
+ * an initialisation as any other content, needs elements of the parameter's own type. */
 bool ps_half_widen(struct ps_item *items, size_t count, const struct ps_allocator *memory,
                    uint8_t **memory_of_all)
 {
@@ -36,5 +41,6 @@ bool ps_half_widen(struct ps_item *items, size_t count, const struct ps_allocato
         items[i].content = next;
         next += items[i].size;
     }
+    PS_ASSERT(next == NULL || next == *memory_of_all + size);
     return *memory_of_all != NULL;
 }

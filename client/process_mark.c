@@ -24,6 +24,7 @@ void ps_process_mark_init(struct ps_process_mark *mark)
     mark->size = size;
 }
 
+/* In a child this gives back the child's own page. */
 void ps_process_mark_fini(struct ps_process_mark *mark)
 {
     if (mark->page != NULL)

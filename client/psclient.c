@@ -141,11 +141,13 @@ PS_EXPORT const char *psclient_version(void)
     return PSCLIENT_VERSION;
 }
 
+/* Fixed when the client was opened: no lock is needed to read it, nor is a fork in the way. */
 PS_EXPORT uint32_t psclient_shard_count(const struct psclient *client)
 {
     return client->shard_count;
 }
 
+/* Under the lock, as all that the engine counts: whoever waits changes it. */
 PS_EXPORT uint64_t psclient_retries(const struct psclient *client)
 {
     struct psclient *unlocked = (struct psclient *)(uintptr_t)client;
@@ -177,6 +179,7 @@ static struct psclient_counters count(const struct psclient *client)
     return now;
 }
 
+/* A child of a fork has counted nothing. */
 PS_EXPORT void psclient_get_counters(const struct psclient *client,
                                      struct psclient_counters *counters)
 {
@@ -275,6 +278,7 @@ static enum ps_status open_fixed(struct psclient *client, const struct psclient_
     return PS_OK;
 }
 
+/* Each user of the store has a connection of its own, which lives as long as that user. */
 enum ps_status ps_client_open_store(struct psclient *client, struct ps_kv **kv,
                                     struct ps_error *error)
 {

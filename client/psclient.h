@@ -85,7 +85,7 @@ enum psclient_type {
     PSCLIENT_UINT64 = 3,
     PSCLIENT_FLOAT32 = 4,
     PSCLIENT_FLOAT64 = 5,
-    /* Of memory of the caller's only: the parameter is FLOAT32, and its content travels in two bytes
+    /* Of the caller's memory only: the parameter is FLOAT32, and its content travels in two bytes
      * an element, in both directions, whatever `encoding` says. What each loses is in
      * docs/encodings.md. psclient_init widens, which is exact. Replicas have no such type. */
     PSCLIENT_TYPE_BFLOAT16 = 32,

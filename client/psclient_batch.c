@@ -268,6 +268,7 @@ static int pull(struct psclient *client, struct psclient_parameter *parameters, 
     return status;
 }
 
+/* A parameter of another type than the caller's memory is refused, not converted. */
 PS_EXPORT int psclient_pull(struct psclient *client, struct psclient_parameter *parameters,
                             size_t count, uint64_t timeout_ms, struct psclient_result *results,
                             struct psclient_error *error)

@@ -34,6 +34,7 @@ static enum ps_status enter_initialising(struct psclient *client, struct ps_erro
     return PS_OK;
 }
 
+/* Whatever came of it: the next attempt may be another thread's. */
 static void leave_initialising(struct psclient *client)
 {
     ps_mutex_lock(&client->mutex);
@@ -48,6 +49,8 @@ static void forget_epochs(struct psclient *client)
     ps_mutex_unlock(&client->mutex);
 }
 
+/* Epochs of an earlier attempt are forgotten by whoever is selected: each server tells its own
+ * again with its answer to psclient_init. */
 PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
                                   struct psclient_error *error)
 {

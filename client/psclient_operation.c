@@ -125,6 +125,7 @@ PS_EXPORT void psclient_cancel(struct psclient_operation *operation)
         ps_client_cancel(operation->client, &operation->job);
 }
 
+/* A child of a fork has a copy of the descriptor, but not of the thread that would write to it. */
 PS_EXPORT int psclient_event_fd(struct psclient *client)
 {
     return ps_process_mark_is_child(&client->mark) ? -1 : ps_client_event_fd(client);

@@ -121,6 +121,7 @@ void ps_push_encoder_pass(struct ps_push_encoder *encoder, struct ps_item *item,
         return;
     push->public.encoding = encoding;
     push->public.ranges = push->ranges;
+    /* The ranges are those of the parameter as float32: by elements, not by bytes. */
     for (uint32_t k = 0; k < placement.range_count; k++) {
         struct ps_range range = ps_placement_range(&placement, item->name, k);
         push->ranges[k] = (struct ps_bytes){content + range.offset / element_size * width,

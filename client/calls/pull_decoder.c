@@ -3,6 +3,7 @@
  * decoded: a second copy of the whole content would cost more than the decoding. */
 #include "client/calls/pull_decoder.h"
 
+#include "base/assert.h"
 #include "optimizer/encoded.h"
 
 /* Elements that are gathered at a time; whole groups. */
@@ -45,6 +46,7 @@ enum ps_status ps_pull_reply_take_as_is(const struct ps_pull_reply *reply,
                                         void *destination, size_t count, struct ps_error *error)
 {
     size_t expected = count * ps_encoding_width(encoding, reply->dtype);
+    PS_ASSERT(encoding != PS_ENCODING_INT8 && encoding != PS_ENCODING_TOP_K);
     if (reply->encoding != encoding)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: a reply in encoding %s, not %s",
                        (int)name.size, (const char *)name.data, ps_encoding_name(reply->encoding),
@@ -56,6 +58,7 @@ enum ps_status ps_pull_reply_take_as_is(const struct ps_pull_reply *reply,
     return PS_OK;
 }
 
+/* Whoever cuts a destination into ranges counts in these. */
 size_t ps_pull_element_bytes(const struct ps_pull_request *pull)
 {
     return pull->as_is ? ps_encoding_width(pull->encoding, pull->dtype)

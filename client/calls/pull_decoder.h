@@ -16,8 +16,8 @@ PS_MUST_USE enum ps_status ps_pull_reply_take(const struct ps_pull_reply *reply,
                                               struct ps_bytes name, void *destination, size_t size,
                                               struct ps_error *error);
 
-/* The same where the caller's elements are those of an encoding of elements (bfloat16, say): `count`
- * of them, as they come. */
+/* The same where the caller's elements are those of an encoding (bfloat16, say): `count` of them,
+ * as they come. */
 PS_MUST_USE enum ps_status ps_pull_reply_take_as_is(const struct ps_pull_reply *reply,
                                                     enum ps_encoding encoding, struct ps_bytes name,
                                                     void *destination, size_t count,

@@ -105,9 +105,8 @@ static bool handle(struct ps_grpc_side *side, grpc_event event)
 
 /* ---- The keeper ---- */
 
-/* Lets callers have the queue while any comes: it polls only after a pause in which none has. Every
- * poll since the last look gives callers another pause, so that a caller that comes back often finds
- * the queue free. A wait that ends early does no harm: all is looked at again. */
+/* Lets callers have the queue while any comes: the keeper polls only after a pause in which none
+ * has. A wait that ends early does no harm: all is looked at again. */
 static void keep(void *argument)
 {
     struct ps_grpc_side *side = argument;
@@ -115,15 +114,19 @@ static void keep(void *argument)
     uint64_t polls = 0;
     ps_mutex_lock(&role->mutex);
     while (!role->ending) {
+        /* Every poll since the last look gives callers another pause, so that a caller that comes
+         * back often finds the queue free. */
         bool fresh = polls != role->polls;
         if (role->poller == PS_POLLER_CALLER || (fresh && !is_needed(side))) {
             polls = role->polls;
+            /* A repetition of an operation that nobody waits for may be due. */
             bool is_short = fresh || role->work != NULL;
             (void)ps_condition_wait(&role->keeper_wanted, &role->mutex,
                                     is_short ? KEEPER_PAUSE_MS : KEEPER_LONG_PAUSE_MS);
             continue;
         }
         take_turn(side);
+        /* A caller that came during the turn takes its answer, or the queue. */
         if (role->caller_waits)
             ps_condition_signal_all(&role->changed);
     }
@@ -131,7 +134,8 @@ static void keep(void *argument)
 }
 
 /* Somebody counts on the keeper, and no caller is there: operations are under way whose owner only
- * waits to be told. */
+ * waits to be told. Which of the calls under way these are, nobody here can say: one that a caller
+ * waits for brings that caller to the queue. */
 static bool is_needed(struct ps_grpc_side *side)
 {
     const struct ps_grpc_role *role = &side->role;
@@ -145,6 +149,7 @@ static bool is_needed(struct ps_grpc_side *side)
 static void take_turn(struct ps_grpc_side *side)
 {
     struct ps_grpc_role *role = &side->role;
+    PS_ASSERT(role->poller == PS_POLLER_NOBODY);
     role->poller = PS_POLLER_KEEPER;
     role->thread = pthread_self();
     role->roused = false;
@@ -158,6 +163,8 @@ static void take_turn(struct ps_grpc_side *side)
     if (!works) {
         (void)handle_next(side, gpr_inf_future(GPR_CLOCK_MONOTONIC));
     } else {
+        /* Before the event for what was left behind by callers, and behind it for its outcomes:
+         * the next turn may come after a pause only. */
         do_work(side);
         handle_together(side, next_event(side));
         do_work(side);
@@ -178,6 +185,7 @@ static void do_work(struct ps_grpc_side *side)
     uint64_t (*work)(void *owner) = role->work;
     void *owner = role->work_owner;
     ps_mutex_unlock(&role->mutex);
+    PS_ASSERT(work != NULL);
     role->handling = true; /* what it wakes is this thread, which looks again anyway */
     uint64_t wake_ms = work(owner);
     role->handling = false;
@@ -187,7 +195,9 @@ static void do_work(struct ps_grpc_side *side)
     ps_mutex_unlock(&role->mutex);
 }
 
-/* Sleeps until there is one, or until there is work. */
+/* Sleeps until there is one, or until there is work. A time that is moved forward while the keeper
+ * sleeps comes with a kick, which is an event, too; so nothing has to be looked at again here
+ * between reading that time and going to sleep. */
 static grpc_event next_event(struct ps_grpc_side *side)
 {
     struct ps_grpc_role *role = &side->role;
@@ -200,6 +210,7 @@ static grpc_event next_event(struct ps_grpc_side *side)
     return grpc_completion_queue_next(side->queue, deadline, NULL);
 }
 
+/* Never taken back: the work itself finds out when there is nothing left to do. */
 void ps_grpc_poll_employ(struct ps_grpc_side *side, uint64_t (*work)(void *owner), void *owner)
 {
     struct ps_grpc_role *role = &side->role;
@@ -211,8 +222,8 @@ void ps_grpc_poll_employ(struct ps_grpc_side *side, uint64_t (*work)(void *owner
     ps_grpc_poll_rouse(side, 0);
 }
 
-/* A keeper in the queue has to be woken only for something earlier than what it sleeps until; one
- * that leaves the queue to callers comes when the caller that is there has gone. */
+/* A keeper in the queue has to be woken only for something earlier than what it sleeps until. A
+ * keeper that leaves the queue to callers comes without a pause, as soon as no caller is there. */
 void ps_grpc_poll_rouse(struct ps_grpc_side *side, uint64_t wake_ms)
 {
     struct ps_grpc_role *role = &side->role;

@@ -62,10 +62,11 @@ static size_t move(float *values, const struct psclient_parameter *parameter, si
     return at + count;
 }
 
-int psclient_open(const struct psclient_options *options, struct psclient **client,
-                  struct psclient_error *error)
+int psclient_open_sized(const struct psclient_options *options, const struct psclient_sizes *sizes,
+                        struct psclient **client, struct psclient_error *error)
 {
     (void)options;
+    (void)sizes;
     if (fake_server.refuse_open)
         return say(error, PSCLIENT_UNAVAILABLE);
     the_client.opened++;
