@@ -41,6 +41,8 @@ PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_param
         items[i].content = parameters[i].content;
         items[i].size = parameters[i].content_size;
         /* Without one the server takes SGD with a rate of 1. */
+        items[i].shape = parameters[i].shape;
+        items[i].rank = parameters[i].rank;
         if (parameters[i].config != NULL)
             items[i].config = (struct ps_bytes){parameters[i].config, parameters[i].config_size};
     }
