@@ -11,6 +11,9 @@
 /* Longest parameter name, in bytes. Names are UTF-8 without NUL. */
 #define PS_NAME_BYTES_MAX 512
 
+/* Most dimensions of a parameter's shape. */
+#define PS_SHAPE_RANK_MAX 16
+
 /* Longest serialized OptimizerConfig. */
 #define PS_CONFIG_BYTES_MAX 65536
 

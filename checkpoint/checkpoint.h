@@ -21,6 +21,7 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/shape.h"
 #include "base/status.h"
 #include "base/write_behind.h"
 
@@ -55,6 +56,7 @@ struct ps_checkpoint_parameter {
     struct ps_bytes name;
     enum ps_dtype dtype;
     uint64_t count;         /* elements */
+    struct ps_shape shape;  /* of a range of a cut parameter: of the whole */
     struct ps_bytes config; /* serialized OptimizerConfig, as InitParam brought it */
     uint64_t version;       /* pushes applied */
     uint64_t step;          /* t of the optimizer; differs from version when a push

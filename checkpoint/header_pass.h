@@ -26,6 +26,11 @@ struct ps_header_pass {
 PS_MUST_USE enum ps_status ps_header_read_tensors(struct ps_header_pass *pass,
                                                   struct ps_header_parameter *parameter);
 
+/* Reads the shape of the whole from the entry of a range, behind its tensors. */
+PS_MUST_USE enum ps_status ps_header_read_whole_shape(struct ps_header_pass *pass,
+                                                      const struct ps_json *entry,
+                                                      struct ps_checkpoint_parameter *about);
+
 /* Reads the tensor of the sessions, which must come next if the header has their checksum. */
 PS_MUST_USE enum ps_status ps_header_read_sessions(struct ps_header_pass *pass);
 

@@ -158,7 +158,7 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
     const char *format = metadata_text(metadata, "ps.format");
     if (format == NULL)
         return ps_header_corrupt(pass->error, "the header has no ps.format");
-    if (strcmp(format, PS_HEADER_FORMAT) != 0)
+    if (strcmp(format, PS_HEADER_FORMAT) != 0 && strcmp(format, PS_HEADER_FORMAT_SHAPES) != 0)
         return ps_fail(pass->error, PS_ERR_CORRUPT,
                        PS_CHECKPOINT_CORRUPT "format %.20s is unknown to this version", format);
 
@@ -250,7 +250,8 @@ static enum ps_status read_parameter(struct ps_header_pass *pass, const struct p
         !ps_json_uint_of(ps_json_member(entry, "version"), &about->version) ||
         !ps_json_uint_of(ps_json_member(entry, "step"), &about->step))
         return ps_header_corrupt(pass->error, "a number of ps.parameters is missing or malformed");
-    return ps_header_read_tensors(pass, parameter);
+    PS_TRY(ps_header_read_tensors(pass, parameter));
+    return ps_header_read_whole_shape(pass, entry, about);
 }
 
 /* The rules of the writer again (checkpoint_writer.c, check_name): a name that could not have been

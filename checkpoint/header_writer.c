@@ -20,7 +20,9 @@
 static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_header_slot *slots,
                        size_t slot_count, const struct ps_buffer *parameters,
                        struct ps_buffer *head);
-static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts);
+static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts,
+                        const char *format);
+static const char *format_of(const struct ps_header_slot *slots, size_t slot_count);
 static void write_parameters(const struct ps_header_slot *slots, size_t slot_count,
                              const struct ps_allocator *memory, struct ps_buffer *text);
 static void write_parameter(struct ps_json_writer *json, const struct ps_header_slot *slot,
@@ -28,7 +30,10 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
 static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint_parameter *about,
                          int32_t state, uint64_t *offset);
 static void write_array(struct ps_json_writer *json, const char *name, const char *label,
-                        uint64_t count, uint64_t bytes, uint64_t *offset);
+                        const struct ps_shape *shape, uint64_t count, size_t width,
+                        uint64_t *offset);
+static void write_whole_shape(struct ps_json_writer *json,
+                              const struct ps_checkpoint_parameter *parameter);
 static void write_number(struct ps_json_writer *json, const char *key, uint64_t number);
 static void write_checksum(struct ps_json_writer *json, const char *key, uint32_t checksum);
 static void finish_head(struct ps_buffer *head);
@@ -129,7 +134,7 @@ static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_
     ps_json_begin_object(&json, "__metadata__");
     /* Zeros for now: eight digits that finish_head writes over. */
     write_checksum(&json, "ps.header_crc32c", 0);
-    write_facts(&json, facts);
+    write_facts(&json, facts, format_of(slots, slot_count));
     struct ps_bytes text = {(const uint8_t *)parameters->text, parameters->size};
     ps_json_text(&json, "ps.parameters", text);
     ps_json_end_object(&json);
@@ -142,21 +147,33 @@ static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_
         for (int32_t state = -1; state < (int32_t)parameter->state_count; state++)
             write_tensor(&json, parameter, state, &offset);
     }
+    const struct ps_shape flat = {0};
     if (facts->sessions.size > 0)
-        write_array(&json, PS_HEADER_SESSIONS, PS_HEADER_SESSIONS_LABEL, facts->sessions.size,
-                    facts->sessions.size, &offset);
+        write_array(&json, PS_HEADER_SESSIONS, PS_HEADER_SESSIONS_LABEL, &flat,
+                    facts->sessions.size, 1, &offset);
     ps_json_end_object(&json);
     /* Spaces behind the document align the first array; the format allows them. */
     while (head->size % PS_HEADER_ALIGNMENT != 0 && !head->failed)
         ps_buffer_append_text(head, " ");
 }
 
+/* A program that knows the first format alone would take a tensor of several dimensions for damage;
+ * of a format that it does not know it says so. */
+static const char *format_of(const struct ps_header_slot *slots, size_t slot_count)
+{
+    for (size_t i = 0; i < slot_count; i++)
+        if (ps_shape_is_of(&slots[i].parameter->shape, slots[i].parameter->count))
+            return PS_HEADER_FORMAT_SHAPES;
+    return PS_HEADER_FORMAT;
+}
+
 /* Read back by read_facts in header_reader.c; the two lists change together. */
-static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts)
+static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts,
+                        const char *format)
 {
     /* The loaders of some frameworks want to be told whose arrays these are. */
     ps_json_text(json, "format", ps_bytes_of_text("pt"));
-    ps_json_text(json, "ps.format", ps_bytes_of_text(PS_HEADER_FORMAT));
+    ps_json_text(json, "ps.format", ps_bytes_of_text(format));
     ps_json_text(json, "ps.uuid", ps_bytes_of_text(facts->uuid));
     write_number(json, "ps.index", facts->index);
     write_number(json, "ps.shard_count", facts->shard_count);
@@ -212,7 +229,22 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
     for (uint32_t array = 0; array <= parameter->state_count; array++)
         write_checksum(json, NULL, slot->crc32c[array]);
     ps_json_end_array(json);
+    write_whole_shape(json, parameter);
     ps_json_end_object(json);
+}
+
+/* Only where the tensor does not say it: of a range, whose tensor is a part of the shape. Programs
+ * that know no shapes pass over the member. */
+static void write_whole_shape(struct ps_json_writer *json,
+                              const struct ps_checkpoint_parameter *parameter)
+{
+    const struct ps_shape *shape = &parameter->shape;
+    if (!shape->is_given || ps_shape_is_of(shape, parameter->count))
+        return;
+    ps_json_begin_array(json, PS_HEADER_WHOLE_SHAPE);
+    for (uint32_t i = 0; i < shape->rank; i++)
+        write_number(json, NULL, shape->lengths[i]);
+    ps_json_end_array(json);
 }
 
 /* -1 is the values' own tensor, under the parameter's name: that is the array other programs look
@@ -222,20 +254,20 @@ static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint
 {
     char name[PS_HEADER_TENSOR_NAME_BYTES];
     (void)ps_header_tensor_name(about->name, state, name);
-    write_array(json, name, ps_dtype_label(about->dtype), about->count,
-                about->count * ps_dtype_size(about->dtype), offset);
+    struct ps_shape shape = ps_shape_of_tensor(&about->shape, about->count);
+    write_array(json, name, ps_dtype_label(about->dtype), &shape, about->count,
+                ps_dtype_size(about->dtype), offset);
 }
 
-/* All arrays are flat: the server knows no shapes beyond the count. */
+/* One entry of the header as the safetensors format has it, for parameters, states and sessions. */
 static void write_array(struct ps_json_writer *json, const char *name, const char *label,
-                        uint64_t count, uint64_t bytes, uint64_t *offset)
+                        const struct ps_shape *shape, uint64_t count, size_t width,
+                        uint64_t *offset)
 {
-    uint64_t end = *offset + bytes;
+    uint64_t end = *offset + count * width;
     ps_json_begin_object(json, name);
     ps_json_text(json, "dtype", ps_bytes_of_text(label));
-    ps_json_begin_array(json, "shape");
-    ps_json_uint(json, NULL, count);
-    ps_json_end_array(json);
+    ps_shape_json(shape, count, json, "shape");
     ps_json_begin_array(json, "data_offsets");
     ps_json_uint(json, NULL, *offset);
     ps_json_uint(json, NULL, end);

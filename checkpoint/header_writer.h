@@ -26,8 +26,14 @@
 #define PS_HEADER_CHECKSUM_AT (PS_HEADER_LENGTH_BYTES + sizeof PS_HEADER_START - 1)
 #define PS_HEADER_CHECKSUM_DIGITS 8u
 
-/* The format that this code writes and the only one it reads. */
+/* The formats. The first, which older programs read, knows tensors of one dimension only: the other
+ * is written where a tensor has another shape. Both are read. */
 #define PS_HEADER_FORMAT "1"
+#define PS_HEADER_FORMAT_SHAPES "2"
+
+/* In the entry of a range of a cut parameter: the shape of the whole, which its tensor cannot
+ * have. */
+#define PS_HEADER_WHOLE_SHAPE "whole_shape"
 
 /* What tensor names of optimizer state begin with: this, the number of the state, a slash. */
 #define PS_HEADER_STATE_PREFIX "ps.state/"

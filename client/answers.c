@@ -93,7 +93,14 @@ static void copy_row(struct psclient_param_info *row, const struct ps_param_info
     row->state_bytes = info->state_bytes;
     row->learning_rate = info->learning_rate;
     copy_text(row->rule, sizeof row->rule, info->rule);
+    /* A row always has a shape to show, also from a server that knows none. */
+    row->rank = info->shape.is_given ? info->shape.rank : 1;
+    memcpy(row->shape, info->shape.lengths, sizeof row->shape);
+    if (!info->shape.is_given)
+        row->shape[0] = info->element_count;
 }
+
+_Static_assert(PSCLIENT_RANK_MAX == PS_SHAPE_RANK_MAX, "a row has room for every shape");
 
 /* The path is one of the server's machine: good for a person who looks there, not to be opened
  * here. */

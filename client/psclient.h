@@ -191,6 +191,9 @@ uint32_t psclient_shard_count(const struct psclient *client);
 int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
                         struct psclient_error *error);
 
+/* Most dimensions of a parameter. */
+#define PSCLIENT_RANK_MAX 16
+
 struct psclient_parameter {
     const char *name;
     enum psclient_type type;
@@ -199,6 +202,11 @@ struct psclient_parameter {
     const void *config;  /* init only: a serialized OptimizerConfig; NULL: SGD, rate 1 */
     size_t config_size;
     uint64_t version; /* set by pull: pushes applied (of a cut parameter: the lowest) */
+    /* init only: the lengths of its dimensions, the outermost first; their product is the number of
+     * elements. NULL: one dimension. Not NULL with rank 0: one element and no dimension. Servers
+     * keep it for psclient_list, checkpoints and what psckpt exports. */
+    const uint64_t *shape;
+    size_t rank; /* at most PSCLIENT_RANK_MAX */
 };
 
 struct psclient_gradient {
@@ -407,6 +415,11 @@ struct psclient_param_info {
     uint64_t element_count, version, state_bytes;
     char rule[32];
     double learning_rate;
+    /* The lengths of its dimensions; of one that was initialised without a shape, or is listed by a
+     * server that knows none, the number of elements alone. A row of a cut parameter, "w#1/3", has
+     * the shape of the whole. */
+    uint64_t shape[PSCLIENT_RANK_MAX];
+    size_t rank;
 };
 
 /* Fills up to `count_max` rows with names after `after` (NULL: from the start), sorted. */

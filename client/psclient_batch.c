@@ -52,6 +52,8 @@ PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_param
         items[i].content = parameter.content;
         items[i].size = parameter.content_size;
         ps_half_fit(&items[i], parameter.type);
+        items[i].shape = parameter.shape;
+        items[i].rank = parameter.rank;
         /* Without one the server takes SGD with a rate of 1. */
         if (parameter.config != NULL)
             items[i].config = (struct ps_bytes){parameter.config, parameter.config_size};

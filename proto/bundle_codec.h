@@ -30,8 +30,8 @@ PS_MUST_USE enum ps_status ps_decode_bundle_reply(struct ps_view bytes,
 
 /* Most bytes that one item adds to a head. */
 enum {
-    PS_BUNDLE_ITEM_BYTES_MAX =
-        PS_NAME_BYTES_MAX + PS_CLIENT_ID_BYTES_MAX + 256 + 8 * PS_DELTA_BYTES_MAX / PS_BLOCK_BYTES
+    PS_BUNDLE_ITEM_BYTES_MAX = PS_NAME_BYTES_MAX + PS_CLIENT_ID_BYTES_MAX + 10 * PS_SHAPE_RANK_MAX +
+                               256 + 8 * PS_DELTA_BYTES_MAX / PS_BLOCK_BYTES
 };
 
 /* What a request begins with: the id under which its pushes count (`present` unset: none). */

@@ -18,6 +18,7 @@
 #include "proto/arena.h"
 #include "proto/decode_parts.h"
 #include "proto/delta_codec.h"
+#include "proto/shape_codec.h"
 #include "proto/shared_range.h"
 #include "proto/wire.h"
 
@@ -86,6 +87,10 @@ enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *m
             read.range.count = ps_wire_uint(&reader, &field, UINT64_MAX, "count");
         else if (field.number == 9)
             read.total = ps_wire_uint(&reader, &field, UINT64_MAX, "total");
+        else if (field.number == 10)
+            ps_shape_read_lengths(&reader, &field, &read.shape);
+        else if (field.number == 11)
+            ps_shape_read_scalar(&reader, &field, &read.shape);
         else if (field.number == 14)
             read.shard = read_shard(&reader, &field);
         else if (field.number == 15)
@@ -256,6 +261,8 @@ void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request
             read->life = ps_wire_uint(reader, &field, UINT64_MAX, "life");
         else if (field.number == 8)
             read->of_push = ps_wire_uint(reader, &field, UINT64_MAX, "of_push") != 0;
+        else if (field.number == 9)
+            read->with_shape = ps_wire_uint(reader, &field, UINT64_MAX, "with_shape") != 0;
         else if (field.number == 12)
             ps_shared_range_read(reader, &field, &read->shared);
         else if (field.number == 14)

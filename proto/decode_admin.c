@@ -156,6 +156,8 @@ static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_p
                                     .rule = info->rule,
                                     .learning_rate = info->learning_rate,
                                     .state_bytes = info->state_bytes};
+    if (info->n_shape > 0 || info->scalar)
+        return ps_shape_make(&param->shape, info->shape, info->n_shape, error);
     return PS_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/bounds.h"
 #include "proto/delta_codec.h"
+#include "proto/shape_codec.h"
 #include "proto/shared_range.h"
 #include "proto/wire.h"
 
@@ -24,8 +25,8 @@ enum {
     FIELD_REQUEST = 15
 };
 
-/* Room for a ParamInfo: a name, a rule's name and five numbers. */
-enum { PARAM_INFO_BYTES_MAX = PS_NAME_BYTES_MAX + 256 };
+/* Room for a ParamInfo: a name, a shape, a rule's name and five numbers. */
+enum { PARAM_INFO_BYTES_MAX = PS_NAME_BYTES_MAX + 10 * PS_SHAPE_RANK_MAX + 256 };
 
 static void put_request_id(struct ps_buffer *head, const struct ps_request_id *request);
 static void put_param_info(struct ps_buffer *head, const struct ps_param_info *param);
@@ -41,6 +42,7 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 8, request->range.count);
     /* A range says how many elements the whole parameter has; others say 0. */
     ps_wire_put_uint(head, 9, request->total);
+    ps_shape_put(head, 10, 11, &request->shape);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
     /* Also for 0 bytes: an explicit empty content lets the server say "no elements" and not "no
@@ -100,6 +102,7 @@ void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *hea
     ps_held_put(head, 6, &request->held);
     ps_wire_put_uint(head, 7, request->life);
     ps_wire_put_uint(head, 8, request->of_push ? 1 : 0);
+    ps_wire_put_uint(head, 9, request->with_shape ? 1 : 0);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 
@@ -116,6 +119,8 @@ void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 8, reply->total);
     ps_delta_put(head, 9, &reply->delta);
     ps_wire_put_uint(head, 10, reply->life);
+    if (reply->shape != NULL)
+        ps_shape_put(head, 11, 13, reply->shape);
     ps_wire_put_head(head, FIELD_CONTENT, reply->content.size);
 }
 
@@ -221,6 +226,7 @@ static void put_param_info(struct ps_buffer *head, const struct ps_param_info *p
     ps_wire_put_text(&entry, 5, param->rule);
     ps_wire_put_double(&entry, 6, param->learning_rate);
     ps_wire_put_uint(&entry, 7, param->state_bytes);
+    ps_shape_put(&entry, 8, 9, &param->shape);
     /* A repeated message: one field of number 1 for each entry. */
     ps_wire_put_head(head, 1, entry.size);
     ps_buffer_append(head, (struct ps_bytes){(const uint8_t *)entry.text, entry.size});

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "base/encoding.h"
+#include "base/shape.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -90,6 +91,7 @@ struct ps_init_request {
     struct ps_bytes config;
     struct ps_elements range;
     uint64_t total; /* of a range: elements of the whole parameter */
+    struct ps_shape shape;
     uint32_t shard; /* 1 + index of the server it is meant for; 0: not said */
     struct ps_request_id request;
     struct ps_hold hold; /* of the content; not on the wire */
@@ -181,6 +183,7 @@ struct ps_pull_request {
     uint64_t life;    /* in which it is wanted: that of a chain; 0: in any */
     bool of_push;     /* of a range: what the push at the same place of the message makes of it */
     struct ps_held held;
+    bool with_shape;    /* the reply shall tell it */
     uint64_t bytes_max; /* of a delta pull: most content; 0: PS_DELTA_BYTES_DEFAULT. Not on the
                            wire: of the whole message there */
     uint32_t shard;     /* as of an init */
@@ -191,11 +194,12 @@ struct ps_pull_reply {
     enum ps_dtype dtype;
     struct ps_view content;
     uint64_t version;
-    enum ps_encoding encoding; /* of the content */
-    uint64_t shared_size;      /* bytes of it that lie in the request's shared range; 0: none */
-    struct ps_elements range;  /* count 0: whole */
-    uint64_t total;            /* of a range or a delta: elements of the whole parameter */
-    uint64_t life;             /* of a range: the chain's */
+    enum ps_encoding encoding;    /* of the content */
+    uint64_t shared_size;         /* bytes of it that lie in the request's shared range; 0: none */
+    struct ps_elements range;     /* count 0: whole */
+    uint64_t total;               /* of a range or a delta: elements of the whole parameter */
+    uint64_t life;                /* of a range: the chain's */
+    const struct ps_shape *shape; /* that is told; NULL: none is, as in every decoded reply */
     struct ps_delta delta;
 };
 
@@ -277,6 +281,7 @@ struct ps_param_info {
     const char *rule;
     double learning_rate;
     uint64_t state_bytes;
+    struct ps_shape shape;
 };
 
 struct ps_list_reply {

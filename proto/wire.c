@@ -122,6 +122,12 @@ static bool read_value(struct ps_wire_reader *reader, struct ps_wire_field *fiel
     return true;
 }
 
+/* Numbers of a packed field stand one behind the other without tags. */
+bool ps_wire_next_packed(struct ps_wire_reader *reader, uint64_t *value)
+{
+    return reader->status == PS_OK && reader->left > 0 && read_varint(reader, value);
+}
+
 /* Little-endian by shifts, so that the machine's own order does not matter. */
 static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *value)
 {
@@ -349,6 +355,13 @@ void ps_wire_put_bytes(struct ps_buffer *buffer, uint32_t number, struct ps_byte
 void ps_wire_put_text(struct ps_buffer *buffer, uint32_t number, const char *text)
 {
     ps_wire_put_bytes(buffer, number, ps_bytes_of_text(text));
+}
+
+/* Also a number of 0: here it is an element and not a default. */
+void ps_wire_put_packed(struct ps_buffer *buffer, uint64_t value)
+{
+    uint8_t bytes[VARINT_BYTES_MAX];
+    ps_buffer_append(buffer, (struct ps_bytes){bytes, write_varint(value, bytes)});
 }
 
 /* Also for a size of 0: a nested message that is present but empty differs from an absent one. */

@@ -69,6 +69,10 @@ bool ps_wire_next(struct ps_wire_reader *reader, struct ps_wire_field *field);
 /* Stops the reader: the message is malformed in the way that the text says. */
 PS_PRINTF(2, 3) void ps_wire_refuse(struct ps_wire_reader *reader, const char *format, ...);
 
+/* The next number of a repeated field that is packed, by a nested reader of its bytes. False at the
+ * end and after the first error. */
+bool ps_wire_next_packed(struct ps_wire_reader *reader, uint64_t *value);
+
 /* The value of a varint field; refuses another wire type and a value above `value_max`. `what` is
  * the field's name for people. */
 uint64_t ps_wire_uint(struct ps_wire_reader *reader, const struct ps_wire_field *field,
@@ -100,6 +104,9 @@ void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value)
 void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value);
 void ps_wire_put_bytes(struct ps_buffer *buffer, uint32_t number, struct ps_bytes bytes);
 void ps_wire_put_text(struct ps_buffer *buffer, uint32_t number, const char *text);
+
+/* One number of a packed field, behind its head; never left out. */
+void ps_wire_put_packed(struct ps_buffer *buffer, uint64_t value);
 
 /* Tag and length of a field of `size` bytes which the caller writes next; never left out. */
 void ps_wire_put_head(struct ps_buffer *buffer, uint32_t number, size_t size);

@@ -74,7 +74,7 @@ static size_t head_bytes_max(const struct ps_call_part *parts, size_t part_count
 {
     if (is_bundle)
         return 2 * (part_count + 1) * PS_BUNDLE_ITEM_BYTES_MAX;
-    size_t bytes_max = PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256;
+    size_t bytes_max = PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + PS_SHAPE_TEXT_BYTES + 256;
     if (parts[0].request->method == PS_METHOD_SINCE)
         bytes_max += parts[0].request->since.pull_count * PS_BUNDLE_ITEM_BYTES_MAX;
     return bytes_max;

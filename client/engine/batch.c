@@ -260,6 +260,19 @@ static struct ps_push_request push_of(const struct ps_batch *batch, const struct
                                     .ack = batch->request.ack};
 }
 
+/* Every range of a cut parameter says the shape of the whole, which was judged before. */
+static struct ps_init_request init_of(const struct ps_item *item, struct ps_engine_call *call,
+                                      struct ps_bytes name)
+{
+    struct ps_init_request init = {.name = name,
+                                   .dtype = item->dtype,
+                                   .content = ps_view_of(&call->content),
+                                   .config = item->config};
+    enum ps_status status = ps_item_shape(item, &init.shape, NULL);
+    PS_ASSERT(status == PS_OK);
+    return init;
+}
+
 /* What stands in the item, in the words of the method's request. A request that needs nothing but
  * its id, or nothing at all, is filled in already. */
 static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, struct ps_bytes name)
@@ -272,10 +285,7 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
 
     request->method = method;
     if (method == PS_METHOD_INIT)
-        request->init = (struct ps_init_request){.name = name,
-                                                 .dtype = item->dtype,
-                                                 .content = ps_view_of(&call->content),
-                                                 .config = item->config};
+        request->init = init_of(item, call, name);
     else if (method == PS_METHOD_PUSH)
         request->push = push_of(batch, item, call, name);
     else if (method == PS_METHOD_PULL)

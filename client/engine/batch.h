@@ -102,6 +102,10 @@ uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue);
 PS_MUST_USE enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,
                                          uint32_t shard_count, struct ps_error *error);
 
+/* The shape that an initialisation says, of the whole parameter. PS_ERR_BAD_INPUT */
+PS_MUST_USE enum ps_status ps_item_shape(const struct ps_item *item, struct ps_shape *shape,
+                                         struct ps_error *error);
+
 /* Notes that a range of the item failed; the first one decides. */
 void ps_item_fail(struct ps_item *item, enum ps_status status, const char *text);
 

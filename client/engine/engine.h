@@ -147,6 +147,8 @@ struct ps_item {
     uint8_t *destination;      /* PULL, PUSH_PULL: as many bytes */
     size_t size;               /* bytes of content or destination */
     struct ps_bytes config;    /* INIT */
+    const uint64_t *shape;     /* INIT: lengths, borrowed like the content; NULL: none is given */
+    size_t rank;               /* INIT: how many */
     enum ps_encoding encoding; /* PULL, PUSH_PULL: that the reply shall have */
     bool as_is;                /* the destination has elements of that encoding; `size` counts as if
                                   they were of `dtype` */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static enum ps_status check_shape(const struct ps_item *item, struct ps_error *error);
 static void take_push(struct ps_item *item, const struct ps_engine_call *call,
                       const struct ps_push_reply *reply);
 static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
@@ -41,6 +42,26 @@ static enum ps_status check_content(enum ps_method method, const struct ps_item 
     if (item->config.size > PS_CONFIG_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: a configuration of %zu bytes",
                        name_size, name, item->config.size);
+    return item->shape == NULL ? PS_OK : check_shape(item, error);
+}
+
+/* Judged before the parameter is cut: its ranges cannot tell any more. */
+static enum ps_status check_shape(const struct ps_item *item, struct ps_error *error)
+{
+    struct ps_shape shape;
+    PS_TRY(ps_item_shape(item, &shape, error));
+    return ps_shape_check(&shape, item->name, item->size / ps_dtype_size(item->dtype), error);
+}
+
+/* One dimension is what a server takes for granted. */
+enum ps_status ps_item_shape(const struct ps_item *item, struct ps_shape *shape,
+                             struct ps_error *error)
+{
+    *shape = (struct ps_shape){0};
+    if (item->shape == NULL)
+        return PS_OK;
+    PS_TRY(ps_shape_make(shape, item->shape, item->rank, error));
+    ps_shape_settle(shape, item->size / ps_dtype_size(item->dtype));
     return PS_OK;
 }
 

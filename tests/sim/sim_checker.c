@@ -96,6 +96,7 @@ static uint64_t hash_parameter(uint64_t hash, const struct ps_checkpoint_paramet
                                 parameter->count,     parameter->version,
                                 parameter->step,      parameter->state_count};
     hash = hash_bytes(hash, numbers, sizeof numbers);
+    hash = hash_bytes(hash, parameter->shape.lengths, sizeof parameter->shape.lengths);
     hash = hash_bytes(hash, parameter->name.data, parameter->name.size);
     hash = hash_bytes(hash, parameter->config.data, parameter->config.size);
     hash = hash_view(hash, parameter->values);

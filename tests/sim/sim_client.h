@@ -84,6 +84,7 @@ struct sim_client {
     uint64_t values[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* sent */
     uint64_t pulled[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* received */
     struct sim_encoded encoded[SIM_PARAMETERS_MAX];
+    uint64_t shapes[SIM_PARAMETERS_MAX][2]; /* sent with an initialisation */
 
     struct sim_replica *replica;            /* owned; NULL: it has pulled no deltas yet */
     const struct sim_parameter *parameters; /* borrowed */

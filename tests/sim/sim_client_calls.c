@@ -272,11 +272,16 @@ void sim_client_fill(struct sim_client *client, size_t i, size_t parameter, doub
             PS_ASSERT(false && "no such type");
         }
     }
+    /* Of an initialisation; a push does not say it. */
+    client->shapes[i][0] = 1;
+    client->shapes[i][1] = about->count;
     client->items[i] = (struct ps_item){.name = ps_bytes_of_text(about->name),
                                         .dtype = about->dtype,
                                         .content = values,
                                         .destination = (uint8_t *)client->pulled[i],
-                                        .size = about->count * ps_dtype_size(about->dtype)};
+                                        .size = about->count * ps_dtype_size(about->dtype),
+                                        .shape = client->shapes[i],
+                                        .rank = 2};
 }
 
 /* In the ranges that the parameter is cut into. Of pairs all are sent: elements stay equal. */

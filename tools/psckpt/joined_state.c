@@ -5,7 +5,7 @@
  * the pieces that the shards' states own, so joining a model of 100 GB costs a few pointers. */
 #include "tools/psckpt/joined_state.h"
 
-#include "base/bounds.h"
+#include "base/range_name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,51 +27,8 @@ static enum ps_status join(struct shard_state *joined, const struct part *parts,
                            size_t *uneven, struct ps_error *error);
 static enum ps_status join_array(struct shard_state *joined, const struct part *parts, size_t count,
                                  int32_t state, struct ps_view *view, struct ps_error *error);
+static void settle_shape(struct ps_checkpoint_parameter *row);
 static int compare_parts(const void *a, const void *b);
-static bool read_number(struct ps_bytes text, uint32_t *number);
-
-/* Only a name that a client could have made is taken apart. A trainer may call a parameter
- * "layer#7/extra": the digits, their canonical form and the bounds decide, and whatever does not
- * fit is a whole parameter with a strange name. Taken apart from the end, since a name may hold '#'
- * and '/' itself. */
-bool joined_state_range(struct ps_bytes name, struct ps_bytes *base, uint32_t *k, uint32_t *n)
-{
-    size_t slash = name.size;
-    while (slash > 0 && name.data[slash - 1] != '/')
-        slash--;
-    size_t hash = slash;
-    while (hash > 0 && name.data[hash - 1] != '#')
-        hash--;
-    /* An empty base name cannot be: a range belongs to something. */
-    if (slash == 0 || hash <= 1)
-        return false;
-    struct ps_bytes first = {name.data + hash, slash - 1 - hash};
-    struct ps_bytes second = {name.data + slash, name.size - slash};
-    uint32_t numbers[2];
-    if (!read_number(first, &numbers[0]) || !read_number(second, &numbers[1]))
-        return false;
-    if (numbers[1] < 2 || numbers[1] > PS_SHARDS_MAX || numbers[0] >= numbers[1])
-        return false;
-    *base = (struct ps_bytes){name.data, hash - 1};
-    *k = numbers[0];
-    *n = numbers[1];
-    return true;
-}
-
-/* Decimal digits without leading zeros. A leading zero is refused, because "w#01/3" is a name that
- * no client makes; four digits are more than there can be shards. */
-static bool read_number(struct ps_bytes text, uint32_t *number)
-{
-    if (text.size == 0 || text.size > 4 || (text.size > 1 && text.data[0] == '0'))
-        return false;
-    *number = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-        *number = *number * 10 + (uint32_t)(text.data[i] - '0');
-    }
-    return true;
-}
 
 /* The parts are sorted by base name, then by cut, then by range, so that everything about one
  * parameter stands together and in order: one pass over neighbours checks and joins it. All memory
@@ -94,7 +51,7 @@ enum ps_status joined_state_make(const struct shard_state *states, size_t state_
         for (size_t p = 0; p < states[i].count; p++) {
             struct part *part = &parts[at++];
             part->row = &states[i].parameters[p];
-            if (!joined_state_range(part->row->name, &part->base, &part->k, &part->n))
+            if (!ps_range_name_split(part->row->name, &part->base, &part->k, &part->n))
                 part->base = part->row->name;
         }
     }
@@ -158,10 +115,11 @@ static enum ps_status check_parts(const struct part *parts, size_t count, struct
                            "parameter %.*s: range %zu of %" PRIu32 " is missing", size, name, i,
                            parts[0].n);
         if (row->dtype != first->dtype || row->state_count != first->state_count ||
-            !ps_bytes_equal(row->config, first->config))
+            !ps_bytes_equal(row->config, first->config) ||
+            !ps_shape_equal(&row->shape, &first->shape))
             return ps_fail(error, PS_ERR_CORRUPT,
-                           "parameter %.*s: ranges 0 and %zu differ in type or optimizer", size,
-                           name, i);
+                           "parameter %.*s: ranges 0 and %zu differ in type, shape or optimizer",
+                           size, name, i);
     }
     if (parts[0].n > count)
         return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s: range %zu of %" PRIu32 " is missing",
@@ -187,6 +145,7 @@ static enum ps_status join(struct shard_state *joined, const struct part *parts,
         row->step = other->step < row->step ? other->step : row->step;
         row->count += other->count;
     }
+    settle_shape(row);
     *uneven += differ;
     if (count > 1) {
         PS_TRY(join_array(joined, parts, count, -1, &row->values, error));
@@ -195,6 +154,16 @@ static enum ps_status join(struct shard_state *joined, const struct part *parts,
     }
     joined->count++;
     return PS_OK;
+}
+
+/* Every range says the shape of the whole. A shape that does not fit what was joined (a raw client
+ * may have named its parameters like ranges) is of no use to anybody, and no reason to give up the
+ * values. */
+static void settle_shape(struct ps_checkpoint_parameter *row)
+{
+    if (row->shape.is_given && !ps_shape_is_of(&row->shape, row->count))
+        row->shape = (struct ps_shape){0};
+    ps_shape_settle(&row->shape, row->count);
 }
 
 /* The values are array -1, as everywhere in this folder. */

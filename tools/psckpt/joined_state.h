@@ -10,9 +10,6 @@
 
 #include "tools/psckpt/shard_state.h"
 
-/* Takes a name apart: "w#1/3" gives base "w", k 1, n 3. False for whole parameters' names. */
-bool joined_state_range(struct ps_bytes name, struct ps_bytes *base, uint32_t *k, uint32_t *n);
-
 /* Fills `joined`, an initialised empty state, with the parameters of all `states`. A joined one has
  * the lowest version and the lowest step of its ranges; `*uneven` counts those whose ranges
  * differed.

@@ -133,16 +133,18 @@ static void say_alone(struct comparing *comparing, const char *word,
     (void)puts("");
 }
 
-/* Of a parameter with another shape nothing more can be compared. Versions are reported only when
+/* Of a parameter of another type or length nothing more can be compared; one of another shape has
+ * its elements in the same order all the same. Versions are reported only when
  * the values are equal: after different values a different version is no news. */
 static void compare_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                          const struct ps_checkpoint_parameter *b)
 {
     static const struct distance none = {0};
-    if (a->dtype != b->dtype || a->count != b->count) {
+    bool same_arrays = a->dtype == b->dtype && a->count == b->count;
+    if (!same_arrays || !ps_shape_equal(&a->shape, &b->shape))
         say_changed(comparing, a, b, "shape", &none);
+    if (!same_arrays)
         return;
-    }
     struct distance values = measure(a->dtype, a->values, b->values);
     if (values.differs)
         say_changed(comparing, a, b, "values", &values);

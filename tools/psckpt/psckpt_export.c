@@ -27,6 +27,9 @@ static enum ps_status export_file(const struct tensor_target *target, const char
                                   struct ps_error *error);
 static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
                                      struct ps_error *error);
+static enum ps_status give_rule(const struct psckpt *tool, struct ps_checkpoint_parameter *row,
+                                struct ps_bytes config, struct ps_optimizer_settings *settings,
+                                size_t *left_out, struct ps_error *error);
 static enum ps_status give_states(struct shard_state *state, struct ps_checkpoint_parameter *row,
                                   const struct ps_optimizer_settings *settings,
                                   struct ps_error *error);
@@ -138,12 +141,9 @@ enum ps_status psckpt_import(const struct psckpt *tool, struct ps_error *error)
     return status;
 }
 
-/* Epoch and position are 0: whatever server loads it comes later. All parameters share one
- * configuration. The configuration is read back parameter by parameter, as a server will do it: a
- * rule that an element type does not allow (Adam on integers) is refused here, by name, and not
- * when the server starts. Epoch and position are 0: whatever server loads it comes later. The bytes
- * of the configuration are in a room of the state once, and every row points to them. The name of
- * the parameter is in the message, because integers and floats may be mixed in one file. */
+/* Epoch and position are 0: whatever server loads it comes later. The bytes of the configuration
+ * are in a room of the state once, and every row of floats points to them. How many parameters got
+ * another one is told once: a model may have hundreds of counters. */
 static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
                                      struct ps_error *error)
 {
@@ -151,6 +151,7 @@ static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_sta
     struct ps_buffer config;
     ps_buffer_init(&config, tool->box.memory, PS_CONFIG_BYTES_MAX);
     struct ps_bytes copy = {NULL, 0};
+    size_t left_out = 0; /* whole numbers, of which the rule knows nothing */
     enum ps_status status =
         ps_optimizer_choice(options->optimizer, options->rate, options->l2, &config, error);
     if (status == PS_OK) {
@@ -162,16 +163,35 @@ static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_sta
     for (size_t i = 0; i < state->count && status == PS_OK; i++) {
         struct ps_checkpoint_parameter *row = &state->parameters[i];
         struct ps_optimizer_settings settings;
-        struct ps_error why = {0};
-        row->config = copy;
-        status = ps_parameter_settings_read(copy, row->dtype, tool->box.memory, &settings, &why);
-        if (status != PS_OK)
-            (void)ps_fail(error, status, "parameter %.80s: %.150s", (const char *)row->name.data,
-                          why.text);
-        else
+        status = give_rule(tool, row, copy, &settings, &left_out, error);
+        if (status == PS_OK)
             status = give_states(state, row, &settings, error);
     }
+    if (left_out > 0)
+        (void)fprintf(stderr, "psckpt: %zu parameters of whole numbers get sgd, rate 1\n",
+                      left_out);
     return status;
+}
+
+/* The configuration is read back as a server will do it, so that what no server takes is refused
+ * here, by name. Models have counters beside their weights (of batches that a normalisation has
+ * seen): whole numbers, which most rules do not take, get what InitParam gives without a
+ * configuration. Nobody pushes to them as a rule, so that what they get is mostly of no effect. */
+static enum ps_status give_rule(const struct psckpt *tool, struct ps_checkpoint_parameter *row,
+                                struct ps_bytes config, struct ps_optimizer_settings *settings,
+                                size_t *left_out, struct ps_error *error)
+{
+    struct ps_error why = {0};
+    row->config = config;
+    enum ps_status status =
+        ps_parameter_settings_read(config, row->dtype, tool->box.memory, settings, &why);
+    if (status == PS_OK || status == PS_ERR_NO_MEMORY || ps_dtype_is_float(row->dtype))
+        return status == PS_OK ? PS_OK
+                               : ps_fail(error, status, "parameter %.80s: %.150s",
+                                         (const char *)row->name.data, why.text);
+    row->config = (struct ps_bytes){NULL, 0};
+    (*left_out)++;
+    return ps_parameter_settings_read(row->config, row->dtype, tool->box.memory, settings, error);
 }
 
 /* The number of states and what they begin with are the rule's; import knows no rule by name. Each

@@ -84,7 +84,8 @@ static const char *rule_of(const struct psckpt *tool, const struct ps_checkpoint
     return ps_rule_name(settings.rule);
 }
 
-/* The name comes last in each row: it may be long and hold spaces, and nothing after it has to line
+/* A range has the shape of its whole parameter in both forms: its own is its number of elements.
+ * The name comes last in each row: it may be long and hold spaces, and nothing after it has to line
  * up. The facts stand above as words and values, one on a line; then a table for what there are
  * many of. Without --sessions the clients are only counted. */
 static void show_table(const struct psckpt *tool, const struct ps_header *header,
@@ -98,12 +99,14 @@ static void show_table(const struct psckpt *tool, const struct ps_header *header
                  facts->index, facts->shard_count, facts->epoch, facts->position, facts->unix_ns,
                  sessions->count, count_requests(sessions));
     /* Step and version differ where a parameter was set anew: the step is the optimizer's count. */
-    (void)printf("%-5s %14s %-10s %6s %12s %12s  %s\n", "TYPE", "ELEMENTS", "RULE", "STATES",
-                 "VERSION", "STEP", "NAME");
+    (void)printf("%-5s %14s %-14s %-10s %6s %12s %12s  %s\n", "TYPE", "ELEMENTS", "SHAPE", "RULE",
+                 "STATES", "VERSION", "STEP", "NAME");
     for (size_t i = 0; i < header->count; i++) {
         const struct ps_checkpoint_parameter *about = &header->parameters[i].about;
-        (void)printf("%-5s %14" PRIu64 " %-10s %6" PRIu32 " %12" PRIu64 " %12" PRIu64 "  ",
-                     ps_dtype_name(about->dtype), about->count, rule_of(tool, about),
+        char shape[PS_SHAPE_TEXT_BYTES];
+        (void)printf("%-5s %14" PRIu64 " %-14s %-10s %6" PRIu32 " %12" PRIu64 " %12" PRIu64 "  ",
+                     ps_dtype_name(about->dtype), about->count,
+                     ps_shape_text(&about->shape, about->count, shape), rule_of(tool, about),
                      about->state_count, about->version, about->step);
         (void)psckpt_print_text(about->name);
         (void)puts("");
@@ -165,6 +168,7 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
     ps_json_text(json, "name", about->name);
     json_text(json, "type", ps_dtype_name(about->dtype));
     ps_json_uint(json, "element_count", about->count);
+    ps_shape_json(&about->shape, about->count, json, "shape");
     json_text(json, "rule", rule_of(tool, about));
     ps_json_uint(json, "states", about->state_count);
     ps_json_uint(json, "version", about->version);

@@ -11,6 +11,9 @@
 
 #define HEADLINE "pserver state 1\n"
 
+/* Added to the number of the type of a parameter that has a shape. */
+#define SHAPE_FOLLOWS 128
+
 static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row);
 static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state *states,
                                    size_t count, struct ps_error *error);
@@ -52,14 +55,27 @@ enum ps_status state_digest(const struct shard_state *states, size_t state_count
     return status != PS_OK ? status : ended;
 }
 
+/* Where there is a shape, the number of the type says so: without one a digest is what it was
+ * before there were shapes. The mark keeps the two forms apart, whatever the numbers behind it. */
+static void add_type(struct sha256 *hash, const struct ps_checkpoint_parameter *row)
+{
+    const struct ps_shape *shape = &row->shape;
+    sha256_add_number(hash, (uint64_t)row->dtype + (shape->is_given ? SHAPE_FOLLOWS : 0), 1);
+    sha256_add_number(hash, row->count, 8);
+    if (!shape->is_given)
+        return;
+    sha256_add_number(hash, shape->rank, 4);
+    for (uint32_t i = 0; i < shape->rank; i++)
+        sha256_add_number(hash, shape->lengths[i], 8);
+}
+
 /* Versions and steps count as well: two states with equal values and different steps go on
  * differently under Adam. */
 static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row)
 {
     sha256_add_number(hash, row->name.size, 4);
     sha256_add(hash, row->name);
-    sha256_add_number(hash, (uint64_t)row->dtype, 1);
-    sha256_add_number(hash, row->count, 8);
+    add_type(hash, row);
     sha256_add_number(hash, row->config.size, 4);
     sha256_add(hash, row->config);
     sha256_add_number(hash, row->version, 8);

@@ -66,8 +66,7 @@ static int compare_rows(const void *a, const void *b)
 
 /* The length comes first and is known last. The header's length comes first and is known last:
  * eight bytes are kept free and filled in at the end. Spaces pad the header to the alignment of the
- * arrays, as the format allows, so that a reader may map the file and use the values in place.
- * Shapes have one dimension: servers do not know another. */
+ * arrays, as the format allows, so that a reader may map the file and use the values in place. */
 static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parameter *const *rows,
                        size_t count)
 {
@@ -86,9 +85,8 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
         name[rows[i]->name.size] = '\0';
         ps_json_begin_object(&json, name);
         json_text(&json, "dtype", ps_dtype_label(rows[i]->dtype));
-        ps_json_begin_array(&json, "shape");
-        ps_json_uint(&json, NULL, rows[i]->count);
-        ps_json_end_array(&json);
+        struct ps_shape shape = ps_shape_of_tensor(&rows[i]->shape, rows[i]->count);
+        ps_shape_json(&shape, rows[i]->count, &json, "shape");
         ps_json_begin_array(&json, "data_offsets");
         ps_json_uint(&json, NULL, offset);
         offset += rows[i]->values.size;
@@ -103,24 +101,40 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
         head->text[i] = (char)(uint8_t)((uint64_t)(head->size - 8) >> 8 * i);
 }
 
+/* Python's tuple without its brackets. Of one length a comma follows the length: a number in
+ * brackets is a number to Python. */
+static const char *tuple_of(const struct ps_checkpoint_parameter *row,
+                            char text[PS_SHAPE_TEXT_BYTES])
+{
+    struct ps_shape shape = ps_shape_of_tensor(&row->shape, row->count);
+    if (!shape.is_given) {
+        (void)snprintf(text, PS_SHAPE_TEXT_BYTES, "%" PRIu64 ",", row->count);
+        return text;
+    }
+    (void)ps_shape_text(&shape, row->count, text);
+    text[strlen(text) - 1] = '\0';
+    return text + 1;
+}
+
 /* Format 1.0 of numpy: magic, version, a 16-bit length, and a Python dictionary padded so that the
  * data begin at a multiple of 64. The type codes say little-endian, which all machines that servers
- * run on are. One dimension and C order: a reader gives it its shape again. */
+ * run on are. C order: the last dimension's elements lie side by side. */
 enum ps_status tensor_file_npy(const struct tensor_target *target, const char *name,
                                const struct ps_checkpoint_parameter *row, struct ps_error *error)
 {
     /* NumPy says the same as our names with bytes in the place of bits: "<i4" is our i32. */
     char kind = ps_dtype_name(row->dtype)[0];
-    char dictionary[128];
+    char lengths[PS_SHAPE_TEXT_BYTES];
+    char dictionary[128 + sizeof lengths];
     int length = snprintf(dictionary, sizeof dictionary,
-                          "{'descr': '<%c%zu', 'fortran_order': False, 'shape': (%" PRIu64 ",), }",
-                          kind, ps_dtype_size(row->dtype), row->count);
+                          "{'descr': '<%c%zu', 'fortran_order': False, 'shape': (%s), }", kind,
+                          ps_dtype_size(row->dtype), tuple_of(row, lengths));
     /* Ten bytes stand before the dictionary; spaces and a newline fill up to a multiple of 64. */
     size_t filled = (10 + (size_t)length + 1 + 63) / 64 * 64 - 10;
     struct ps_buffer head;
     ps_buffer_init(&head, target->box->memory, 4096);
     ps_buffer_append(&head, (struct ps_bytes){(const uint8_t *)"\x93NUMPY\x01\x00", 8});
-    /* Little-endian, and less than 128 in all, so the second byte is 0. */
+    /* Little-endian. */
     const uint8_t size[2] = {(uint8_t)filled, (uint8_t)(filled >> 8)};
     ps_buffer_append(&head, (struct ps_bytes){size, sizeof size});
     ps_buffer_append_format(&head, "%-*s\n", (int)filled - 1, dictionary);

@@ -5,12 +5,16 @@
 
 #include "base/hash.h"
 #include "checkpoint/header_writer.h"
+#include "tools/psckpt/tensor_type.h"
 #include "json/json_reader.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* The one member of the header that is no tensor. */
+/* Elements that are widened at once; none that is has more than two bytes in the file. */
+#define WIDENED_ELEMENTS 4096
+
+/* The one member of the header that is not a tensor. */
 #define METADATA "__metadata__"
 
 /* The facts about the file that are known before its header is believed. */
@@ -35,10 +39,14 @@ static enum ps_status read_tensor(struct shard_state *state, struct tensor_input
                                   const struct ps_json *tensor, struct ps_error *error);
 static enum ps_status take_bytes(struct tensor_input *input, uint64_t bytes,
                                  struct ps_error *error);
+static enum ps_status read_elements(const struct tensor_input *input,
+                                    const struct tensor_type *type, uint64_t begin,
+                                    const struct parameter_room *room, struct ps_error *error);
 static enum ps_status parse_tensor(const struct tensor_input *input, const struct ps_json *tensor,
-                                   struct ps_checkpoint_parameter *row, uint64_t *begin,
+                                   struct ps_checkpoint_parameter *row,
+                                   const struct tensor_type **type, uint64_t *begin,
                                    struct ps_error *error);
-static bool read_shape(const struct ps_json *shape, uint64_t *count);
+static bool read_shape(const struct ps_json *list, struct ps_checkpoint_parameter *row);
 
 /* The parameters are sealed at the end: sorted, and refused when a name is there twice, which JSON
  * allows and a server does not. Values are copied into rooms of the state, so the file is closed
@@ -151,34 +159,58 @@ static enum ps_status take_bytes(struct tensor_input *input, uint64_t bytes, str
 }
 
 /* Name and place are checked before room is made: the room has exactly the size that the shape
- * says, and the file was proved to hold so many bytes. A file that became shorter since its size
- * was asked gives fewer bytes, which must not stay zeros. The id is computed as InitParam does it,
+ * says, and the file was proved to hold so many bytes. The id is computed as InitParam does it,
  * from the name. The name is copied, since the parsed header goes. */
 static enum ps_status read_tensor(struct shard_state *state, struct tensor_input *input,
                                   const struct ps_json *tensor, struct ps_error *error)
 {
     struct ps_checkpoint_parameter row = {.name = ps_bytes_of_text(ps_json_key(tensor))};
+    const struct tensor_type *type = NULL;
     uint64_t begin = 0;
-    PS_TRY(parse_tensor(input, tensor, &row, &begin, error));
-    PS_TRY(take_bytes(input, row.count * ps_dtype_size(row.dtype), error));
+    PS_TRY(parse_tensor(input, tensor, &row, &type, &begin, error));
+    PS_TRY(take_bytes(input, row.count * type->size, error));
     struct parameter_room room;
-    size_t got = 0;
     PS_TRY(parameter_room_make(&room, state, &row, error));
-    PS_TRY(input->files->read(input->files->self, input->file, begin, room.bytes, room.size, &got,
-                              error));
-    if (got < room.size)
-        return ps_fail(error, PS_ERR_CORRUPT, "%.150s has become shorter", input->path);
+    PS_TRY(read_elements(input, type, begin, &room, error));
     row.id = ps_hash_fnv1a32(row.name);
     return parameter_room_add(&room, state, &row, error);
 }
 
+/* Elements of a parameter's type go straight to their place. What is widened goes piece by piece
+ * through a buffer on the stack: the narrow form of a large tensor is never in memory whole. A file
+ * that became shorter since its size was asked gives fewer bytes, which must not stay zeros. */
+static enum ps_status read_elements(const struct tensor_input *input,
+                                    const struct tensor_type *type, uint64_t begin,
+                                    const struct parameter_room *room, struct ps_error *error)
+{
+    uint8_t narrow[WIDENED_ELEMENTS * 2];
+    size_t width = ps_dtype_size(type->dtype);
+    for (size_t at = 0; at < room->size;) {
+        size_t got = 0;
+        size_t count = (room->size - at) / width;
+        if (type->widen != NULL && count > WIDENED_ELEMENTS)
+            count = WIDENED_ELEMENTS;
+        void *to = type->widen != NULL ? narrow : room->bytes + at;
+        PS_TRY(input->files->read(input->files->self, input->file, begin, to, count * type->size,
+                                  &got, error));
+        if (got < count * type->size)
+            return ps_fail(error, PS_ERR_CORRUPT, "%.150s has become shorter", input->path);
+        if (type->widen != NULL)
+            type->widen(narrow, count, room->bytes + at);
+        begin += got;
+        at += count * width;
+    }
+    return PS_OK;
+}
+
 /* Three kinds of refusal: what the format forbids is damage, what a parameter cannot be (an element
- * type of two bytes, no element at all) is unsupported, and numbers that contradict each other or
- * the file are damage again. The division keeps the product from overflowing. The name is a text of
- * the JSON document and may hold anything that UTF-8 can; servers take it as bytes. The label is
- * compared with our own table of types. */
+ * type that is not in the table, no element at all) is unsupported, and numbers that contradict
+ * each other or the file are damage again. The division keeps the product from overflowing. The
+ * name is a text of the JSON document and may hold anything that UTF-8 can; servers take it as
+ * bytes. The label is looked up in the table of types. */
 static enum ps_status parse_tensor(const struct tensor_input *input, const struct ps_json *tensor,
-                                   struct ps_checkpoint_parameter *row, uint64_t *begin,
+                                   struct ps_checkpoint_parameter *row,
+                                   const struct tensor_type **type, uint64_t *begin,
                                    struct ps_error *error)
 {
     const char *name = (const char *)row->name.data;
@@ -191,19 +223,20 @@ static enum ps_status parse_tensor(const struct tensor_input *input, const struc
     if (label == NULL || ps_json_count(offsets) != 2 ||
         !ps_json_uint_of(ps_json_at(offsets, 0), begin) ||
         !ps_json_uint_of(ps_json_at(offsets, 1), &end) ||
-        !read_shape(ps_json_member(tensor, "shape"), &row->count))
+        !read_shape(ps_json_member(tensor, "shape"), row))
         return ps_fail(error, PS_ERR_CORRUPT, "tensor %.100s is not described as it should be",
                        name);
-    if (!ps_dtype_from_label(label, &row->dtype))
+    *type = tensor_type_find(label);
+    if (*type == NULL)
         return ps_fail(error, PS_ERR_UNSUPPORTED,
-                       "tensor %.100s is of type %.20s: parameters are I32, U32, I64, U64, F32 or "
-                       "F64",
-                       name, label);
+                       "tensor %.60s is of type %.20s: what can be imported is " TENSOR_TYPES, name,
+                       label);
+    row->dtype = (*type)->dtype;
     if (row->count == 0)
         return ps_fail(error, PS_ERR_UNSUPPORTED, "tensor %.100s has no element", name);
     uint64_t room = input->bytes - input->data;
-    if (*begin > end || end > room || row->count > room / ps_dtype_size(row->dtype) ||
-        end - *begin != row->count * ps_dtype_size(row->dtype))
+    if (*begin > end || end > room || row->count > room / (*type)->size ||
+        end - *begin != row->count * (*type)->size)
         return ps_fail(error, PS_ERR_CORRUPT,
                        "tensor %.100s: bytes %" PRIu64 " to %" PRIu64 " do not fit its shape or "
                        "the file",
@@ -212,22 +245,22 @@ static enum ps_status parse_tensor(const struct tensor_input *input, const struc
     return PS_OK;
 }
 
-/* The product of the dimensions; of none: 1. False when it is not a list of numbers, or overflows.
- * Servers know no shapes: a parameter is a row of elements, so the dimensions are multiplied. A
- * dimension of 0 makes an empty tensor, which the caller refuses. A scalar has no dimensions and
- * one element. */
-static bool read_shape(const struct ps_json *shape, uint64_t *count)
+/* One form of each shape, as servers have it: the digest of an imported job is then that of one
+ * which a trainer has initialised. A dimension of 0 makes an empty tensor, which the caller
+ * refuses. False when it is not a list of numbers, has more of them than a parameter may have, or
+ * its product overflows. */
+static bool read_shape(const struct ps_json *list, struct ps_checkpoint_parameter *row)
 {
-    if (!ps_json_is_array(shape))
+    struct ps_shape *shape = &row->shape;
+    const struct ps_json *length = ps_json_first(list);
+    if (!ps_json_is_array(list) || ps_json_count(list) > PS_SHAPE_RANK_MAX)
         return false;
-    *count = 1;
-    for (const struct ps_json *at = ps_json_first(shape); at != NULL; at = ps_json_next(at)) {
-        uint64_t dimension = 0;
-        if (!ps_json_uint_of(at, &dimension))
+    shape->is_given = true;
+    for (; length != NULL; length = ps_json_next(length))
+        if (!ps_json_uint_of(length, &shape->lengths[shape->rank++]))
             return false;
-        if (dimension != 0 && *count > UINT64_MAX / dimension)
-            return false;
-        *count *= dimension;
-    }
+    if (!ps_shape_product(shape, &row->count))
+        return false;
+    ps_shape_settle(shape, row->count);
     return true;
 }

@@ -3,8 +3,8 @@
  * Threads:  one.
  * Blocking: for the disk.
  * Errors:   PS_ERR_CORRUPT for what is not a safetensors file; PS_ERR_UNSUPPORTED for an element
- *           type that a parameter cannot have (F16, BF16, ...), a tensor without elements, or a
- *           file that is a checkpoint already; PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY.
+ *           type that is not in tensor_type.h, a tensor without elements, or a file that is a
+ *           checkpoint already; PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY.
  * Memory:   in the rooms of the state.
  */
 #ifndef PS_TOOLS_TENSOR_READER_H
@@ -13,7 +13,7 @@
 #include "tools/psckpt/shard_state.h"
 
 /* Fills `state`, initialised and empty, with one parameter per tensor, without configuration and
- * states. Shapes are flattened, row by row. */
+ * states. Types that servers do not have are widened (tensor_type.h). */
 PS_MUST_USE enum ps_status tensor_reader_read(struct shard_state *state, const struct toolbox *box,
                                               const char *path, struct ps_error *error);
 

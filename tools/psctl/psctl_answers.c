@@ -89,6 +89,13 @@ int psctl_visit_params(const struct psctl *control, bool stop, psctl_visit_fn *v
     return code;
 }
 
+struct ps_shape psctl_shape(const struct psclient_param_info *info)
+{
+    struct ps_shape shape = {.is_given = true, .rank = (uint32_t)info->rank};
+    memcpy(shape.lengths, info->shape, sizeof info->shape);
+    return shape;
+}
+
 /* Page after page: a server's parameters need not fit into one answer. */
 static int visit_server(const struct psctl *control, uint32_t index,
                         struct psclient_param_info *rows, psctl_visit_fn *visit, void *context)

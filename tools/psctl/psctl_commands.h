@@ -16,6 +16,7 @@
 
 #include "base/command_page.h"
 #include "base/json_writer.h"
+#include "base/shape.h"
 #include "client/psclient.h"
 #include "tools/job_place.h"
 
@@ -83,6 +84,9 @@ bool psctl_answered(const struct psctl_answer *answer);
 
 /* Room for the parameters of one question to a server. */
 #define PSCTL_ROWS_AT_ONCE 256
+
+/* The shape that a row tells. */
+struct ps_shape psctl_shape(const struct psclient_param_info *info);
 
 /* Called once per parameter; `context` is the caller's. */
 typedef void psctl_visit_fn(const struct psctl *control, uint32_t index,

@@ -145,8 +145,8 @@ static void print_number(struct ps_json_writer *json, enum ps_dtype dtype, const
 #undef PRINT_UNSIGNED
 #undef PRINT_FLOAT
 
-/* Text: one value a line. JSON: {"name", "type", "version", "values": [...]}; values that JSON
- * cannot say (NaN, infinities) are null. */
+/* Text: one value a line. JSON: {"name", "type", "version", "shape", "values": [...]}; values that
+ * JSON cannot say (NaN, infinities) are null. */
 static void print_values(const struct psctl *control, const struct psclient_param_info *info,
                          const struct psclient_parameter *parameter)
 {
@@ -166,6 +166,10 @@ static void print_values(const struct psctl *control, const struct psclient_para
     ps_json_text(&head.json, "type", ps_bytes_of_text(ps_dtype_name(dtype)));
     /* The version is that of the values below: one pull brought both. */
     ps_json_uint(&head.json, "version", parameter->version);
+    /* Of ranges that came without a shape the rows say their own lengths. */
+    const struct ps_shape told = psctl_shape(info);
+    const struct ps_shape shape = ps_shape_of_tensor(&told, info->element_count);
+    ps_shape_json(&shape, info->element_count, &head.json, "shape");
     ps_json_begin_array(&head.json, "values");
     for (uint64_t i = 0; i < info->element_count; i++)
         print_number(&head.json, dtype, parameter->content, i);
@@ -176,11 +180,13 @@ static void print_values(const struct psctl *control, const struct psclient_para
 }
 
 const struct psctl_command psctl_get = {
-    .page = {.name = "get",
-             .argument = "NAME",
-             .summary = "a parameter's values",
-             .text = "One value a line, or with --output json the name, type, version and values.\n"
-                     "One that was cut over the servers is put together.\n",
-             .examples = "  psctl get linear/bias --etcd http://127.0.0.1:2379\n"},
+    .page =
+        {.name = "get",
+         .argument = "NAME",
+         .summary = "a parameter's values",
+         .text =
+             "One value a line, or with --output json the name, type, version, shape and values.\n"
+             "One that was cut over the servers is put together.\n",
+         .examples = "  psctl get linear/bias --etcd http://127.0.0.1:2379\n"},
     .run = get,
 };

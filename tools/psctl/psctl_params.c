@@ -19,20 +19,26 @@ static void param_row(const struct psclient_param_info *info, uint32_t index)
      * name with an escape sequence would otherwise steer the terminal of whoever looks. */
     for (char *letter = name; *letter != '\0'; letter++)
         *letter = iscntrl((unsigned char)*letter) ? '?' : *letter;
-    (void)printf("%-6" PRIu32 " %-40s %-5s %14" PRIu64 " %12" PRIu64 " %-10s %12g %14" PRIu64 "\n",
+    char text[PS_SHAPE_TEXT_BYTES];
+    const struct ps_shape shape = psctl_shape(info);
+    (void)printf("%-6" PRIu32 " %-40s %-5s %14" PRIu64 " %12" PRIu64 " %-10s %12g %14" PRIu64
+                 "  %s\n",
                  index, name, ps_dtype_name((enum ps_dtype)info->type), info->element_count,
-                 info->version, info->rule, info->learning_rate, info->state_bytes);
+                 info->version, info->rule, info->learning_rate, info->state_bytes,
+                 ps_shape_text(&shape, info->element_count, text));
 }
 
 /* JSON has the name as it is: the writer escapes what could do harm. */
 static void param_json(struct ps_json_writer *json, const struct psclient_param_info *info,
                        uint32_t index)
 {
+    const struct ps_shape shape = psctl_shape(info);
     ps_json_begin_object(json, NULL);
     ps_json_uint(json, "index", index);
     ps_json_text(json, "name", ps_bytes_of_text(info->name));
     ps_json_text(json, "type", ps_bytes_of_text(ps_dtype_name((enum ps_dtype)info->type)));
     ps_json_uint(json, "element_count", info->element_count);
+    ps_shape_json(&shape, info->element_count, json, "shape");
     ps_json_uint(json, "version", info->version);
     ps_json_text(json, "rule", ps_bytes_of_text(info->rule));
     ps_json_real(json, "learning_rate", info->learning_rate);
@@ -61,8 +67,8 @@ static int params(const struct psctl *control)
     if (!control->json)
         /* The rate is that of the next step, as the schedule has it then. A long name moves its
          * row to the right rather than being cut: it may be wanted for psctl get. */
-        (void)printf("%-6s %-40s %-5s %14s %12s %-10s %12s %14s\n", "INDEX", "NAME", "TYPE",
-                     "ELEMENTS", "VERSION", "RULE", "RATE", "STATE_BYTES");
+        (void)printf("%-6s %-40s %-5s %14s %12s %-10s %12s %14s  %s\n", "INDEX", "NAME", "TYPE",
+                     "ELEMENTS", "VERSION", "RULE", "RATE", "STATE_BYTES", "SHAPE");
     int code = psctl_visit_params(control, false, show_param, &document);
     ps_json_end_array(&document.json);
     if (control->json)
@@ -75,7 +81,7 @@ const struct psctl_command psctl_params = {
     .page = {.name = "params",
              .summary = "all parameters",
              .text = "Server by server, in the order of their names. A large one is cut: NAME#i/n\n"
-                     "is its range on server i.\n",
+                     "is its range on server i, and its SHAPE is that of the whole.\n",
              .examples = "  psctl params --servers 127.0.0.1:8000 --output json\n"},
     .run = params,
 };

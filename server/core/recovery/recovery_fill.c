@@ -169,6 +169,8 @@ static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
     if (row->count == 0 || row->count > SIZE_MAX / 8 / (1 + PS_STATES_MAX))
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: Name: %.*s, %" PRIu64 " elements",
                        name_size, name, row->count);
+    if (ps_shape_check(&row->shape, row->name, row->count, &reason) != PS_OK)
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: %.200s", reason.text);
     /* Steps are versions that were not skipped. */
     if (row->step > row->version)
         return ps_fail(error, PS_ERR_CORRUPT,
@@ -210,6 +212,7 @@ static enum ps_status build(const struct ps_service *service,
     spec->crew = &service->crew;
     /* The random numbers go on where they stopped, whatever made the id. */
     spec->id = row->id;
+    spec->shape = row->shape;
     PS_ASSERT(row->count > 0);
     struct ps_resident resident;
     struct ps_error spilled = {0};

@@ -228,6 +228,7 @@ static void describe(struct holding *holding, size_t i)
         .name = spec->name,
         .dtype = spec->dtype,
         .count = spec->count,
+        .shape = spec->shape,
         .config = spec->config,
         .version = version->version,
         .step = version->step,

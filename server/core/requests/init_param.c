@@ -4,14 +4,12 @@
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
-#include "base/utf8.h"
 #include "checkpoint/header_writer.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/sessions/fingerprint.h"
 #include "server/core/update/parameter_settings.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* What the checks have found out about a request. */
 struct wish {
@@ -117,6 +115,7 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
                                  .config = request->config,
                                  .dtype = request->dtype,
                                  .total = request->total,
+                                 .shape = request->shape,
                                  .range = request->range,
                                  .content = request->content,
                                  .hold = request->hold};
@@ -131,6 +130,7 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
     PS_TRY(check_open(service, error));
     PS_TRY(ps_service_check_name(request->name, error));
     PS_TRY(check_total(service, request, error));
+    PS_TRY(ps_shape_check(&request->shape, request->name, request->total, error));
     enum ps_status status =
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
     PS_ASSERT(status != PS_OK || added.staged == NULL || added.content.size > 0);
@@ -218,67 +218,18 @@ static enum ps_status check_open(const struct ps_service *service, struct ps_err
     return PS_OK;
 }
 
-static bool starts_with(struct ps_bytes name, const char *prefix)
-{
-    size_t size = strlen(prefix);
-    return name.size >= size && memcmp(name.data, prefix, size) == 0;
-}
-
-/* A name goes into files, metrics and texts: it is text without a zero byte, of bounded length. */
-enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error)
-{
-    if (name.size == 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is empty");
-    if (name.size > PS_NAME_BYTES_MAX)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "the name of a parameter has %zu bytes; at most %d are allowed", name.size,
-                       PS_NAME_BYTES_MAX);
-    /* The length was bounded before, so that neither this scan nor a later text is as long as a
-     * hostile name. */
-    if (!ps_utf8_valid(name) || memchr(name.data, 0, name.size) != NULL)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is not UTF-8 text");
-    /* Checkpoint files keep their own things under these names. */
-    if (starts_with(name, "ps.state/") || ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
-        ps_bytes_equal(name, ps_bytes_of_text("ps.sessions")))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s is reserved", (int)name.size,
-                       (const char *)name.data);
-    return PS_OK;
-}
-
-/* Each thing that can be wrong has a text of its own: a trainer's author reads it once, and
- * knows. */
-static enum ps_status check_content(const struct ps_init_request *request, struct ps_error *error)
-{
-    /* The name was checked before: its size fits an int, and its bytes may be printed. */
-    int name_size = (int)request->name.size;
-    const char *name = (const char *)request->name.data;
-    if ((uint32_t)request->dtype >= PS_DTYPE_COUNT)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s, there is no element type %d",
-                       name_size, name, (int)request->dtype);
-    if (request->content.size == 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s, the content is empty", name_size,
-                       name);
-    if (request->content.size % ps_dtype_size(request->dtype) != 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "Name: %.*s, the content has %zu bytes: no whole number of %s elements",
-                       name_size, name, request->content.size, ps_dtype_name(request->dtype));
-    return PS_OK;
-}
-
 /* What the configuration says is read here and nowhere else: every later step has settings that are
  * known to be good. */
 static enum ps_status check_request(const struct ps_service *service,
                                     const struct ps_init_request *request, struct wish *wish,
                                     struct ps_error *error)
 {
-    PS_TRY(ps_service_check_name(request->name, error));
-    PS_TRY(check_content(request, error));
+    PS_TRY(ps_service_check_init(request, &wish->count, error));
     /* The configuration is read last, since reading allocates: a request that fails elsewhere costs
      * no memory. */
     PS_TRY(ps_parameter_settings_read(request->config, request->dtype, service->memory,
                                       &wish->settings, error));
     wish->request = request;
-    wish->count = request->content.size / ps_dtype_size(request->dtype);
     PS_ASSERT(wish->count > 0);
     return PS_OK;
 }
@@ -303,6 +254,8 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
     if (spec == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
     PS_ASSERT(spec->count == wish->count);
+    spec->shape = request->shape;
+    ps_shape_settle(&spec->shape, spec->count);
     spec->block_source = service->block_source;
     /* A pointer to the service's field and not a copy of the crew: the crew may be taken back while
      * parameters live. */
@@ -332,6 +285,7 @@ static enum ps_status measure_header(const struct ps_service *service,
     const struct ps_checkpoint_parameter row = {.name = spec->name,
                                                 .dtype = spec->dtype,
                                                 .count = spec->count,
+                                                .shape = spec->shape,
                                                 .config = spec->config,
                                                 .state_count = ps_rule_states(spec->settings.rule)};
     PS_ASSERT(spec->count > 0);

@@ -20,6 +20,7 @@ struct reading {
     struct ps_device_due ready; /* to be done before they are read */
 };
 
+static const struct ps_shape *shape_of(const struct ps_pull *pull);
 static enum ps_status wanted_version(const struct ps_pull_request *request,
                                      const struct ps_chain *chain, uint64_t *wanted,
                                      struct ps_error *error);
@@ -84,12 +85,25 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     PS_TRY(reply(service, request, &chain, &reading, pull, error));
     pull->reply.version = reading.version;
     pull->reply.life = chain.life;
+    /* Borrowed of the specification like the name; most readers know it, and small replies stay
+     * small. */
+    if (request->with_shape)
+        pull->reply.shape = shape_of(pull);
     /* The pull is counted here and not at the beginning, since a pull that parks asks again many
      * times. */
     atomic_fetch_add(&service->pull_count, 1);
     ps_counter_add(service->metrics.pulls, 1);
     ps_counter_add(service->metrics.pull_bytes, pull->reply.content.size);
     return PS_OK;
+}
+
+/* One of the two holds the specification. */
+static const struct ps_shape *shape_of(const struct ps_pull *pull)
+{
+    const struct ps_blocks *values = pull->held;
+    const struct ps_encoded_values *encoded = pull->encoded;
+    PS_ASSERT((values == NULL) != (encoded == NULL));
+    return values != NULL ? &values->spec->shape : &encoded->spec->shape;
 }
 
 /* Without the parameter's lock, which a long update holds: that is what the caller wants to

@@ -117,6 +117,11 @@ PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_s
  */
 PS_MUST_USE enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error);
 
+/* Could the name, the type, the content and the shape of a whole parameter be so? `*count` becomes
+ * how many elements it has. PS_ERR_BAD_INPUT, with a text for each. */
+PS_MUST_USE enum ps_status ps_service_check_init(const struct ps_init_request *request,
+                                                 uint64_t *count, struct ps_error *error);
+
 /* How much of a name from outside "%.*s" may print. */
 int ps_service_name_width(struct ps_bytes name);
 

@@ -41,6 +41,7 @@ struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const stru
     staged->session = part->id->session;
     staged->sequence = part->id->sequence;
     staged->total = part->total;
+    staged->shape = part->shape;
     staged->content_bytes = ps_staged_part_whole_bytes(part);
     staged->bytes = bytes;
     /* The parts are kept unless an early update takes them in, which only `let_in` knows. */
@@ -129,7 +130,7 @@ enum ps_status ps_staged_check_same(const struct ps_staged *staged, const struct
     /* The encoding is asked behind it, with a text of its own: that mistake is easily made. */
     if (staged->method != part->method || !ps_bytes_equal(staged->name, part->name) ||
         !ps_bytes_equal(staged->config, part->config) || staged->dtype != part->dtype ||
-        staged->total != part->total)
+        staged->total != part->total || !ps_shape_equal(&staged->shape, &part->shape))
         return ps_staged_refuse_other(staged, part->name, error);
     if (staged->encoding != part->encoding)
         return ps_fail(
@@ -152,12 +153,13 @@ static int width_of(struct ps_bytes name)
 enum ps_status ps_staged_refuse_other(const struct ps_staged *staged, struct ps_bytes name,
                                       struct ps_error *error)
 {
-    return ps_fail(error, PS_ERR_BAD_INPUT,
-                   "Name: %.*s, the request id is that of ranges of %.*s, of another type, length, "
-                   "configuration or method, which wait for the rest: give this one an id of its "
-                   "own",
-                   width_of(name), (const char *)name.data, width_of(staged->name),
-                   (const char *)staged->name.data);
+    return ps_fail(
+        error, PS_ERR_BAD_INPUT,
+        "Name: %.*s, the request id is that of ranges of %.*s, of another type, length, "
+        "shape, configuration or method, which wait for the rest: give this one an id of its "
+        "own",
+        width_of(name), (const char *)name.data, width_of(staged->name),
+        (const char *)staged->name.data);
 }
 
 /* Then a scan of the whole would find nothing, and none is made. */

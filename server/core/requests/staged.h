@@ -28,6 +28,7 @@ struct ps_staged {
     uint64_t session;
     uint64_t sequence;
     uint64_t total;
+    struct ps_shape shape;
     uint64_t content_bytes; /* of all of it; of TOP_K the most */
     uint64_t bytes;         /* reserved */
     uint64_t began_ms;

@@ -92,6 +92,7 @@ struct ps_part {
     const struct ps_request_id *id;
     struct ps_bytes name;
     struct ps_bytes config;    /* of an initialisation */
+    struct ps_shape shape;     /* of an initialisation */
     enum ps_dtype dtype;       /* of the elements */
     enum ps_encoding encoding; /* of the content; the element type's own is NATIVE */
     uint64_t total;            /* elements */

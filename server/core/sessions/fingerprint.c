@@ -31,10 +31,14 @@ uint32_t ps_fingerprint_of_push(const struct ps_push_request *request, struct ps
            content_bits(content);
 }
 
-/* A parameter is initialised in its own type: there is no encoding that could differ. */
+/* A parameter is initialised in its own type: in the place of an encoding stands its shape, 0 where
+ * it is not given. */
 uint32_t ps_fingerprint_of_init(const struct ps_init_request *request, struct ps_view content)
 {
-    return subject_bits(PS_METHOD_INIT, request->name, (uint64_t)request->dtype, 0) |
+    const struct ps_shape *shape = &request->shape;
+    struct ps_bytes lengths = {(const uint8_t *)shape->lengths, sizeof shape->lengths};
+    return subject_bits(PS_METHOD_INIT, request->name, (uint64_t)request->dtype,
+                        shape->is_given ? ps_digest_xxh64(lengths) : 0) |
            content_bits(content);
 }
 

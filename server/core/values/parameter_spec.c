@@ -36,6 +36,7 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
     spec->config = place_bytes(text + name.size + 1, config);
     spec->dtype = dtype;
     spec->count = count;
+    spec->shape = (struct ps_shape){0};
     spec->header_bytes = 0;
     /* A loaded parameter gets the id of its file instead, so that its random numbers go on. */
     spec->id = ps_hash_fnv1a32(name);

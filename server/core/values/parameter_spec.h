@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/dtype.h"
+#include "base/shape.h"
 #include "optimizer/settings.h"
 #include "server/core/values/block_source.h"
 
@@ -29,6 +30,8 @@ struct ps_parameter_spec {
     struct ps_bytes config; /* serialized OptimizerConfig, as it came */
     enum ps_dtype dtype;
     uint64_t count; /* elements; never 0 */
+    /* Not given, as create leaves it: one dimension. Set before anybody else has the spec. */
+    struct ps_shape shape;
     /* Most that it takes of a checkpoint's header. 0, as create leaves it: not counted, as for what
      * was loaded from a checkpoint, which has held it. */
     uint64_t header_bytes;

@@ -77,6 +77,7 @@ class ForeignReader(unittest.TestCase):
                               capture_output=True, text=True).stdout
         path, crc32, size = line.rsplit(" ", 2)
         content, length, metadata, tensors = load(path)
+        self.header = json.loads(content[8:8 + length])
         self.assertEqual(zlib.crc32(content), int(crc32))
         self.assertEqual(len(content), int(size))
         return content, length, metadata, tensors
@@ -98,6 +99,15 @@ class ForeignReader(unittest.TestCase):
                 self.assertEqual(struct.unpack("<%d%s" % (i + 1, CODES[label]), data),
                                  tuple([2 * i + 2 + state] * (i + 1)))
         self.assertEqual(len(tensors), 1 + 12 + sum(i % 3 for i in range(12)))
+
+    def test_shapes_are_those_of_the_parameters(self):
+        _, _, metadata, _ = self.written(12)
+        for i in range(12):
+            shape = [2, (i + 1) // 2] if i % 4 == 3 else [i + 1]
+            self.assertEqual(self.header["p%d" % i]["shape"], shape)
+            for state in range(i % 3):
+                self.assertEqual(self.header["ps.state/%d/p%d" % (state, i)]["shape"], shape)
+        self.assertEqual(metadata["ps.format"], "2")
 
     def test_an_empty_checkpoint_is_readable(self):
         _, _, metadata, tensors = self.written(0)

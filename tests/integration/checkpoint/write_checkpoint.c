@@ -3,7 +3,8 @@
  *     write_checkpoint FOLDER COUNT
  *
  * Parameter i of COUNT is called "p<i>", has type i mod 6, i + 1 elements of the value 2 i + 1 and
- * i mod 3 states, whose elements are 1 and 2 more. Prints one line: path, CRC-32, bytes. */
+ * i mod 3 states, whose elements are 1 and 2 more; every fourth has two dimensions. Prints
+ * one line: path, CRC-32, bytes. */
 #include "checkpoint/checkpoint.h"
 
 #include <inttypes.h>
@@ -71,6 +72,9 @@ static bool fill_parameter(struct content *content, size_t i)
     parameter->name = ps_bytes_of_text(content->names[i]);
     parameter->dtype = (enum ps_dtype)(i % PS_DTYPE_COUNT);
     parameter->count = i + 1;
+    if (parameter->count % 4 == 0)
+        parameter->shape =
+            (struct ps_shape){.is_given = true, .rank = 2, .lengths = {2, parameter->count / 2}};
     parameter->config = ps_bytes_of_text("config");
     parameter->id = i;
     parameter->version = 10 + i;

@@ -49,8 +49,14 @@ static void open_with(const char *etcd_url, const char *list)
     ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
 }
 
+static const uint64_t two_rows[] = {2, COUNT / 2};
 static struct psclient_parameter large_and_small[2] = {
-    {.name = "large", .type = PSCLIENT_FLOAT32, .content = values, .content_size = sizeof values},
+    {.name = "large",
+     .type = PSCLIENT_FLOAT32,
+     .content = values,
+     .content_size = sizeof values,
+     .shape = two_rows,
+     .rank = 2},
     {.name = "small", .type = PSCLIENT_FLOAT32, .content = values, .content_size = 40}};
 
 static void initialise(void)
@@ -112,6 +118,8 @@ START_TEST(a_cut_parameter_is_initialised_pushed_and_pulled)
                      PSCLIENT_OK);
     ck_assert_str_eq(rows[0].name, "large#1/2");
     ck_assert_uint_eq(rows[0].element_count, COUNT / 2);
+    ck_assert_uint_eq(rows[0].rank, 2);
+    ck_assert_mem_eq(rows[0].shape, two_rows, sizeof two_rows);
     finish();
 }
 END_TEST
@@ -124,6 +132,11 @@ START_TEST(wrong_requests_are_answered_with_the_contracts_texts)
     temp_folder_init(&folder);
     start_alone(0, "127.0.0.1:0");
     open_with(NULL, servers[0].address);
+    struct psclient_parameter shapeless = large_and_small[1];
+    shapeless.shape = two_rows;
+    shapeless.rank = 2;
+    ck_assert_int_eq(psclient_init(client, &shapeless, 1, LONG_MS, NULL, &error), PSCLIENT_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.text, "the shape [2,500] is that of 1000 elements"));
     ck_assert_int_eq(psclient_push(client, &shorter, 1, LONG_MS, NULL, &error),
                      PSCLIENT_NOT_INITIALIZED);
     ck_assert_ptr_nonnull(strstr(error.text, "pserver not fully initialized"));

@@ -40,10 +40,10 @@ class Calls:
             response_deserializer=lambda data: data)
         return call(request, timeout=timeout)
 
-    def init(self, name, values, config=b"", timeout=PATIENCE):
+    def init(self, name, values, config=b"", timeout=PATIENCE, **fields):
         request = MESSAGES["pserver.v1.InitParamRequest"](
             name=name, element_type=FLOAT32, content=struct.pack(f"<{len(values)}f", *values),
-            config=config)
+            config=config, **fields)
         reply = self.call("InitParam", request, timeout)
         return MESSAGES["pserver.v1.InitParamResponse"].FromString(reply).epoch
 

@@ -351,6 +351,7 @@ class Exchanging(Folder):
 
     def test_import_then_export_gives_the_file_back(self):
         numbers = [float(i) for i in range(12)]
+        shapes = {"m/x": [3, 4], "n": [], "z": [2]}
         write_safetensors(self.path("in.safetensors"),
                           {"m/x": ("F32", [3, 4], numbers), "n": ("F64", [], [0.5]),
                            "z": ("F32", [2], [1.0, -1.0])})
@@ -359,14 +360,23 @@ class Exchanging(Folder):
         psckpt("verify", self.path("new"))
         values = self.export(self.path("new"), "out")
         self.assertEqual(values, {"m/x": numbers, "n": [0.5], "z": [1.0, -1.0]})
+        self.assertEqual(read_safetensors.shapes, shapes)
+        psckpt("export", self.path("new"), "--out", self.path("npy"), "--format", "npy")
+        read_npy(self.path("npy/m%2Fx.npy"))
+        self.assertEqual(read_npy.shape, [3, 4])
         shown = [row for path in glob.glob(self.path("new/*/*.safetensors"))
                  for row in psckpt_json("show", path)["parameters"]]
         self.assertEqual({row["states"] for row in shown}, {2})
-        self.assertIn("m/x#2/3", {row["name"] for row in shown})
+        self.assertEqual({row["name"]: row["shape"] for row in shown},
+                         {f"m/x#{k}/3": [3, 4] for k in range(3)} | {"n": [], "z": [2]})
+        psckpt("reshard", self.path("new"), "--to", 1, "--out", self.path("one"))
+        self.assertEqual(self.export(self.path("one"), "again"), values)
+        self.assertEqual(read_safetensors.shapes, shapes)
 
     def test_what_no_parameter_can_be_is_not_imported(self):
-        for tensors in ({"h": ("F16", [2], [0, 0])}, {"e": ("F32", [0], [])},
-                        {"w#0/2": ("F32", [1], [0.0])}, {"i": ("I32", [1], [0])}):
+        for tensors in ({"h": ("F8_E4M3", [2], [0])}, {"e": ("F32", [0], [])},
+                        {"w#0/2": ("F32", [1], [0.0])}, {"r": ("F32", [1] * 17, [0.0])},
+                        {"o": ("F32", [2 ** 33, 2 ** 33], [0.0])}):
             write_safetensors(self.path("in.safetensors"), tensors)
             with self.assertRaisesRegex(AssertionError, "exit (64|65)"):
                 psckpt("import", self.path("in.safetensors"), "--optimizer", "adam", "--out",

@@ -67,6 +67,10 @@ static void fill_parameter(struct sample *sample, size_t i, size_t elements_max,
     parameter->name = (struct ps_bytes){(const uint8_t *)sample->names[i], (size_t)length};
     parameter->dtype = (enum ps_dtype)(i % PS_DTYPE_COUNT);
     parameter->count = 1 + (i * 292003 + i * i) % elements_max;
+    /* Some have a shape of their own, some are a range of a larger parameter. */
+    if (i % 4 > 1)
+        parameter->shape = (struct ps_shape){
+            .is_given = true, .rank = 3, .lengths = {1, parameter->count, i % 4 - 1}};
     parameter->config = (struct ps_bytes){bytes, i % CONFIG_BYTES_MAX};
     parameter->version = ps_random_next(random);
     parameter->step = ps_random_next(random);
@@ -140,6 +144,7 @@ static enum ps_status read_parameter(const struct sample *sample,
     ck_assert(ps_bytes_equal(found->config, expected->config));
     ck_assert_int_eq(found->dtype, expected->dtype);
     ck_assert_uint_eq(found->count, expected->count);
+    ck_assert(ps_shape_equal(&found->shape, &expected->shape));
     ck_assert_uint_eq(found->version, expected->version);
     ck_assert_uint_eq(found->step, expected->step);
     ck_assert_uint_eq(found->id, expected->id);

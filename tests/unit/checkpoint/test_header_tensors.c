@@ -81,8 +81,13 @@ END_TEST
 START_TEST(shapes_and_counts_that_overflow_are_corrupt)
 {
     assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "2", "[0,8]"), 8, "shape");
-    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[]", "[0,8]"), 8, "shape");
-    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[1,2]", "[0,8]"), 8, "shape");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[]", "[0,8]"), 8, "wrong size");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[2,2]", "[0,8]"), 8, "beyond the end");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[4294967296,4294967296,2]", "[0,8]"),
+                          8, "beyond every file");
+    assert_header_corrupt(GOOD_METADATA,
+                          TENSOR("w", "F32", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]", "[0,8]"), 8,
+                          "too many dimensions");
     assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[-2]", "[0,8]"), 8, "shape");
     assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[2.5]", "[0,8]"), 8, "shape");
     assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[3]", "[0,12]"), 8, "beyond the end");
@@ -92,6 +97,49 @@ START_TEST(shapes_and_counts_that_overflow_are_corrupt)
                           8, "beyond the end");
     assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[\"4611686018427387906\"]", "[0,8]"),
                           8, "beyond the end");
+}
+END_TEST
+
+/* The shape of the first parameter of what is read. */
+static void expect_shape(const char *metadata, const char *tensors, uint64_t data_bytes,
+                         const char *shape)
+{
+    char text[PS_SHAPE_TEXT_BYTES];
+    sample_header_make(metadata, tensors);
+    ck_assert_msg(sample_header_parse(data_bytes) == PS_OK, "%s", sample.error.text);
+    const struct ps_checkpoint_parameter *about = &sample.header.parameters[0].about;
+    ck_assert_str_eq(ps_shape_text(&about->shape, about->count, text), shape);
+    ps_header_fini(&sample.header);
+}
+
+START_TEST(a_tensor_of_several_dimensions_gives_the_parameter_its_shape)
+{
+    expect_shape(GOOD_METADATA, GOOD_TENSOR, 8, "[2]");
+    expect_shape(GOOD_METADATA, TENSOR("w", "F32", "[1,2]", "[0,8]"), 8, "[1,2]");
+    expect_shape(GOOD_METADATA, TENSOR("w", "F32", "[]", "[0,4]"), 4, "[]");
+    expect_shape(
+        FACTS LIST(ENTRY("w", ONE_SUM "," ONE_SUM)),
+        TENSOR("w", "F32", "[1,2]", "[0,8]") "," TENSOR("ps.state/0/w", "F32", "[1,2]", "[8,16]"),
+        16, "[1,2]");
+    assert_header_corrupt(
+        FACTS LIST(ENTRY("w", ONE_SUM "," ONE_SUM)),
+        TENSOR("w", "F32", "[1,2]", "[0,8]") "," TENSOR("ps.state/0/w", "F32", "[2]", "[8,16]"), 16,
+        "another shape");
+}
+END_TEST
+
+#define WHOLE_SHAPE(lengths) ONE_SUM "],\\\"whole_shape\\\":[" lengths
+
+START_TEST(a_range_keeps_the_shape_of_the_whole)
+{
+    expect_shape(FACTS LIST(ENTRY("w", WHOLE_SHAPE("\\\"2\\\",\\\"3\\\""))), GOOD_TENSOR, 8,
+                 "[2,3]");
+    assert_header_corrupt(FACTS LIST(ENTRY("w", WHOLE_SHAPE("\\\"1\\\",\\\"2\\\""))), GOOD_TENSOR,
+                          8, "not that of the whole");
+    assert_header_corrupt(FACTS LIST(ENTRY("w", WHOLE_SHAPE("\\\"2\\\",\\\"3\\\""))),
+                          TENSOR("w", "F32", "[1,2]", "[0,8]"), 8, "not that of the whole");
+    assert_header_corrupt(FACTS LIST(ENTRY("w", WHOLE_SHAPE("true"))), GOOD_TENSOR, 8,
+                          "not a number");
 }
 END_TEST
 
@@ -129,6 +177,8 @@ int main(void)
     tcase_add_test(tests, sessions_that_are_malformed_are_corrupt);
     tcase_add_test(tests, bytes_are_no_type_of_a_parameter);
     tcase_add_test(tests, shapes_and_counts_that_overflow_are_corrupt);
+    tcase_add_test(tests, a_tensor_of_several_dimensions_gives_the_parameter_its_shape);
+    tcase_add_test(tests, a_range_keeps_the_shape_of_the_whole);
     tcase_add_test(tests, offsets_with_gaps_overlaps_or_other_sizes_are_corrupt);
     tcase_add_test(tests, a_file_of_another_length_than_its_arrays_is_corrupt);
     suite_add_tcase(suite, tests);

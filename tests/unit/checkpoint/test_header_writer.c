@@ -138,6 +138,32 @@ START_TEST(wide_elements_come_first_then_names_decide)
 }
 END_TEST
 
+START_TEST(a_shape_of_several_dimensions_is_the_tensors_and_another_format)
+{
+    write_head();
+    struct ps_json *document = parsed();
+    const struct ps_json *metadata = ps_json_member(document, "__metadata__");
+    ck_assert_str_eq(ps_json_string(ps_json_member(metadata, "ps.format")), "1");
+    ps_json_destroy(document);
+    ps_buffer_clear(&head);
+
+    sample.parameters[0].shape =
+        (struct ps_shape){.is_given = true, .rank = 2, .lengths = {1, sample.parameters[0].count}};
+    sample.parameters[1].shape =
+        (struct ps_shape){.is_given = true, .rank = 2, .lengths = {2, sample.parameters[1].count}};
+    write_head();
+    document = parsed();
+    metadata = ps_json_member(document, "__metadata__");
+    ck_assert_str_eq(ps_json_string(ps_json_member(metadata, "ps.format")), "2");
+    const struct ps_json *range = ps_json_next(metadata);
+    ck_assert_uint_eq(ps_json_count(ps_json_member(range, "shape")), 1);
+    ck_assert_uint_eq(ps_json_count(ps_json_member(ps_json_next(range), "shape")), 2);
+    ck_assert_ptr_nonnull(
+        strstr(head.text + PS_HEADER_LENGTH_BYTES, "\\\"whole_shape\\\":[\\\"2\\\","));
+    ps_json_destroy(document);
+}
+END_TEST
+
 START_TEST(state_stands_under_a_name_of_its_own)
 {
     char name[PS_HEADER_TENSOR_NAME_BYTES];
@@ -174,6 +200,10 @@ START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
     uint8_t config[] = {1, 2, 3, 4, 5};
     struct ps_checkpoint_parameter rows[5];
     struct ps_header_slot slots[5];
+    static const struct ps_shape shapes[] = {
+        {0},
+        {.is_given = true, .rank = 2, .lengths = {UINT64_C(1) << 27, UINT64_C(1) << 27}},
+        {.is_given = true, .rank = 2, .lengths = {UINT64_C(1) << 31, UINT64_C(1) << 31}}};
     uint64_t most = 0;
     sample.facts.job = "a-job";
     sample.facts.position = sample.facts.epoch = sample.facts.unix_ns = UINT64_MAX;
@@ -186,6 +216,7 @@ START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
         rows[i] = (struct ps_checkpoint_parameter){.name = ps_bytes_of_text(names[i]),
                                                    .dtype = PS_F64,
                                                    .count = UINT64_C(1) << 54,
+                                                   .shape = shapes[i % 3],
                                                    .config = {config, i},
                                                    .state_count = (uint32_t)i % 3};
         ck_assert_int_eq(ps_header_parameter_bytes(&rows[i], ps_allocator_heap(), &share, NULL),
@@ -215,6 +246,7 @@ int main(void)
     tcase_add_test(tests, tensors_lie_behind_each_other_without_gaps);
     tcase_add_test(tests, the_checksum_covers_length_and_header);
     tcase_add_test(tests, wide_elements_come_first_then_names_decide);
+    tcase_add_test(tests, a_shape_of_several_dimensions_is_the_tensors_and_another_format);
     tcase_add_test(tests, state_stands_under_a_name_of_its_own);
     tcase_add_loop_test(tests, a_refused_allocation_gives_no_header, 0, 16);
     tcase_add_test(tests, a7_no_header_is_larger_than_the_shares_of_its_parameters);

@@ -45,8 +45,12 @@ START_TEST(a_list_reply_with_more_rows_than_asked_for_is_cut)
     ck_assert_uint_eq(bench.sent[0].request->list.limit, 2);
     ck_assert(ps_bytes_equal(bench.sent[0].request->list.after, ps_bytes_of_text("a")));
     struct ps_param_info infos[3] = {{.name = ps_bytes_of_text("b"), .rule = "sgd"},
-                                     {.name = ps_bytes_of_text("c"), .rule = "adam"},
+                                     {.name = ps_bytes_of_text("c"),
+                                      .rule = "adam",
+                                      .element_count = 6,
+                                      .shape = {true, 2, {2, 3}}},
                                      {.name = ps_bytes_of_text("d")}};
+    infos[0].element_count = 5;
     struct ps_call_reply reply = {.method = PS_METHOD_LIST,
                                   .list = {.params = infos, .param_count = 3}};
 
@@ -56,6 +60,10 @@ START_TEST(a_list_reply_with_more_rows_than_asked_for_is_cut)
     ck_assert(list.more);
     ck_assert_str_eq(rows[1].name, "c");
     ck_assert_str_eq(rows[1].rule, "adam");
+    ck_assert_uint_eq(rows[0].rank, 1);
+    ck_assert_uint_eq(rows[0].shape[0], 5);
+    ck_assert_uint_eq(rows[1].rank, 2);
+    ck_assert_uint_eq(rows[1].shape[1], 3);
     bench_close(&bench);
 }
 END_TEST

@@ -126,6 +126,7 @@ static void expect_equal_parameters(const struct ps_checkpoint_parameter *a,
     ck_assert(ps_bytes_equal(a->config, b->config));
     ck_assert_int_eq(a->dtype, b->dtype);
     ck_assert_uint_eq(a->count, b->count);
+    ck_assert(ps_shape_equal(&a->shape, &b->shape));
     ck_assert_uint_eq(a->version, b->version);
     ck_assert_uint_eq(a->step, b->step);
     ck_assert_uint_eq(a->id, b->id);

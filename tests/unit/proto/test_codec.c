@@ -360,9 +360,9 @@ END_TEST
 
 START_TEST(unknown_fields_are_skipped)
 {
-    /* Field 9 as varint, fixed64, bytes and fixed32, around a name. */
-    const uint8_t bytes[] = {0x48, 0x96, 1,    0x49, 1,   2,   3,   4,    5, 6, 7, 8, 0x0a,
-                             1,    'n',  0x4a, 3,    'x', 'y', 'z', 0x4d, 1, 2, 3, 4};
+    /* Field 10 as varint, fixed64, bytes and fixed32, around a name. */
+    const uint8_t bytes[] = {0x50, 0x96, 1,    0x51, 1,   2,   3,   4,    5, 6, 7, 8, 0x0a,
+                             1,    'n',  0x52, 3,    'x', 'y', 'z', 0x55, 1, 2, 3, 4};
     struct ps_bytes piece = {bytes, sizeof bytes};
     struct ps_pull_request read;
     struct ps_decoded decoded;

@@ -95,6 +95,28 @@ START_TEST(the_oldest_range_gives_the_version)
 }
 END_TEST
 
+START_TEST(what_is_joined_has_the_shape_that_its_ranges_say)
+{
+    const struct ps_shape shape = {.is_given = true, .rank = 2, .lengths = {2, 3}};
+    struct shard_state joined;
+    size_t uneven;
+    put("w#0/2", 0, 3, 1);
+    put("w#1/2", 3, 3, 1);
+    rows[0].shape = rows[1].shape = shape;
+    ck_assert_int_eq(join(&joined, &uneven), PS_OK);
+    ck_assert(ps_shape_equal(&joined.parameters[0].shape, &shape));
+    shard_state_fini(&joined);
+
+    rows[0].shape.lengths[1] = rows[1].shape.lengths[1] = 4;
+    ck_assert_int_eq(join(&joined, &uneven), PS_OK);
+    ck_assert(!joined.parameters[0].shape.is_given);
+    shard_state_fini(&joined);
+
+    rows[1].shape = shape;
+    refuse("differ in type, shape or optimizer");
+}
+END_TEST
+
 START_TEST(a_missing_range_is_named)
 {
     put("w#0/3", 0, 2, 1);
@@ -124,33 +146,6 @@ START_TEST(whole_and_cut_do_not_fit)
     put("w", 0, 4, 1);
     put("w#0/2", 0, 2, 1);
     refuse("there twice");
-}
-END_TEST
-
-START_TEST(names_that_only_look_like_ranges_are_whole)
-{
-    static const char *const names[] = {"#0/2",   "w#2/2", "w#0/1", "w#00/2", "w#0/02",
-                                        "w#/2",   "w#0/",  "w#a/2", "w0/2",   "w#0/4097",
-                                        "w#0/2 ", "",      "/",     "#",      "w#1/99999"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct ps_bytes base;
-        uint32_t k;
-        uint32_t n;
-        ck_assert_msg(!joined_state_range(ps_bytes_of_text(names[i]), &base, &k, &n), "%s",
-                      names[i]);
-    }
-}
-END_TEST
-
-START_TEST(the_last_suffix_counts)
-{
-    struct ps_bytes base;
-    uint32_t k;
-    uint32_t n;
-    ck_assert(joined_state_range(ps_bytes_of_text("a#1/2#3/4"), &base, &k, &n));
-    ck_assert(ps_bytes_equal(base, ps_bytes_of_text("a#1/2")));
-    ck_assert_uint_eq(k, 3);
-    ck_assert_uint_eq(n, 4);
 }
 END_TEST
 
@@ -214,12 +209,11 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, ranges_become_one_in_their_order);
     tcase_add_test(tcase, the_oldest_range_gives_the_version);
+    tcase_add_test(tcase, what_is_joined_has_the_shape_that_its_ranges_say);
     tcase_add_test(tcase, a_missing_range_is_named);
     tcase_add_test(tcase, a_missing_last_range_is_named);
     tcase_add_test(tcase, two_ways_of_cutting_do_not_fit);
     tcase_add_test(tcase, whole_and_cut_do_not_fit);
-    tcase_add_test(tcase, names_that_only_look_like_ranges_are_whole);
-    tcase_add_test(tcase, the_last_suffix_counts);
     tcase_add_test(tcase, spreading_and_joining_is_the_identity);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
     suite_add_tcase(suite, tcase);

@@ -1,0 +1,58 @@
+/* What can be wrong with a parameter by itself, whatever the shard holds. Recovery asks the same of
+ * a file's parameters (recovery_fill.c): a file may come from anywhere, too. */
+#include "server/core/requests/service_state.h"
+
+#include "base/utf8.h"
+
+#include <string.h>
+
+static bool starts_with(struct ps_bytes name, const char *prefix)
+{
+    size_t size = strlen(prefix);
+    return name.size >= size && memcmp(name.data, prefix, size) == 0;
+}
+
+/* A name goes into files, metrics and texts: it is text without a zero byte, of bounded length. */
+enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error)
+{
+    if (name.size == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is empty");
+    if (name.size > PS_NAME_BYTES_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "the name of a parameter has %zu bytes; at most %d are allowed", name.size,
+                       PS_NAME_BYTES_MAX);
+    /* The length was bounded before, so that neither this scan nor a later text is as long as a
+     * hostile name. */
+    if (!ps_utf8_valid(name) || memchr(name.data, 0, name.size) != NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is not UTF-8 text");
+    /* Checkpoint files keep their own things under these names. */
+    if (starts_with(name, "ps.state/") || ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
+        ps_bytes_equal(name, ps_bytes_of_text("ps.sessions")))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s is reserved", (int)name.size,
+                       (const char *)name.data);
+    return PS_OK;
+}
+
+/* Each thing that can be wrong has a text of its own: a trainer's author reads it once, and
+ * knows. */
+enum ps_status ps_service_check_init(const struct ps_init_request *request, uint64_t *count,
+                                     struct ps_error *error)
+{
+    PS_TRY(ps_service_check_name(request->name, error));
+    /* The name was checked before: its size fits an int, and its bytes may be printed. */
+    int name_size = (int)request->name.size;
+    const char *name = (const char *)request->name.data;
+    if ((uint32_t)request->dtype >= PS_DTYPE_COUNT)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s, there is no element type %d",
+                       name_size, name, (int)request->dtype);
+    if (request->content.size == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s, the content is empty", name_size,
+                       name);
+    if (request->content.size % ps_dtype_size(request->dtype) != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %.*s, the content has %zu bytes: no whole number of %s elements",
+                       name_size, name, request->content.size, ps_dtype_name(request->dtype));
+    /* The shape comes last: how many elements there are is known only now. */
+    *count = request->content.size / ps_dtype_size(request->dtype);
+    return ps_shape_check(&request->shape, request->name, *count, error);
+}
