@@ -42,6 +42,7 @@ void ps_engine_give_up(struct ps_engine *engine, struct ps_batch *batch)
  * applied: then nobody knows, and TIMEOUT says so. */
 static void give_call_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index)
 {
+    PS_ASSERT(batch->is_given_up && index < batch->call_count);
     struct ps_engine_call *call = &batch->calls[index];
     struct ps_item *item = &batch->request.items[call->item];
     switch (call->state) {
