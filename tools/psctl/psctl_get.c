@@ -180,13 +180,12 @@ static void print_values(const struct psctl *control, const struct psclient_para
 }
 
 const struct psctl_command psctl_get = {
-    .page =
-        {.name = "get",
-         .argument = "NAME",
-         .summary = "a parameter's values",
-         .text =
-             "One value a line, or with --output json the name, type, version, shape and values.\n"
-             "One that was cut over the servers is put together.\n",
-         .examples = "  psctl get linear/bias --etcd http://127.0.0.1:2379\n"},
+    .page = {.name = "get",
+             .argument = "NAME",
+             .summary = "a parameter's values",
+             .text =
+                 "One value a line; with --output json the name, type, version, shape and values.\n"
+                 "One that was cut over the servers is put together.\n",
+             .examples = "  psctl get linear/bias --etcd http://127.0.0.1:2379\n"},
     .run = get,
 };
