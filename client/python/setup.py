@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the extension of the package, or takes one that CMake has built:
 
     PSERVER_EXTENSION=FILE   an extension with libpsclient inside, as CMake makes it

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """How fast push_pull of the Python package is beside the same calls in C, in alternating rounds.
 
     bench_python.py BENCH_PYTHON_LOOP [--rounds 7] [--seconds 0.3]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop of bench_python.py in C: push_pull of the same parameters through libpsclient, for the
  * ratio of the two.
  *

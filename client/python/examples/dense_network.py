@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A dense network of one hidden layer in plain numpy, and LIBSVM files to train it on."""
 
 from typing import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One trainer of several: dense_trainer.py SERVERS DATA MEMBER OF EPOCHS"""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small network with two trainers and two servers, kills a server on the way, and compares
 the outcome with the same training in one process.
 

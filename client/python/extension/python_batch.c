@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Batches out of Python's sequences: types and sizes are checked here, once, before anything is
  * sent, so that a mistake in item 7 leaves items 1 to 6 as they were.
  *

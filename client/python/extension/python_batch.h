@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The items of one call as libpsclient wants them, and every buffer that they borrow.
  *
  * Memory of arrays is used where it lies. A source that is not contiguous, or is not a buffer (a

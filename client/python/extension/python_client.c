@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `_pserver.Client`: opening, closing, initialisation and training. What operators ask for is in
  * python_questions.c.
  *

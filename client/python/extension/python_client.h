@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `_pserver.Client`: one libpsclient client as a Python object.
  *
  * Threads:  any; Python's lock guards the struct, and the library guards itself. `busy` counts

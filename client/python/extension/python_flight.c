@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting as Python wants it. libpsclient makes progress while a thread waits in it; that thread
  * has released Python's lock, and comes back every PS_PYTHON_SLICE_MS to look for signals.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A batch under way: begun, waited for in slices between which ctrl-C is heard, and ended.
  *
  * A flight that nobody waits for any more (its Operation was dropped, or ctrl-C came) goes on, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The module `pserver._pserver`: libpsclient as Python objects, in the thinnest form that is
  * safe. Names, types of results and words for people are made by the Python half
  * (client/python/pserver), which registers three functions here.

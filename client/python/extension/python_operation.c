@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `_pserver.Operation`: a batch under way as an object, made by Client.begin() only. It adds
  * nothing to the flight but a life of Python's: whoever drops it leaves the flight to the
  * client. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of psclient_open out of keyword arguments, by a table: an option more is a row more.
  * PyArg_ParseTupleAndKeywords would need each option in four places, and its order in all of
  * them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Methods of `_pserver.Client` beside training: what servers say of themselves, checkpoints,
  * barriers, counters. Each gives plain dicts, which the Python half turns into its classes.
  *

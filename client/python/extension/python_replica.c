@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `_pserver.Replica`: copies of parameters that are kept up to date by what has changed. */
 #include "python_client.h"
 

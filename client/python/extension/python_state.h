@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the extension keeps once for the module: its types, and the functions of the Python half.
  *
  * Threads:  used with Python's lock held, as everything here that does not say otherwise.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pserver: parameters of machine learning on servers, for many trainers at once.
 
     import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extension: libpsclient as Python objects. The package wraps it; use the package."""
 
 from typing import Any, Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What servers say of themselves and of what they hold, as plain frozen dataclasses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client for coroutines: the names of pserver.Client, each to be awaited.
 
     async with pserver.aio.connect("ps-0:8000,ps-1:8000") as ps:

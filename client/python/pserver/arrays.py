@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From what users have to memory that the library reads and writes.
 
 The extension takes contiguous arrays of the six element types as they lie and comes here for the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client: parameters by name, as numpy arrays in and out."""
 
 from __future__ import annotations

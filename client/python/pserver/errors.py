@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong: one class for each kind, all of them pserver.Error.
 
 ``error.retryable`` says whether the same call may be made again without harm; ``error.results`` has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations in event loops: who awaits one is told by the loop that it is over.
 
 libpsclient gives a descriptor that is readable while there are operations that nobody was told of.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations: pushes and pulls under way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizers: how servers apply the gradients that are pushed.
 
 Each is a small frozen dataclass; ``client.initialize(values, optimizer=Adam(lr=1e-3))`` hands it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replicas: parameters that are kept up to date by what has changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A parameter server for tests, on a free port of this host, gone when the test ends.
 
     with pserver.testing.Server() as server, pserver.connect(server.address) as ps:

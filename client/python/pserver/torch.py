@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch over pserver: an optimizer whose work the servers do.
 
     model = torch.nn.Linear(784, 10)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/python.md: its examples run as they stand there, with two servers of this host."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """client/python/examples/mnist_like.py: two trainers, two servers, a kill -9, the same accuracy."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python package when things go wrong: signals, forks, servers that die or stand still."""
 
 import _thread

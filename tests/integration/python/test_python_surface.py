@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the package shows: every public name is explained and typed."""
 
 import importlib

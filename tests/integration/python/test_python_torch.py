@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pserver.torch beside torch.optim in one process: the same numbers."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python package: parameters in and out, as numpy arrays, of a real server."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The package as others get it: a wheel with libpsclient inside, or compiled against an installed
 libpsclient."""
 

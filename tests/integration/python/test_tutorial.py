@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/tutorial.md, followed literally: every command of it, in an empty folder, on free ports."""
 
 import os
