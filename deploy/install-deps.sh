@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs every Debian 12 package that the build, the tests and the demo need.
 #
 #   deploy/install-deps.sh            everything (build, tests, demo)

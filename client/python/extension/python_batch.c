@@ -206,6 +206,17 @@ static int check_pair(const char *name, const Py_buffer *source, const Py_buffer
     return -1;
 }
 
+/* A buffer knows its shape, as signed numbers of the same size: none of them is below 0. An array
+ * without a dimension has none to point to, and is told from one whose shape nobody knows by a
+ * pointer to something. */
+static void set_shape(struct psclient_parameter *parameter, const Py_buffer *view)
+{
+    static const uint64_t scalar[1] = {1};
+    _Static_assert(sizeof(Py_ssize_t) == sizeof(uint64_t), "a shape is used where it lies");
+    parameter->rank = (size_t)view->ndim;
+    parameter->shape = view->ndim > 0 ? (const uint64_t *)view->shape : scalar;
+}
+
 /* The bytes object is held by the batch's tuple: its memory is borrowed from there. */
 static int set_config(const struct ps_python_batch *batch, size_t i)
 {
@@ -251,7 +262,10 @@ static int fill_item(struct ps_python_state *state, struct ps_python_batch *batc
                                                        .type = (enum psclient_type)type_of(content),
                                                        .content = content->buf,
                                                        .content_size = (size_t)content->len};
-    return batch->configs != NULL ? set_config(batch, i) : 0;
+    if (batch->configs == NULL)
+        return 0;
+    set_shape(&batch->parameters[i], content);
+    return set_config(batch, i);
 }
 
 /* Lengths before items, so that no item is looked at that has no partner. */

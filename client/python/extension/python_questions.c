@@ -47,16 +47,26 @@ PyObject *ps_python_server_status(PyObject *object, PyObject *arguments)
         (unsigned long long)row.lost_push_count);
 }
 
+static PyObject *shape_of(const struct psclient_param_info *row)
+{
+    PyObject *shape = PyTuple_New((Py_ssize_t)row->rank);
+    /* The tuple takes each number, whether it can be made or not. */
+    for (size_t i = 0; shape != NULL && i < row->rank; i++)
+        if (PyTuple_SetItem(shape, (Py_ssize_t)i, PyLong_FromUnsignedLongLong(row->shape[i])) != 0)
+            Py_CLEAR(shape);
+    return shape;
+}
+
 /* Types go as the wire's numbers; about.py has the table of dtypes. The list keeps the rows. */
 static int append_rows(PyObject *list, const struct psclient_param_info *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        PyObject *row =
-            Py_BuildValue("{sssisKsKsKsssd}", "name", rows[i].name, "type", (int)rows[i].type,
-                          "element_count", (unsigned long long)rows[i].element_count, "version",
-                          (unsigned long long)rows[i].version, "state_bytes",
-                          (unsigned long long)rows[i].state_bytes, "rule", rows[i].rule,
-                          "learning_rate", rows[i].learning_rate);
+        PyObject *row = Py_BuildValue("{sssisNsKsKsKsssd}", "name", rows[i].name, "type",
+                                      (int)rows[i].type, "shape", shape_of(&rows[i]),
+                                      "element_count", (unsigned long long)rows[i].element_count,
+                                      "version", (unsigned long long)rows[i].version, "state_bytes",
+                                      (unsigned long long)rows[i].state_bytes, "rule", rows[i].rule,
+                                      "learning_rate", rows[i].learning_rate);
         int failed = row == NULL || PyList_Append(list, row) != 0;
         Py_XDECREF(row);
         if (failed)

@@ -33,8 +33,8 @@ class ParameterInfo:
     state_bytes: int
 
     def of_shape(self, shape: tuple[int, ...]) -> ParameterInfo:
-        """The same with another shape, if that has as many elements."""
-        if math.prod(shape) != math.prod(self.shape):
+        """The same with the shape that this trainer has it in, where a server knows none."""
+        if len(self.shape) != 1 or math.prod(shape) != self.shape[0]:
             return self
         return dataclasses.replace(self, shape=shape)
 
@@ -122,7 +122,10 @@ def join_rows(rows: Iterable[dict[str, Any]]) -> dict[str, ParameterInfo]:
 
 def _join(name: str, rows: list[dict[str, Any]]) -> ParameterInfo:
     count = sum(row["element_count"] for row in rows)
+    shape = rows[0]["shape"]
+    if math.prod(shape) != count:
+        shape = (count,)
     return ParameterInfo(
-        name=name, shape=(count,), dtype=DTYPES[rows[0]["type"]],
+        name=name, shape=shape, dtype=DTYPES[rows[0]["type"]],
         version=min(row["version"] for row in rows), rule=rows[0]["rule"],
         learning_rate=rows[0]["learning_rate"], state_bytes=sum(row["state_bytes"] for row in rows))

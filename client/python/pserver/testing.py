@@ -82,6 +82,15 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def pause(self) -> None:
+        """Has the process stand still, as on a machine that hangs; returns when it does."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Has the process go on after ``pause()``."""
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """Ends the process as SIGTERM does: what is in flight is finished and saved."""
         self.process.send_signal(signal.SIGTERM)

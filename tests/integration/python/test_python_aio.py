@@ -2,7 +2,6 @@
 """The Python package in event loops."""
 
 import asyncio
-import signal
 import unittest
 
 import numpy as np
@@ -41,33 +40,33 @@ class Loops(unittest.IsolatedAsyncioTestCase):
     async def test_the_loop_goes_on_while_a_call_waits(self):
         async with pserver.aio.connect(self.server.address) as ps:
             await ps.initialize({"w": np.zeros(4, F4)}, pserver.SGD(1.0))
-            self.server.process.send_signal(signal.SIGSTOP)
+            self.server.pause()
             pushed = asyncio.ensure_future(ps.push(ONES))
             await asyncio.sleep(0.05)
             self.assertFalse(pushed.done())
-            self.server.process.send_signal(signal.SIGCONT)
+            self.server.resume()
             self.assertEqual(await pushed, {"w": 1})
 
     async def test_a_cancelled_coroutine_leaves_its_call_going(self):
         async with pserver.aio.connect(self.server.address) as ps:
             await ps.initialize({"w": np.zeros(4, F4)}, pserver.SGD(1.0))
-            self.server.process.send_signal(signal.SIGSTOP)
+            self.server.pause()
             pushed = asyncio.ensure_future(ps.push(ONES))
             await asyncio.sleep(0.05)
             pushed.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await pushed
-            self.server.process.send_signal(signal.SIGCONT)
+            self.server.resume()
             self.assertEqual(await ps.push(ONES), {"w": 2})
 
     async def test_an_operation_that_a_thread_has_waited_for_can_be_awaited(self):
         with pserver.connect(self.server.address) as ps:
             ps.initialize({"w": np.zeros(4, F4)}, pserver.SGD(1.0))
-            self.server.process.send_signal(signal.SIGSTOP)
+            self.server.pause()
             pushed = ps.push_async(ONES)
             with self.assertRaises(TimeoutError):
                 pushed.wait(0.05)
-            self.server.process.send_signal(signal.SIGCONT)
+            self.server.resume()
             self.assertEqual(await pushed, {"w": 1})
             self.assertEqual(await ps.push_async(ONES), {"w": 2})
 

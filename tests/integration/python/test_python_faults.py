@@ -3,7 +3,6 @@
 
 import _thread
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -46,34 +45,34 @@ class Faults(unittest.TestCase):
 
     def test_ctrl_c_is_heard_while_a_call_waits(self):
         client = self.connect(timeout=PATIENCE)
-        self.server.process.send_signal(signal.SIGSTOP)
+        self.server.pause()
         threading.Timer(0.3, _thread.interrupt_main).start()
         begun = time.monotonic()
         with self.assertRaises(KeyboardInterrupt):
             client.push(ONES)
         self.assertLess(time.monotonic() - begun, PATIENCE / 2)
-        self.server.process.send_signal(signal.SIGCONT)
+        self.server.resume()
         client.close()
         with pserver.connect(self.server.address) as other:
             self.assertLessEqual(other.parameters()["w"].version, 1)
 
     def test_a_wait_that_is_too_short_leaves_the_operation_going(self):
         client = self.connect()
-        self.server.process.send_signal(signal.SIGSTOP)
+        self.server.pause()
         pushed = client.push_async(ONES)
         with self.assertRaises(TimeoutError):
             pushed.wait(0.1)
         self.assertFalse(pushed.done())
-        self.server.process.send_signal(signal.SIGCONT)
+        self.server.resume()
         self.assertEqual(pushed.wait(), {"w": 1})
 
     def test_a_timeout_that_passes_leaves_a_push_unknown(self):
         client = self.connect()
-        self.server.process.send_signal(signal.SIGSTOP)
+        self.server.pause()
         with self.assertRaises(pserver.UnknownOutcomeError) as caught:
             client.push(ONES, timeout=0.3)
         self.assertFalse(caught.exception.retryable)
-        self.server.process.send_signal(signal.SIGCONT)
+        self.server.resume()
 
     def test_a_closed_client_says_so(self):
         client = self.connect()

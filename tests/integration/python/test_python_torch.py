@@ -66,7 +66,7 @@ class RemoteOptimizer(unittest.TestCase):
         self.compare(pserver.RMSProp(1e-3), lambda p: torch.optim.RMSprop(p, lr=1e-3))
 
     def test_adagrad_is_that_of_torch(self):
-        self.compare(pserver.Adagrad(0.1), lambda p: torch.optim.Adagrad(p, lr=0.1))
+        self.compare(pserver.Adagrad(0.01), lambda p: torch.optim.Adagrad(p, lr=0.01))
 
     def test_half_precision_is_staged(self):
         model = torch.nn.Linear(4, 4).to(torch.bfloat16)

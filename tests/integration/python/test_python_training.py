@@ -39,6 +39,13 @@ class Training(Job):
         np.testing.assert_array_equal(pulled["w"], self.VALUES["w"])
         self.assertEqual(pulled["w"].dtype, F4)
 
+    def test_a_client_that_gave_no_values_pulls_them_in_their_shapes(self):
+        self.begin({"w": np.zeros((2, 3, 4), F4), "scalar": np.float32(5), "line": np.zeros(7, F4)})
+        with pserver.connect(self.server.address) as other:
+            pulled = other.pull()
+        self.assertEqual({name: array.shape for name, array in pulled.items()},
+                         {"w": (2, 3, 4), "scalar": (), "line": (7,)})
+
     def test_a_step_pushes_and_pulls_what_the_push_has_made(self):
         self.begin()
         gradient = np.ones((2, 3), F4)
