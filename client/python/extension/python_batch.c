@@ -108,6 +108,8 @@ static int type_of(const Py_buffer *view)
         return PSCLIENT_FLOAT32;
     case 'd':
         return PSCLIENT_FLOAT64;
+    case 'e':
+        return PSCLIENT_TYPE_FLOAT16;
     case 'i':
         return view->itemsize == 4 ? PSCLIENT_INT32 : -1;
     case 'I':

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what users have to memory that the library reads and writes.
 
-The extension takes contiguous arrays of the six element types as they lie and comes here for the
+The extension takes contiguous arrays of the types that travel as they lie and comes here for the
 rest: a strided gradient is copied once, a list becomes an array, a PyTorch tensor on the CPU is
 used through a view of its memory.
 """
@@ -22,12 +22,15 @@ log = logging.getLogger("pserver")
 DTYPES: tuple[np.dtype[Any], ...] = tuple(
     np.dtype(name) for name in ("<i4", "<u4", "<i8", "<u8", "<f4", "<f8"))
 
+#: float16 is of the caller's memory only: the parameter is float32 on its servers.
+_TRAVELS = (*DTYPES, np.dtype("<f2"))
+
 
 def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
     """TypeError for elements that no server has."""
-    if dtype not in DTYPES:
+    if dtype not in _TRAVELS:
         raise TypeError(f"{name}: elements of type {dtype} do not travel; convert them to one of "
-                        + ", ".join(str(known) for known in DTYPES))
+                        + ", ".join(str(known) for known in _TRAVELS))
 
 
 def from_tensor(name: str, tensor: Any) -> Array:

@@ -34,6 +34,7 @@ class Client:
 
     Any thread may use it, and several at once; a process that is forked may not. Names are texts of
     1 to 512 bytes, values arrays of int32, uint32, int64, uint64, float32 or float64 of any shape.
+    Arrays of float16 travel in two bytes an element; their parameters are float32 on the servers.
     Every call waits at most its `timeout` (seconds; None: that of the client) and repeats by itself
     what was lost on the way. A push that returned was applied exactly once.
 

@@ -10,8 +10,8 @@
             opt.step()   # pushes every .grad, pulls into .data
 
 Tensors stay where they are (``data_ptr`` does not change), so that compiled graphs and others that
-hold them go on. float32 and float64 tensors on the CPU travel from and to where they lie; others
-(bfloat16, float16, CUDA, channels_last) are staged in a tensor of float32 on the host, and the
+hold them go on. Tensors of float16, float32 and float64 on the CPU travel from and to where they
+lie; others (bfloat16, CUDA, channels_last) are staged in a tensor of float32 on the host, and the
 servers' float32 values are then the master copy that mixed precision wants anyway.
 """
 
@@ -29,7 +29,7 @@ from .optimizers import SGD, Optimizer
 
 __all__ = ["RemoteOptimizer", "load_state_dict"]
 
-_AS_THEY_ARE = (torch.float32, torch.float64)
+_AS_THEY_ARE = (torch.float16, torch.float32, torch.float64)
 
 
 @dataclasses.dataclass

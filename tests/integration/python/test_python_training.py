@@ -75,9 +75,16 @@ class Training(Job):
             np.testing.assert_array_equal(stepped[kind], np.array([4, 4, 4], kind))
             self.assertEqual(self.ps.pull([kind])[kind].dtype, np.dtype(kind))
 
+    def test_half_precision_is_of_the_trainers_memory_only(self):
+        self.begin({"w": np.arange(6, dtype=np.float16)}, pserver.SGD(1.0))
+        stepped = self.ps.push_pull({"w": np.full(6, 0.5, np.float16)})
+        self.assertEqual(stepped["w"].dtype, np.float16)
+        np.testing.assert_array_equal(stepped["w"], np.arange(6) - 0.5)
+        self.assertEqual(self.ps.pull()["w"].dtype, F4)
+
     def test_types_that_do_not_travel_are_refused_by_name(self):
         self.begin()
-        for kind in ("f2", "?", "c8", ">f4", "i2"):
+        for kind in ("?", "c8", ">f4", "i2"):
             with self.assertRaisesRegex(TypeError, "^w: .*do not travel"):
                 self.ps.push({"w": np.ones((2, 3), kind)})
         self.assertEqual(self.ps.push({"w": np.ones((2, 3), F4)}), {"w": 1})
