@@ -34,8 +34,9 @@ static void write_request(struct ps_buffer *message, const char *name, uint64_t 
 
 /* All members have to come to one server, whatever each of them believes of the others: the number
  * of shards is the job's. */
-int psclient_barrier(struct psclient *client, const char *name, uint64_t round, uint32_t member,
-                     uint32_t of, uint64_t timeout_ms, struct psclient_error *error)
+PS_EXPORT int psclient_barrier(struct psclient *client, const char *name, uint64_t round,
+                               uint32_t member, uint32_t of, uint64_t timeout_ms,
+                               struct psclient_error *error)
 {
     struct ps_buffer message;
     uint32_t shards = psclient_shard_count(client);

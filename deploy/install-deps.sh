@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs every Debian 12 package that the build, the tests and the demo need.
 #
 #   deploy/install-deps.sh            everything (build, tests, demo)
@@ -22,6 +23,7 @@ build_packages=(
 demo_packages=(etcd-server etcd-client curl jq)
 test_packages=(
     check valgrind python3 python3-grpcio python3-protobuf python3-yaml
+    python3-dev python3-numpy python3-setuptools python3-wheel mypy
     protobuf-compiler-grpc libgrpc++-dev golang-go golang-google-grpc-dev golang-goprotobuf-dev
     nodejs npm prometheus libclang-rt-14-dev clang-format binutils man-db
     iproute2 nftables strace systemd xfsprogs libxxhash0

@@ -35,6 +35,7 @@ ROOMS = {
     "client/engine": ["base", "proto", "optimizer", "client/calls", "client/ranges"],
     "client/ranges": ["base", "proto", "optimizer", "client/calls"],
     "client/calls": ["base", "proto", "optimizer"],
+    "client/python": [],
     "client": ["base", "json", "proto", "optimizer", "etcd", "client"],
     "etcd": ["base", "json"],
     "security": ["base"],
@@ -155,6 +156,7 @@ LIBRARY_HOMES = {
     "cyaml/": ["server/config_file", "security/roles_file", "tests/"],
     "openssl/": ["security/", "server/front/front_tls.c", "tools/psckpt/sha256.c", "tests/"],
     "check.h": ["tests/"],
+    "Python.h": ["client/python/extension/"],
 }
 
 # A header's first comment has these lines.

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pserver: parameters of machine learning on servers, for many trainers at once.
+
+    import numpy as np
+    import pserver
+
+    with pserver.connect("ps-0:8000,ps-1:8000", job="mnist") as ps:
+        ps.initialize({"w": np.zeros((784, 10), np.float32)}, optimizer=pserver.Adam(lr=1e-3))
+        values = ps.pull()                      # {"w": array}
+        values = ps.push_pull({"w": gradient})  # one step of training, in one round trip
+
+Exactly one of all trainers that call ``initialize`` gives the first values; the others wait for it.
+A push that returned was applied exactly once, whatever was killed meanwhile. Every failure is a
+``pserver.Error`` that says whether it is ``retryable``.
+
+``pserver.torch`` has a remote optimizer for PyTorch, and ``pserver.testing`` starts a server for
+tests. The logger is called ``"pserver"``.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from typing import Literal
+
+from . import _pserver
+from .about import Counters, ParameterInfo, ReplicaCounters, Saved, ServerStatus
+from .arrays import as_source, as_target, log
+from .client import Client
+from .errors import (
+    AccessError, AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,
+    FailedError, ForkedError, InvalidError, ItemResult, NotFoundError, NotInitializedError,
+    UnavailableError, UnknownOutcomeError, make_error)
+from .operation import Operation, wait
+from .optimizers import (
+    SGD, Adadelta, Adagrad, Adam, AdamW, Add, Assign, Ftrl, Max, Min, Optimizer, RMSProp, Schedule)
+from .replica import Replica
+
+__all__ = [
+    "SGD", "AccessError", "Adadelta", "Adagrad", "Adam", "AdamW", "Add", "AlreadyInitializedError",
+    "Assign", "Client", "ClosedError", "Counters", "DataLossError", "Error", "ExhaustedError",
+    "FailedError", "ForkedError", "Ftrl", "InvalidError", "ItemResult", "Max", "Min",
+    "NotFoundError", "NotInitializedError", "Operation", "Optimizer", "ParameterInfo", "RMSProp",
+    "Replica", "ReplicaCounters", "Saved", "Schedule", "ServerStatus", "UnavailableError",
+    "UnknownOutcomeError", "connect", "wait"]
+
+__version__ = _pserver.VERSION
+
+# Stubs that were generated from pserver.proto live beside this package, as pserver.v1.
+__path__ = pkgutil.extend_path(__path__, __name__)
+
+_pserver.set_hooks(as_source, as_target, make_error)
+os.register_at_fork(after_in_child=_pserver.note_fork)
+
+Ack = Literal["default", "memory", "logged"]
+Encoding = Literal["native", "float32", "float64", "bfloat16", "float16", "int8", "top_k"]
+
+_ACKS: dict[str, int] = {"default": 0, "memory": 1, "logged": 2}
+_ENCODINGS: dict[str, int] = {"native": 0, "float32": 1, "float64": 2, "bfloat16": 3,
+                              "float16": 4, "int8": 5, "top_k": 6}
+
+
+def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "",
+            timeout: float = 30.0, wait: float = 5.0, ack: Ack = "default",
+            encoding: Encoding = "native", reply_encoding: Encoding = "native",
+            top_k: float = 0.01, split_bytes: int = 0, busy_poll: str | None = None,
+            shared_memory: bool = True, tls_ca: str | None = None, tls_cert: str | None = None,
+            tls_key: str | None = None, tls_server_name: str | None = None,
+            token_file: str | None = None, etcd_user: str | None = None,
+            etcd_password_file: str | None = None, etcd_ca: str | None = None,
+            etcd_cert: str | None = None, etcd_key: str | None = None) -> Client:
+    """Opens a client of a job's servers; ``with connect(...) as ps`` closes it at the end.
+
+    Args:
+        servers: ``"host:port,host:port"``; ``unix:PATH`` is a socket of a server on this host.
+        etcd: ``"http://host:2379"``, to find the servers in etcd and follow them when they move.
+            Name this or `servers`.
+        job: the name of the job; "" where there is only one.
+        timeout: seconds that each call may take unless it says otherwise. Longer than a failover
+            takes, or calls fail during one.
+        wait: seconds to wait for all servers to answer; 0: do not look.
+        ack: when a server answers a push: ``"memory"`` as soon as it is applied, ``"logged"`` when
+            it survives kill -9 and power loss; ``"default"``: what the server was started with.
+        encoding: how float gradients travel (docs/encodings.md); ``"native"`` as they are.
+        reply_encoding: how pulled floats travel.
+        top_k: the share of the elements that the encoding ``"top_k"`` sends.
+        split_bytes: larger parameters are cut over all servers; 0: 16 MiB. The same for all
+            trainers of a job.
+        busy_poll: how long a caller looks for its answer before it sleeps: ``"50us"``, ``"off"``.
+        shared_memory: whether content for servers of this host goes through shared memory.
+        tls_ca, tls_cert, tls_key, tls_server_name, token_file: paths of files (and the name in the
+            servers' certificates); None: ``PSCLIENT_TLS_CA`` and so on of the environment.
+        etcd_user, etcd_password_file, etcd_ca, etcd_cert, etcd_key: the same for etcd.
+
+    Raises:
+        UnavailableError: not every server answered within `wait`.
+        InvalidError: options that contradict each other.
+    """
+    handle = _pserver.Client(
+        servers=servers, etcd=etcd, job=job, open_timeout_ms=max(1, round(1000 * wait)),
+        split_bytes=split_bytes, ack=_ACKS[ack], encoding=_ENCODINGS[encoding],
+        reply_encoding=_ENCODINGS[reply_encoding], top_k_share=top_k, busy_poll=busy_poll,
+        shared_memory=0 if shared_memory else 1, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key,
+        tls_server_name=tls_server_name, token_file=token_file, etcd_user=etcd_user,
+        etcd_password_file=etcd_password_file, etcd_ca=etcd_ca, etcd_cert=etcd_cert,
+        etcd_key=etcd_key)
+    client = Client(handle, job=job, timeout=timeout)
+    try:
+        if wait > 0:
+            client._wait_for_servers(wait)
+    except BaseException:
+        client.close()
+        raise
+    log.info("connected: %r", client)
+    return client

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch over pserver: an optimizer whose work the servers do.
+
+    model = torch.nn.Linear(784, 10)
+    with pserver.connect("ps-0:8000,ps-1:8000", job="mnist") as ps:
+        opt = pserver.torch.RemoteOptimizer(model.named_parameters(), ps, pserver.Adam(lr=1e-3))
+        for x, y in batches:
+            opt.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            opt.step()   # pushes every .grad, pulls into .data
+
+Tensors stay where they are (``data_ptr`` does not change), so that compiled graphs and others that
+hold them go on. Tensors of float16, float32 and float64 on the CPU travel from and to where they
+lie; others (bfloat16, CUDA, channels_last) are staged in a tensor of float32 on the host, and the
+servers' float32 values are then the master copy that mixed precision wants anyway.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Iterable, Mapping
+
+import torch
+
+from .arrays import Array
+from .client import Client
+from .operation import Operation
+from .optimizers import SGD, Optimizer
+
+__all__ = ["RemoteOptimizer", "load_state_dict"]
+
+_AS_THEY_ARE = (torch.float16, torch.float32, torch.float64)
+
+
+@dataclasses.dataclass
+class _Slot:
+    """A parameter, and the memory through which it travels."""
+
+    name: str
+    parameter: Any
+    staging: Any  # a tensor on the host; None: the parameter's own memory
+    target: Array
+    gradient: Any = None  # the tensor of `view`, as long as it stays the same
+    view: Array | None = None
+
+    def gradient_view(self) -> Array:
+        """The gradient as an array: its own memory where that will do."""
+        gradient = self.parameter.grad
+        if gradient.is_sparse:
+            raise TypeError(f"{self.name}: sparse gradients do not travel; use dense ones")
+        if self.view is not None and self.gradient is gradient:
+            return self.view
+        like = self.parameter if self.staging is None else self.staging
+        array: Array = gradient.detach().to(device="cpu", dtype=like.dtype).contiguous().numpy()
+        # A copy is of this step only.
+        in_place = array.ctypes.data == gradient.data_ptr() and gradient.dtype == like.dtype
+        self.gradient, self.view = (gradient, array) if in_place else (None, None)
+        return array
+
+    def put_back(self) -> None:
+        """After a pull: from the staging tensor to where the model has it."""
+        if self.staging is not None:
+            self.parameter.data.copy_(self.staging, non_blocking=True)
+
+
+def _slot(name: str, parameter: Any) -> _Slot:
+    data = parameter.data
+    if data.device.type == "cpu" and data.dtype in _AS_THEY_ARE and data.is_contiguous():
+        return _Slot(name, parameter, None, data.numpy())
+    kind = torch.float64 if data.dtype == torch.float64 else torch.float32
+    staging = torch.empty(data.shape, dtype=kind, pin_memory=data.is_cuda)
+    staging.copy_(data)
+    return _Slot(name, parameter, staging, staging.numpy())
+
+
+class RemoteOptimizer(torch.optim.Optimizer):
+    """Pushes gradients to servers, which keep the optimizer's state, and pulls the new values.
+
+    With one trainer this gives what ``torch.optim`` gives; with several, each step applies this
+    trainer's gradients to what all of them have made.
+
+    Args:
+        named_parameters: ``model.named_parameters()``; those without ``requires_grad`` stay here.
+        client: of ``pserver.connect()``; it outlives the optimizer.
+        optimizer: what the servers do with gradients.
+        initialize: the first trainer gives the servers its values, all others take theirs. False:
+            the job is initialised elsewhere.
+        prefix: put before every name, for several models in one job.
+        timeout: seconds for each step; None: the client's.
+    """
+
+    def __init__(self, named_parameters: Iterable[tuple[str, Any]], client: Client,
+                 optimizer: Optimizer = SGD(1e-3), *, initialize: bool = True, prefix: str = "",
+                 timeout: float | None = None) -> None:
+        self._slots = [_slot(prefix + name, parameter) for name, parameter in named_parameters
+                       if parameter.requires_grad]
+        self._client = client
+        self._timeout = timeout
+        self._rate = getattr(optimizer, "lr", None)
+        super().__init__([slot.parameter for slot in self._slots], {"lr": self._rate})
+        if initialize:
+            client.initialize({slot.name: slot.target for slot in self._slots}, optimizer,
+                              timeout=timeout)
+        self.pull()
+
+    def pull(self) -> None:
+        """Takes the servers' values, without a push."""
+        self._client.pull(into={slot.name: slot.target for slot in self._slots},
+                          timeout=self._timeout)
+        for slot in self._slots:
+            slot.put_back()
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Pushes every gradient and pulls the values that come of it, in one round trip.
+
+        Args:
+            closure: computes the loss again, as for every ``torch.optim.Optimizer``.
+
+        Returns:
+            What `closure` returned.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        live, gradients, targets = self._batch()
+        self._client.push_pull(gradients, targets, timeout=self._timeout)
+        for slot in live:
+            slot.put_back()
+        return loss
+
+    def step_async(self) -> Operation[None]:
+        """``step`` without waiting: gradients and values must be left alone until ``wait()``."""
+        live, gradients, targets = self._batch()
+        operation = self._client.push_pull_async(gradients, targets, timeout=self._timeout)
+
+        def put_back(_: object) -> None:
+            for slot in live:
+                slot.put_back()
+
+        return operation.then(put_back)
+
+    def _batch(self) -> tuple[list[_Slot], dict[str, Array], dict[str, Array]]:
+        for group in self.param_groups:
+            if group["lr"] != self._rate:
+                raise ValueError("the servers have the learning rate: give the optimizer a "
+                                 "schedule (pserver.Schedule) instead of changing param_groups")
+        live = [slot for slot in self._slots if slot.parameter.grad is not None]
+        return (live, {slot.name: slot.gradient_view() for slot in live},
+                {slot.name: slot.target for slot in live})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Names and versions; moments and momenta stay on the servers (``psckpt export``)."""
+        return {"names": [slot.name for slot in self._slots], "lr": self._rate,
+                "versions": dict(self._client.versions)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes the servers' values; ValueError when `state_dict` is of another model."""
+        if list(state_dict["names"]) != [slot.name for slot in self._slots]:
+            raise ValueError("this state_dict is of a model with other parameters")
+        self.pull()
+
+
+def load_state_dict(client: Client, module: Any, *, prefix: str = "") -> None:
+    """Pulls the servers' values into a module that only reads."""
+    slots = [_slot(prefix + name, parameter) for name, parameter in module.named_parameters()]
+    client.pull(into={slot.name: slot.target for slot in slots})
+    for slot in slots:
+        slot.put_back()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""client/python/examples/mnist_like.py: two trainers, two servers, a kill -9, the same accuracy."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+EXAMPLES = os.path.join(REPOSITORY, "client", "python", "examples")
+DATA = os.environ.get("PS_DATA", os.path.join(REPOSITORY, "..", "shared", "data"))
+
+
+class Example(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+    def rows(self, name, seed):
+        """a9a where it is there, else generated rows."""
+        path = os.path.join(DATA, name)
+        if not os.path.exists(path):
+            path = os.path.join(self.folder, name)
+            program = os.path.join(os.environ["PS_BIN"], "pstrain")
+            subprocess.run([program, "generate", "--out", path, "--rows", "20000", "--noise", "0.1",
+                            "--seed", seed], check=True, stdout=subprocess.DEVNULL)
+        return path
+
+    def test_a_crash_on_the_way_costs_no_push_and_no_accuracy(self):
+        curve = os.path.join(self.folder, "curve.svg")
+        done = subprocess.run(
+            [sys.executable, "-B", os.path.join(EXAMPLES, "mnist_like.py"), "--data",
+             self.rows("a9a", "1"), "--test", self.rows("a9a.t", "2"), "--epochs", "4", "--curve",
+             curve], capture_output=True, text=True, check=False)
+        print(done.stdout)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("killed one server", done.stdout)
+        with open(curve, encoding="ascii") as file:
+            self.assertEqual(file.read().count("<polyline"), 3)
+
+    def test_a_trainer_takes_no_more_than_25_lines(self):
+        with open(os.path.join(EXAMPLES, "dense_trainer.py"), encoding="utf-8") as file:
+            lines = [line for line in file if line.strip()]
+        self.assertLessEqual(len(lines), 25)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
