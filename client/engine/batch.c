@@ -243,9 +243,11 @@ static struct ps_pull_request pull_of(const struct ps_item *item, const struct p
                                    .size_wish = call->size,
                                    .dtype = item->dtype,
                                    .as_is = item->as_is};
+    size_t offset = call->offset;
+    if (item->as_is)
+        offset = offset / ps_dtype_size(item->dtype) * ps_pull_element_bytes(&pull);
     if (!item->any_dtype)
-        pull.destination = item->destination +
-                           call->offset / ps_dtype_size(item->dtype) * ps_pull_element_bytes(&pull);
+        pull.destination = item->destination + offset;
     return pull;
 }
 
