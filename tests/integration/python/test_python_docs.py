@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/python.md and README.md: their examples run as they stand there, with servers of this host."""
+"""docs/python.md and README.md: their examples run as they stand there, with servers here."""
 
 import os
 import re
