@@ -13,8 +13,9 @@ Exactly one of all trainers that call ``initialize`` gives the first values; the
 A push that returned was applied exactly once, whatever was killed meanwhile. Every failure is a
 ``pserver.Error`` that says whether it is ``retryable``.
 
-``pserver.torch`` has a remote optimizer for PyTorch, and ``pserver.testing`` starts a server for
-tests. The logger is called ``"pserver"``.
+``pserver.aio`` has the client for coroutines, ``pserver.torch`` a remote optimizer for PyTorch, and
+``pserver.testing`` starts a server for tests. The logger is called ``"pserver"``. The manual with
+examples is docs/python.md.
 """
 
 from __future__ import annotations

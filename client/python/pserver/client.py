@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from types import TracebackType
 from typing import Callable, Iterable, Mapping, Sequence, TypeVar
 
@@ -26,6 +27,7 @@ T = TypeVar("T")
 _FOREVER = 2 ** 63
 _PUSH, _PULL, _PUSH_PULL = 0, 1, 2
 _INIT_BYTES = 64 << 20  # of one message to the servers: the steps of `progress`
+_ASK_SLICE_MS = 500
 _SELECTION_SLICE_MS = 1000  # how long ctrl-C may go unheard while another trainer initialises
 
 
@@ -249,16 +251,17 @@ class Client:
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """All parameters of the job by name, sorted, as their servers hold them now."""
+        until = self._until(None)
         rows = (row for index in range(self.shard_count)
-                for row in self._handle.list(index, self._timeout_ms))
+                for row in _ask(partial(self._handle.list, index), until))
         self._infos = {name: info.of_shape(self._shapes.get(name, info.shape))
                        for name, info in join_rows(rows).items()}
         return dict(self._infos)
 
     def status(self) -> list[ServerStatus]:
         """What each server says of itself, by shard."""
-        return [ServerStatus(**self._handle.server_status(index, self._timeout_ms))
-                for index in range(self.shard_count)]
+        until = self._until(None)
+        return [self._status_of(index, until) for index in range(self.shard_count)]
 
     def save(self) -> list[Saved]:
         """Has every server write a checkpoint; returns when all are on disk."""
@@ -329,13 +332,10 @@ class Client:
         """Until every server has answered: who is not there is named now, not at the first push."""
         until = time.monotonic() + seconds
         for index in range(self.shard_count):
-            while True:
-                try:
-                    self._handle.server_status(index, min(500, max(50, _left_ms(until))))
-                    break
-                except errors.UnavailableError:
-                    if time.monotonic() >= until:
-                        raise
+            self._status_of(index, until)
+
+    def _status_of(self, index: int, until: float) -> ServerStatus:
+        return ServerStatus(**_ask(partial(self._handle.server_status, index), until))
 
 
 def milliseconds(seconds: float) -> int:
@@ -343,6 +343,19 @@ def milliseconds(seconds: float) -> int:
     if not seconds >= 0:
         raise ValueError(f"a timeout of {seconds} seconds")
     return _FOREVER if seconds == math.inf else min(round(1000 * seconds), _FOREVER)
+
+
+def _ask(question: Callable[[int], T], until: float) -> T:
+    """Asks something that changes nothing, again and again with more patience: ctrl-C is heard
+    between two attempts."""
+    slice_ms = _ASK_SLICE_MS
+    while True:
+        try:
+            return question(min(slice_ms, _left_ms(until)))
+        except errors.UnavailableError:
+            if time.monotonic() >= until:
+                raise
+        slice_ms *= 2
 
 
 def _left_ms(until: float) -> int:

@@ -46,7 +46,7 @@ class Server:
         command = [str(self.program), "--listen", self.address, "--log-format", "json",
                    "--etcd-ttl", "60s", *self._flags]
         if self._data:
-            command += ["--data-dir", os.path.join(self._folder, "data")]
+            command += ["--data-dir", self.data_path]
         with open(self.log_path, "wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
                                              stderr=subprocess.STDOUT)
@@ -57,6 +57,11 @@ class Server:
     def log_path(self) -> str:
         """The file with what the process has said, one line of JSON for each event."""
         return os.path.join(self._folder, "pserver.log")
+
+    @property
+    def data_path(self) -> str:
+        """Its data directory, for psckpt; there is none with ``data=False``."""
+        return os.path.join(self._folder, "data")
 
     @property
     def process(self) -> subprocess.Popen[bytes]:

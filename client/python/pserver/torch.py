@@ -40,21 +40,18 @@ class _Slot:
     parameter: Any
     staging: Any  # a tensor on the host; None: the parameter's own memory
     target: Array
-    gradient: Any = None  # the tensor of `view`, as long as it stays the same
-    view: Array | None = None
 
-    def gradient_view(self) -> Array:
-        """The gradient as an array: its own memory where that will do."""
-        gradient = self.parameter.grad
+    def gradient(self) -> Array:
+        """The gradient as an array: its own memory, or a copy of the type that travels."""
+        gradient = self.parameter.grad.detach()
         if gradient.is_sparse:
             raise TypeError(f"{self.name}: sparse gradients do not travel; use dense ones")
-        if self.view is not None and self.gradient is gradient:
-            return self.view
-        like = self.parameter if self.staging is None else self.staging
-        array: Array = gradient.detach().to(device="cpu", dtype=like.dtype).contiguous().numpy()
-        # A copy is of this step only.
-        in_place = array.ctypes.data == gradient.data_ptr() and gradient.dtype == like.dtype
-        self.gradient, self.view = (gradient, array) if in_place else (None, None)
+        array: Array
+        if self.staging is None and gradient.dtype == self.parameter.dtype:
+            array = gradient.numpy()
+        else:
+            like = self.parameter if self.staging is None else self.staging
+            array = gradient.to(device="cpu", dtype=like.dtype).numpy()
         return array
 
     def put_back(self) -> None:
@@ -147,7 +144,7 @@ class RemoteOptimizer(torch.optim.Optimizer):
                 raise ValueError("the servers have the learning rate: give the optimizer a "
                                  "schedule (pserver.Schedule) instead of changing param_groups")
         live = [slot for slot in self._slots if slot.parameter.grad is not None]
-        return (live, {slot.name: slot.gradient_view() for slot in live},
+        return (live, {slot.name: slot.gradient() for slot in live},
                 {slot.name: slot.target for slot in live})
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/python.md: its examples run as they stand there, with two servers of this host."""
+"""docs/python.md and README.md: their examples run as they stand there, with servers here."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import sys
 from pserver.testing import Server
 
 REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
-PAGE = os.path.join(REPOSITORY, "docs", "python.md")
+PAGES = ("docs/python.md", "README.md")
 
 
 def examples(text):
@@ -17,18 +17,27 @@ def examples(text):
         yield text.count("\n", 0, match.start(1)), match.group(1)
 
 
-def main():
-    with open(PAGE, encoding="utf-8") as file:
+def run_page(page, addresses):
+    """Runs the examples of a page one after the other; says how many there were."""
+    with open(os.path.join(REPOSITORY, page), encoding="utf-8") as file:
         text = file.read()
+    names = {"__name__": "docs"}
     count = 0
-    with Server() as first, Server() as second:
-        names = {"__name__": "docs"}
-        for line, code in examples(text):
-            code = code.replace("ps-0:8000,ps-1:8000", f"{first.address},{second.address}")
-            exec(compile("\n" * line + code, PAGE, "exec"), names)  # pylint: disable=exec-used
-            count += 1
-    print(f"{count} examples ran")
-    return 0 if count >= 9 else 1
+    for line, code in examples(text):
+        for written, real in addresses.items():
+            code = code.replace(written, real)
+        exec(compile("\n" * line + code, page, "exec"), names)  # pylint: disable=exec-used
+        count += 1
+    return count
+
+
+def main():
+    with Server() as first, Server() as second, Server() as third:
+        addresses = {"ps-0:8000,ps-1:8000": f"{first.address},{second.address}",
+                     "127.0.0.1:8000": third.address}
+        counts = [run_page(page, addresses) for page in PAGES]
+    print(f"{counts} examples ran")
+    return 0 if counts[0] >= 10 and counts[1] >= 1 else 1
 
 
 if __name__ == "__main__":

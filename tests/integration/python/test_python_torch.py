@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """pserver.torch beside torch.optim in one process: the same numbers."""
 
+import json
+import os
+import subprocess
 import sys
+import tempfile
 import unittest
 
 try:
@@ -29,6 +33,17 @@ def train(model, optimizer, steps=STEPS):
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
+
+
+def read_safetensors(path):
+    """Tensors of float32 out of a safetensors file: a length, a header of JSON, the bytes."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        content = file.read()
+    header.pop("__metadata__", None)
+    return {name: torch.frombuffer(bytearray(content[slice(*tensor["data_offsets"])]),
+                                   dtype=torch.float32).reshape(tensor["shape"])
+            for name, tensor in header.items()}
 
 
 class RemoteOptimizer(unittest.TestCase):
@@ -88,6 +103,20 @@ class RemoteOptimizer(unittest.TestCase):
         optimizer.load_state_dict(optimizer.state_dict())
         with self.assertRaises(ValueError):
             optimizer.load_state_dict({"names": ["other"]})
+
+    def test_an_exported_checkpoint_is_a_state_dict(self):
+        with Server() as server, pserver.connect(server.address) as ps, \
+                tempfile.TemporaryDirectory() as folder:
+            model, reader = network(), network()
+            train(model, pserver.torch.RemoteOptimizer(model.named_parameters(), ps), 3)
+            ps.save()
+            out = os.path.join(folder, "out")
+            subprocess.run([os.path.join(os.environ["PS_BIN"], "psckpt"), "export", "--merge",
+                            "--out", out, server.data_path], check=True, capture_output=True)
+            name, = os.listdir(out)
+            reader.load_state_dict(read_safetensors(os.path.join(out, name)))
+            for ours, theirs in zip(model.parameters(), reader.parameters()):
+                self.assertTrue(torch.equal(ours, theirs))
 
     def test_a_changed_learning_rate_is_refused_aloud(self):
         model = network()
