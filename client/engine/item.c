@@ -60,6 +60,7 @@ enum ps_status ps_item_shape(const struct ps_item *item, struct ps_shape *shape,
     *shape = (struct ps_shape){0};
     if (item->shape == NULL)
         return PS_OK;
+    PS_ASSERT((unsigned)item->dtype < PS_DTYPE_COUNT);
     PS_TRY(ps_shape_make(shape, item->shape, item->rank, error));
     ps_shape_settle(shape, item->size / ps_dtype_size(item->dtype));
     return PS_OK;

@@ -72,6 +72,7 @@ static void fuzz_init(struct ps_view view, struct ps_buffer *head)
     expect(ps_decode_init(ps_view_of(&bytes), ps_allocator_heap(), &second, &again, NULL) == PS_OK);
     expect(ps_bytes_equal(first.name, second.name) && first.dtype == second.dtype);
     expect(ps_bytes_equal(first.config, second.config));
+    expect(ps_shape_equal(&first.shape, &second.shape));
     expect(ps_bytes_equal(first.request.client_id, second.request.client_id));
     expect(same_content(first.content, second.content));
     ps_decoded_release(&again);

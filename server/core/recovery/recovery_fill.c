@@ -212,12 +212,17 @@ static enum ps_status build(const struct ps_service *service,
     spec->crew = &service->crew;
     /* The random numbers go on where they stopped, whatever made the id. */
     spec->id = row->id;
-    spec->shape = row->shape;
     PS_ASSERT(row->count > 0);
+    /* Judged by check_row: of a range it is the whole's. */
+    enum ps_status status = ps_parameter_spec_set_shape(spec, &row->shape, error);
+    if (status != PS_OK) {
+        ps_parameter_spec_release(spec);
+        return status;
+    }
     struct ps_resident resident;
     struct ps_error spilled = {0};
     /* Without a device every parameter is placed on the host, and that is not a failure. */
-    enum ps_status status = ps_resident_place(service->device_store, spec, &resident, &spilled);
+    status = ps_resident_place(service->device_store, spec, &resident, &spilled);
     if (status == PS_OK)
         status = build_at(row, spec, &resident, bytes_left, built, error);
     else

@@ -228,7 +228,7 @@ static void describe(struct holding *holding, size_t i)
         .name = spec->name,
         .dtype = spec->dtype,
         .count = spec->count,
-        .shape = spec->shape,
+        .shape = *ps_parameter_spec_shape(spec),
         .config = spec->config,
         .version = version->version,
         .step = version->step,

@@ -254,15 +254,15 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
     if (spec == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
     PS_ASSERT(spec->count == wish->count);
-    spec->shape = request->shape;
-    ps_shape_settle(&spec->shape, spec->count);
     spec->block_source = service->block_source;
     /* A pointer to the service's field and not a copy of the crew: the crew may be taken back while
      * parameters live. */
     spec->crew = &service->crew;
     struct ps_resident resident;
     struct ps_error spilled = {0};
-    enum ps_status status = measure_header(service, spec, error);
+    enum ps_status status = ps_parameter_spec_set_shape(spec, &request->shape, error);
+    if (status == PS_OK)
+        status = measure_header(service, spec, error);
     if (status != PS_OK) {
         ps_parameter_spec_release(spec);
         return status;
@@ -285,7 +285,7 @@ static enum ps_status measure_header(const struct ps_service *service,
     const struct ps_checkpoint_parameter row = {.name = spec->name,
                                                 .dtype = spec->dtype,
                                                 .count = spec->count,
-                                                .shape = spec->shape,
+                                                .shape = *ps_parameter_spec_shape(spec),
                                                 .config = spec->config,
                                                 .state_count = ps_rule_states(spec->settings.rule)};
     PS_ASSERT(spec->count > 0);

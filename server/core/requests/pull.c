@@ -103,7 +103,7 @@ static const struct ps_shape *shape_of(const struct ps_pull *pull)
     const struct ps_blocks *values = pull->held;
     const struct ps_encoded_values *encoded = pull->encoded;
     PS_ASSERT((values == NULL) != (encoded == NULL));
-    return values != NULL ? &values->spec->shape : &encoded->spec->shape;
+    return ps_parameter_spec_shape(values != NULL ? values->spec : encoded->spec);
 }
 
 /* Without the parameter's lock, which a long update holds: that is what the caller wants to

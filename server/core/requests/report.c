@@ -192,7 +192,7 @@ static void add_row(struct listing *listing, struct ps_parameter *parameter)
         .rule = ps_rule_name(spec->settings.rule),
         .learning_rate = ps_learning_rate_at(&spec->settings.learning_rate, step + 1),
         .state_bytes = ps_parameter_spec_bytes(spec) * ps_parameter_state_count(parameter),
-        .shape = spec->shape,
+        .shape = *ps_parameter_spec_shape(spec),
     };
     PS_ASSERT(listing->specs[listing->count] == NULL);
     listing->specs[listing->count] = ps_parameter_spec_acquire(spec);

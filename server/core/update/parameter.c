@@ -256,7 +256,8 @@ uint64_t ps_parameter_spec_host_bytes(const struct ps_parameter_spec *spec, uint
     PS_ASSERT(array_count > 0);
     uint64_t arrays = ps_parameter_spec_bytes(spec) * (uint64_t)array_count;
     uint64_t record = RECORD_BYTES + STATE_RECORD_BYTES * (uint64_t)(array_count - 1) +
-                      spec->name.size + spec->config.size;
+                      spec->name.size + spec->config.size +
+                      (spec->shape != NULL ? sizeof *spec->shape : 0);
     return record > arrays / 8 ? arrays + record : arrays;
 }
 

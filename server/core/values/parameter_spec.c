@@ -36,7 +36,7 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
     spec->config = place_bytes(text + name.size + 1, config);
     spec->dtype = dtype;
     spec->count = count;
-    spec->shape = (struct ps_shape){0};
+    spec->shape = NULL;
     spec->header_bytes = 0;
     /* A loaded parameter gets the id of its file instead, so that its random numbers go on. */
     spec->id = ps_hash_fnv1a32(name);
@@ -52,6 +52,29 @@ static struct ps_bytes place_bytes(uint8_t *destination, struct ps_bytes bytes)
         memcpy(destination, bytes.data, bytes.size);
     destination[bytes.size] = 0;
     return (struct ps_bytes){destination, bytes.size};
+}
+
+/* Beside the spec, since most small parameters have one dimension: a million of them would each
+ * have room for sixteen. */
+enum ps_status ps_parameter_spec_set_shape(struct ps_parameter_spec *spec,
+                                           const struct ps_shape *shape, struct ps_error *error)
+{
+    struct ps_shape settled = *shape;
+    PS_ASSERT(spec->shape == NULL);
+    ps_shape_settle(&settled, spec->count);
+    if (!settled.is_given)
+        return PS_OK;
+    spec->shape = ps_plain(spec->memory, sizeof settled);
+    if (spec->shape == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a shape");
+    *spec->shape = settled;
+    return PS_OK;
+}
+
+const struct ps_shape *ps_parameter_spec_shape(const struct ps_parameter_spec *spec)
+{
+    static const struct ps_shape none = {0};
+    return spec->shape != NULL ? spec->shape : &none;
 }
 
 /* From any thread that has a reference. */
@@ -71,8 +94,10 @@ void ps_parameter_spec_release(struct ps_parameter_spec *spec)
     PS_ASSERT(before > 0);
     /* The release of every other holder comes before this one's acquire: no byte is read after the
      * free. */
-    if (before == 1)
-        ps_release(spec->memory, spec);
+    if (before > 1)
+        return;
+    ps_release(spec->memory, spec->shape);
+    ps_release(spec->memory, spec);
 }
 
 size_t ps_parameter_spec_bytes(const struct ps_parameter_spec *spec)

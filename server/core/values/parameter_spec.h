@@ -29,9 +29,8 @@ struct ps_parameter_spec {
     struct ps_bytes name;   /* a NUL follows it */
     struct ps_bytes config; /* serialized OptimizerConfig, as it came */
     enum ps_dtype dtype;
-    uint64_t count; /* elements; never 0 */
-    /* Not given, as create leaves it: one dimension. Set before anybody else has the spec. */
-    struct ps_shape shape;
+    uint64_t count;         /* elements; never 0 */
+    struct ps_shape *shape; /* owned; NULL, as create leaves it: none is given */
     /* Most that it takes of a checkpoint's header. 0, as create leaves it: not counted, as for what
      * was loaded from a checkpoint, which has held it. */
     uint64_t header_bytes;
@@ -49,6 +48,15 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
                                                    struct ps_bytes name, enum ps_dtype dtype,
                                                    uint64_t count, struct ps_bytes config,
                                                    const struct ps_optimizer_settings *settings);
+
+/* Gives it a shape that ps_shape_check has taken; before anybody else has the spec.
+ * PS_ERR_NO_MEMORY */
+PS_MUST_USE enum ps_status ps_parameter_spec_set_shape(struct ps_parameter_spec *spec,
+                                                       const struct ps_shape *shape,
+                                                       struct ps_error *error);
+
+/* Its shape, perhaps one that is not given; borrowed from the spec. */
+const struct ps_shape *ps_parameter_spec_shape(const struct ps_parameter_spec *spec);
 
 /* One more reference; returns `spec`. */
 struct ps_parameter_spec *ps_parameter_spec_acquire(struct ps_parameter_spec *spec);

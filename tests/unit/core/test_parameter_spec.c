@@ -67,6 +67,31 @@ START_TEST(a_refused_allocation_gives_null)
 }
 END_TEST
 
+START_TEST(a_shape_takes_memory_only_where_there_is_one)
+{
+    static const struct ps_shape two = {.is_given = true, .rank = 2, .lengths = {2, 3}};
+    static const struct ps_shape flat = {.is_given = true, .rank = 1, .lengths = {6}};
+    for (int64_t n = 0; n < 3; n++) {
+        struct fault_heap heap = {.refuse_at = n};
+        struct ps_allocator memory = fault_heap_allocator(&heap);
+        struct ps_parameter_spec *spec = ps_parameter_spec_create(&memory, text("a"), PS_F32, 6,
+                                                                  (struct ps_bytes){NULL, 0}, &sgd);
+        if (spec == NULL)
+            continue;
+        ck_assert_int_eq(ps_parameter_spec_set_shape(spec, &flat, NULL), PS_OK);
+        ck_assert(!ps_parameter_spec_shape(spec)->is_given);
+        ck_assert_int_eq(heap.live, 1);
+
+        enum ps_status status = ps_parameter_spec_set_shape(spec, &two, NULL);
+
+        ck_assert_int_eq(status, n == 1 ? PS_ERR_NO_MEMORY : PS_OK);
+        ck_assert(ps_parameter_spec_shape(spec)->is_given == (status == PS_OK));
+        ps_parameter_spec_release(spec);
+        ck_assert_int_eq(heap.live, 0);
+    }
+}
+END_TEST
+
 /* {parameter's type, rule, gradient_unsigned, gradient's type} */
 static const struct {
     enum ps_dtype dtype;
@@ -100,6 +125,7 @@ int main(void)
     tcase_add_test(tests, the_id_depends_on_the_name_alone);
     tcase_add_test(tests, the_last_reference_frees_it);
     tcase_add_test(tests, a_refused_allocation_gives_null);
+    tcase_add_test(tests, a_shape_takes_memory_only_where_there_is_one);
     tcase_add_loop_test(tests, the_gradients_type_follows_rule_and_type, 0,
                         (int)PS_ARRAY_COUNT(gradients));
     return run_tests("parameter_spec", tests);
