@@ -1,5 +1,6 @@
 /* What a client is told when it is opened: checked, completed from the environment, copied. */
 #include "client/client_state.h"
+#include "client/engine/engine_session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,9 @@ enum ps_status ps_client_copy_options(struct psclient *client,
     PS_TRY(copy_access(client, options, error));
     PS_TRY(copy_files(client, options, error));
     PS_TRY(copy_option(client, options->job != NULL ? options->job : "", &client->job, error));
+    if (options->client_id != NULL)
+        PS_TRY(ps_client_name_check(options->client_id, error));
+    PS_TRY(copy_option(client, options->client_id, &client->client_id, error));
     client->split_bytes = options->split_bytes != 0 ? options->split_bytes : PS_SPLIT_BYTES_DEFAULT;
     client->lock_ttl_ms = options->lock_ttl_ms != 0 ? options->lock_ttl_ms : LOCK_TTL_MS;
     if ((options->etcd == NULL) == (options->servers == NULL))
@@ -98,6 +102,7 @@ enum ps_status ps_client_copy_options(struct psclient *client,
 
 void ps_client_release_options(struct psclient *client)
 {
+    ps_release(client->memory, client->client_id);
     ps_release(client->memory, client->job);
     ps_release(client->memory, client->etcd);
     ps_etcd_access_release(&client->etcd_access, client->memory);

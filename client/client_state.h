@@ -56,6 +56,7 @@ struct psclient {
     struct ps_etcd_access etcd_access; /* owned texts */
     struct ps_channel_files files;     /* owned texts */
     char *job;                         /* never NULL */
+    char *client_id;                   /* owned; NULL: a random one */
     uint64_t lock_ttl_ms;
     enum ps_ack ack;
     struct ps_busy_poll_wish busy_poll;

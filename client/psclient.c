@@ -191,8 +191,8 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
 
 /* ---- Opening ---- */
 
-/* Client id and session make the request ids of this run its own: random, and above every earlier
- * session. */
+/* Client id and session make the request ids of this run its own: random or chosen, and above every
+ * earlier session. */
 static enum ps_status open_engine(struct psclient *client, const struct psclient_options *options,
                                   struct ps_error *error)
 {
@@ -204,6 +204,7 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     engine.any_shard = client->etcd == NULL;
     ps_random_system(&engine.seed, sizeof engine.seed);
     ps_random_system(&engine.client_id, sizeof engine.client_id);
+    engine.client_name = client->client_id;
     engine.session = ps_unix_ns(client->clock) / 1000;
     PS_TRY(ps_engine_create(&engine, &client->engine, error));
     client->routes = ps_zeroed_array(client->memory, client->shard_count, sizeof *client->routes);

@@ -42,6 +42,8 @@
 #ifndef PSCLIENT_H
 #define PSCLIENT_H
 
+#include "psclient_last_applied.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -168,6 +170,8 @@ struct psclient_options {
     int etcd_insecure_password;     /* 1: a password goes over http:// too, which is otherwise
                                          PSCLIENT_INVALID */
     int reserved;                   /* 0 */
+    /* Who this is (psclient_last_applied.h); NULL: somebody new. */
+    const char *client_id;
 };
 
 /* Inline, at the end of this header. */

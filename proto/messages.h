@@ -38,6 +38,7 @@
     X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                   \
     X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")               \
     X(PS_METHOD_BARRIER, "pserver.v1.ParameterServer", "Barrier")         \
+    X(PS_METHOD_APPLIED, "pserver.v1.ParameterServer", "LastApplied")     \
     PS_ASKED_TABLE(X)
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,
@@ -73,7 +74,8 @@ struct ps_request_id {
     uint64_t session;
     uint64_t sequence;
     const struct ps_origin *origin; /* borrowed; NULL: nobody counts; not on the wire */
-    uint64_t owner; /* whose client id it has to be; 0: anybody's. Not on the wire */
+    uint64_t owner;            /* whose client id it has to be; 0: anybody's. Not on the wire */
+    struct ps_bytes pushed_to; /* of a push: the parameter's name; else empty. Not on the wire */
 };
 
 /* Where content lies instead of in the message: in memory that both sides see. */
@@ -287,6 +289,34 @@ struct ps_param_info {
 struct ps_list_reply {
     const struct ps_param_info *params;
     size_t param_count;
+    bool more;
+};
+
+/* What LastApplied carries. */
+struct ps_applied_request {
+    struct ps_request_id id; /* only the client's id is on the wire */
+    bool begins;             /* ends the client's session, and begins the next one */
+    struct ps_bytes after;
+    uint32_t limit; /* rows; 0: not said */
+    uint32_t shard; /* as of an init */
+};
+
+/* Pushes of one client to one parameter. */
+struct ps_applied_row {
+    struct ps_bytes name;
+    uint64_t pushes;
+    uint64_t version; /* after the last of them */
+};
+
+struct ps_applied_reply {
+    bool is_known; /* the server remembers the client */
+    bool is_whole; /* the rows have every push of the client that is in the state */
+    uint64_t session;
+    uint64_t sequence;
+    uint64_t used_us;
+    uint64_t begun; /* the session that has begun; 0: none */
+    const struct ps_applied_row *rows;
+    size_t row_count;
     bool more;
 };
 

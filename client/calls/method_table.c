@@ -134,12 +134,18 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
 #define ASKED_ROW(TAG, service, name) \
     [TAG] = {.is_asked = true, .bundle = NO_BUNDLE, .encode = encode_ask, .decode = decode_ask},
     PS_ASKED_TABLE(ASKED_ROW)
-        /* A flat message, too. Its repeats have one token, so that it may be repeated at will. */
-        [PS_METHOD_BARRIER] = {.is_asked = true,
+        /* A repeat begins another session, which ends one that nothing was sent under. */
+        [PS_METHOD_APPLIED] = {.is_asked = true,
                                .reads = true,
                                .bundle = NO_BUNDLE,
                                .encode = encode_ask,
                                .decode = decode_ask},
+    /* A flat message, too. Its repeats have one token, so that it may be repeated at will. */
+    [PS_METHOD_BARRIER] = {.is_asked = true,
+                           .reads = true,
+                           .bundle = NO_BUNDLE,
+                           .encode = encode_ask,
+                           .decode = decode_ask},
 #undef ASKED_ROW
 };
 

@@ -8,6 +8,7 @@
 #include "client/calls/method_table.h"
 #include "client/calls/retry.h"
 #include "client/calls/thresholds.h"
+#include "client/engine/engine_session.h"
 #include "client/engine/engine_state.h"
 #include "client/engine/init_epoch.h"
 
@@ -17,13 +18,9 @@
 #define DEFAULT_PAUSE_MIN_MS 20
 #define DEFAULT_PAUSE_MAX_MS 2000
 
-static void init_shard(struct ps_engine *engine, uint32_t index);
 static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                        const struct ps_call_outcome *outcome, uint64_t now_ms);
 static void wake_call(struct ps_batch *batch, uint32_t index);
-static void renumber(struct ps_engine *engine, struct ps_engine_call *call);
-static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later);
-static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call);
 static void fill_room(struct ps_engine *engine, uint32_t shard);
 static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms);
 
@@ -61,22 +58,9 @@ enum ps_status ps_engine_create(const struct ps_engine_options *options, struct 
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", options->shard_count);
     }
     for (uint32_t i = 0; i < options->shard_count; i++)
-        init_shard(engine, i);
+        ps_engine_init_session(engine, i);
     *out = engine;
     return PS_OK;
-}
-
-/* Each shard gets a client id of its own. What an old route brings to the server of another shard
- * would otherwise have a number that this server may already have remembered for another
- * request. */
-static void init_shard(struct ps_engine *engine, uint32_t index)
-{
-    struct ps_engine_shard *shard = &engine->shards[index];
-    uint64_t session = engine->options.session;
-    ps_numbering_init(&shard->numbering, session > 0 ? session : 1);
-    shard->client_id = engine->options.client_id;
-    for (size_t i = 0; i < sizeof index; i++)
-        shard->client_id.bytes[sizeof shard->client_id.bytes - 1 - i] ^= (uint8_t)(index >> 8 * i);
 }
 
 /* Calls that are out would come back to memory that is gone, so every batch must have been
@@ -221,10 +205,15 @@ void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uin
     if (outcome->status != PS_OK && !outcome->refused && !ps_method_row(method)->reads)
         call->ambiguous = true; /* a later refusal says nothing of this attempt */
     /* Before the number goes back: the session is ended while it has a number in use. */
-    if (outcome->status == PS_ERR_STALE_SESSION)
-        end_session(engine, call, outcome->session);
-    switch (ps_retry_verdict(method, outcome->status, call->ambiguous)) {
+    bool is_taken_over = ps_engine_is_taken_over(engine, call, outcome->status);
+    if (outcome->status == PS_ERR_STALE_SESSION && !is_taken_over)
+        ps_engine_end_session(engine, call, outcome->session);
+    enum ps_verdict verdict = ps_retry_verdict(method, outcome->status, call->ambiguous);
+    /* The process that has the id now would be driven out in turn. */
+    switch (is_taken_over ? PS_VERDICT_FAILED : verdict) {
     case PS_VERDICT_DONE:
+        if (outcome->status == PS_OK)
+            ps_engine_confirm_session(engine, call);
         take_outcome(engine, item, call, outcome);
         ps_engine_call_done(engine, batch, call);
         break;
@@ -236,7 +225,7 @@ void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uin
             break;
         }
         if (outcome->status == PS_ERR_STALE_SESSION)
-            renumber(engine, call);
+            ps_engine_renumber(engine, call);
         pause_call(engine, batch, index, outcome, now_ms);
         break;
     case PS_VERDICT_FAILED:
@@ -350,41 +339,7 @@ void ps_engine_call_done(struct ps_engine *engine, struct ps_batch *batch,
     PS_ASSERT(call->state != PS_CALL_DONE);
     call->state = PS_CALL_DONE;
     batch->done_count++;
-    give_number_back(engine, call);
-}
-
-/* ---- Numbers ---- */
-
-/* Room that was made is only noted: it is filled when the message of this call is complete, so
- * that calls which wait leave together. */
-static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call)
-{
-    struct ps_request_id *id = ps_call_request_id(&call->request);
-    if (id == NULL || !id->present)
-        return;
-    struct ps_engine_shard *shard = &engine->shards[call->shard];
-    PS_ASSERT(id->session == shard->numbering.session);
-    if (ps_numbering_give_back(&shard->numbering, id->sequence)) {
-        shard->has_room = true;
-        engine->room_was_made = true;
-    }
-    id->present = false;
-}
-
-/* The server will not apply the old number any more, or doing so once more does no harm. The doubt
- * was about the old number, so it ends with that number. */
-static void renumber(struct ps_engine *engine, struct ps_engine_call *call)
-{
-    give_number_back(engine, call);
-    call->ambiguous = false;
-}
-
-/* Calls without a number do not belong to the session, so what a server says of it does not
- * concern them. */
-static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later)
-{
-    if (ps_call_request_id(&call->request) != NULL)
-        ps_numbering_end_session(&engine->shards[call->shard].numbering, later);
+    ps_engine_give_number_back(engine, call);
 }
 
 /* ---- Time ---- */

@@ -99,7 +99,9 @@ struct ps_engine_options {
     uint64_t pause_max_ms;             /* 0: 2000 */
     uint64_t seed;                     /* of the pauses */
     struct ps_client_id client_id;     /* no two engines that live at the same time share one */
-    bool any_shard;   /* requests do not say for which shard's server they are meant */
+    const char *client_name; /* chosen instead of that (engine_session.h); NULL: none. Borrowed;
+                                outlives the engine */
+    bool any_shard;          /* requests do not say for which shard's server they are meant */
     uint64_t session; /* when it begins, in microseconds since 1970: above all of an earlier engine
                          of this client_id; 0: 1, for servers that never forgot a client */
 };

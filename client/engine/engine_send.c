@@ -44,9 +44,8 @@ static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint
     if (!ps_numbering_has_room(numbering))
         return PS_NO_CALL;
     PS_ASSERT(!id->present);
-    const struct ps_client_id *client = &engine->shards[shard].client_id;
     *id = (struct ps_request_id){.present = true,
-                                 .client_id = {client->bytes, sizeof client->bytes},
+                                 .client_id = ps_engine_client_of(engine, shard),
                                  .session = numbering->session,
                                  .sequence = ps_numbering_take(numbering)};
     return ps_call_queue_pop(batch, &lane->ready);

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "client/engine/batch.h"
+#include "client/engine/engine_session.h"
 #include "client/engine/numbering.h"
 
 struct ps_engine_shard {
@@ -20,7 +21,8 @@ struct ps_engine_shard {
     uint32_t as_one_left;
     size_t as_one_bytes_max;
     bool has_room; /* numbers came back where there were none: calls of any batch may wait */
-    struct ps_client_id client_id;
+    struct ps_shard_client client;
+    uint64_t confirmed; /* the last session that the server has accepted */
     struct ps_numbering numbering;
 };
 

@@ -26,7 +26,7 @@ static const struct right rights[PS_METHOD_COUNT] = {
     [PS_METHOD_PUSH_PULL] = {PS_ROLE_TRAINER, true}, [PS_METHOD_SINCE] = {PS_ROLE_READER, true},
     [PS_METHOD_STATUS] = {PS_ROLE_READER, true},     [PS_METHOD_LIST] = {PS_ROLE_READER, false},
     [PS_METHOD_SAVE] = {PS_ROLE_ADMIN, false},       [PS_METHOD_DRAIN] = {PS_ROLE_ADMIN, false},
-    [PS_METHOD_BARRIER] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_BARRIER] = {PS_ROLE_TRAINER, true},   [PS_METHOD_APPLIED] = {PS_ROLE_TRAINER, true},
 };
 
 static enum ps_status identify(const struct ps_gate *gate, grpc_call *call,
@@ -233,6 +233,14 @@ static enum ps_status name_of_certificate(grpc_call *call, struct ps_identity *i
     }
     grpc_auth_context_release(context);
     return status;
+}
+
+/* Without rules everybody may do everything, which does not make a trainer the operator of
+ * another's client id. */
+bool ps_gate_is_operator(const struct ps_gate *gate, const struct ps_pass *pass)
+{
+    return pass->was_asked && pass->roles != NULL &&
+           ps_roles_allow_job(pass->roles, pass->identity.name, PS_ROLE_ADMIN, gate->job);
 }
 
 /* For the audit, which has a line also of servers that ask nobody. */

@@ -50,6 +50,9 @@ PS_MUST_USE enum ps_status ps_gate_check_name(const struct ps_gate *gate,
                                               const struct ps_pass *pass, struct ps_bytes name,
                                               bool changes, struct ps_error *error);
 
+/* Is the caller one whom rules make an admin of the whole job? Without rules nobody is. */
+bool ps_gate_is_operator(const struct ps_gate *gate, const struct ps_pass *pass);
+
 /* Who it is, for the log: "anybody" where nobody was asked. */
 const char *ps_pass_name(const struct ps_pass *pass);
 

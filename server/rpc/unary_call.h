@@ -53,6 +53,7 @@ struct ps_call_answer {
     struct ps_ticket ticket;            /* to be satisfied before the answer may go */
     bool once;                          /* ... or to have failed */
     struct ps_barrier_wait barrier;     /* of a member that waits; ended by the call */
+    struct ps_push_wait wait;           /* for what the reply says to be durable */
     gpr_timespec deadline;              /* the client's */
     struct ps_single_call single;
     struct ps_bundle_call *bundle; /* of many items; released by the call */

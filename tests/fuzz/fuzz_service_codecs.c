@@ -1,11 +1,35 @@
-/* Any bytes as a question to the health and the reflection service. */
+/* Any bytes as a question to the health and the reflection service, and as LastApplied. */
 #include "fuzz_target.h"
 
+#include "proto/applied_codec.h"
 #include "proto/health_codec.h"
 #include "proto/reflection_codec.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static enum ps_status take_row(void *self, const struct ps_applied_row *row, struct ps_error *error)
+{
+    (void)self;
+    (void)error;
+    if (row->name.size > PS_NAME_BYTES_MAX)
+        abort();
+    return PS_OK;
+}
+
+static void read_applied(struct ps_view view)
+{
+    struct ps_applied_texts texts;
+    struct ps_applied_request request;
+    struct ps_applied_reply reply;
+    if (ps_decode_applied(view, &texts, &request, NULL) == PS_OK &&
+        (request.id.client_id.size > PS_CLIENT_ID_BYTES_MAX ||
+         request.after.size > PS_NAME_BYTES_MAX))
+        abort();
+    enum ps_status status = ps_decode_applied_reply(view, take_row, NULL, &reply, NULL);
+    if (status != PS_OK && status != PS_ERR_BAD_INPUT)
+        abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -14,6 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ps_decode_health(ps_view_of(&bytes), service, NULL) == PS_OK &&
         strlen(service) > PS_HEALTH_SERVICE_BYTES_MAX)
         abort();
+
+    read_applied(ps_view_of(&bytes));
 
     struct ps_buffer reply;
     ps_buffer_init(&reply, ps_allocator_heap(), PS_REFLECTION_REPLY_BYTES_MAX);

@@ -61,7 +61,7 @@ enum sim_mutation {
     SIM_MUTATION_SNAPSHOT_TORN,      /* one value in a checkpoint is of another instant */
     SIM_MUTATION_FINISH_UNCHECKED,   /* trainers say no epoch when they finish */
     SIM_MUTATION_JOURNAL_UNSYNCED,   /* the journal's disk says that it has synced, and has not */
-    SIM_MUTATION_REPLY_EARLY,    /* pushes are answered before they are durable */
+    SIM_MUTATION_REPLY_EARLY,        /* pushes are answered before they are durable */
     SIM_MUTATION_ID_FORGOTTEN,       /* pushes are applied without their ids */
     SIM_MUTATION_REPLAY_BENT,        /* gradients are replayed as zeros */
     SIM_MUTATION_SHARD_UNCHECKED,    /* servers do not see for whom a request is meant */
@@ -72,6 +72,8 @@ enum sim_mutation {
     SIM_MUTATION_MADE_BELIEVED,      /* trainers believe what ranges make, whatever became of it */
     SIM_MUTATION_MADE_BEFORE,        /* ranges make what was there before */
     SIM_MUTATION_NOTE_AHEAD,         /* what is noted as durable is not, yet */
+    SIM_MUTATION_FINGERPRINT_LOST,   /* recovery brings requests back without their fingerprints */
+    SIM_MUTATION_COUNT_LOST,         /* ... and clients with one push fewer than they made */
     SIM_MUTATION_COUNT
 };
 
@@ -92,6 +94,7 @@ struct sim_options {
     bool large;             /* parameters are of several blocks, and trainers send ranges */
     uint64_t staging_bytes; /* as of a service */
     uint32_t clients_max;   /* as of a service: small ones make servers forget trainers */
+    bool named;             /* trainers have chosen their ids, and come back under them */
     bool opens_late;        /* servers take their time between loading and opening the journal */
     uint64_t disk_ms;       /* one load or save lasts up to that long */
     enum sim_mutation mutation;

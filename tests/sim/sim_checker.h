@@ -52,6 +52,13 @@ void sim_checker_began(struct sim_world *world, const struct sim_server *server,
 size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *server,
                           const struct ps_push_request *request, const struct ps_push_reply *reply);
 
+/* What the service remembers of ids after it has taken pushes: the last of them gives its id to
+ * nothing else, and named clients have as many pushes as the history. P2. */
+void sim_checker_ids(struct sim_world *world, const struct sim_server *server);
+
+/* Under its mutations: what a recovery brings back of ids is less than it should be. */
+void sim_forget_ids(const struct sim_server *server);
+
 /* The push is acknowledged: from now on it has to survive. */
 void sim_checker_acknowledged(struct sim_world *world, const struct sim_server *server,
                               size_t entry);

@@ -3,6 +3,9 @@
  * An owner begins with a place: a position of an earlier epoch. What survives for it are the pushes
  * of that epoch up to there, of the epoch before up to where that one began, and so on. */
 #include "base/assert.h"
+#include "optimizer/encoded.h"
+#include "server/core/requests/service_state.h"
+#include "server/core/sessions/push_counts.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_history.h"
 
@@ -17,7 +20,17 @@
 struct push {
     uint64_t epoch, position, version;
     uint8_t client[ID_BYTES];
+    size_t client_size;
     uint64_t session, sequence;
+    uint64_t name; /* of the parameter, as push counts have it */
+};
+
+/* A push of a whole gradient: another one under its id must not be taken for it. */
+struct probe {
+    struct push push; /* position 0: none */
+    char name[PS_NAME_BYTES_MAX];
+    size_t name_size, content_size;
+    enum ps_dtype dtype;
 };
 
 /* How an epoch began; 0, 0: empty. */
@@ -34,12 +47,15 @@ struct sim_history {
     size_t origin_count, origin_capacity;
     uint64_t acknowledged_epoch; /* of the newest push that was, by epoch and position */
     uint64_t acknowledged_position;
+    struct probe probe;
+    size_t last; /* the push that was looked at last; NO_ENTRY: none */
 };
 
 struct sim_history *sim_history_create(void)
 {
     struct sim_history *history = calloc(1, sizeof *history);
     PS_ASSERT(history != NULL);
+    history->last = NO_ENTRY;
     return history;
 }
 
@@ -116,8 +132,10 @@ static struct push push_of(const struct ps_push_request *request, uint64_t epoch
     struct push push = {.epoch = epoch,
                         .position = reply->position,
                         .version = reply->version,
+                        .client_size = request->request.client_id.size,
                         .session = request->request.session,
-                        .sequence = request->request.sequence};
+                        .sequence = request->request.sequence,
+                        .name = ps_push_count_key(request->name)};
     PS_ASSERT(request->request.present && request->request.client_id.size <= ID_BYTES);
     memcpy(push.client, request->request.client_id.data, request->request.client_id.size);
     return push;
@@ -155,6 +173,21 @@ static size_t remember(struct sim_world *world, const struct sim_server *server,
     return history->push_count++;
 }
 
+static void keep_probe(struct sim_history *history, const struct ps_push_request *request,
+                       const struct push *push)
+{
+    bool is_native = ps_encoding_is_native(request->encoding, request->dtype);
+    /* What is encoded has another size. */
+    if (!is_native)
+        return;
+    struct probe *probe = &history->probe;
+    *probe = (struct probe){.push = *push,
+                            .name_size = request->name.size,
+                            .content_size = request->content.size,
+                            .dtype = request->dtype};
+    memcpy(probe->name, request->name.data, request->name.size);
+}
+
 size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *server,
                           const struct ps_push_request *request, const struct ps_push_reply *reply)
 {
@@ -166,8 +199,12 @@ size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *serv
     struct sim_history *history = sim_checker_history(world, now.index);
     const struct push push = push_of(request, now.epoch, reply);
     size_t before = find_push(history, now.epoch, &push);
-    if (!reply->duplicate && before == NO_ENTRY)
-        return remember(world, server, history, &push);
+    if (!reply->duplicate && before == NO_ENTRY) {
+        history->last = remember(world, server, history, &push);
+        if (request->range.count == 0)
+            keep_probe(history, request, &push);
+        return history->last;
+    }
     if (before == NO_ENTRY)
         sim_fail(world, "P2: %s calls a push repeated that it does not have", server->name);
     else if (!reply->duplicate)
@@ -195,4 +232,98 @@ void sim_checker_acknowledged(struct sim_world *world, const struct sim_server *
         return;
     history->acknowledged_epoch = push->epoch;
     history->acknowledged_position = push->position;
+}
+
+/* ---- What the service remembers of ids ---- */
+
+/* The probe is of before this push, and maybe of before a recovery. */
+static void try_reuse(struct sim_world *world, const struct sim_server *server,
+                      const struct sim_history *history, uint64_t epoch)
+{
+    const struct probe *probe = &history->probe;
+    if (probe->push.position == 0 ||
+        !survives(history, epoch, probe->push.epoch, probe->push.position))
+        return;
+    /* Not the whole numbers that trainers send. */
+    uint8_t *bytes = malloc(probe->content_size);
+    PS_ASSERT(bytes != NULL);
+    memset(bytes, 0x40, probe->content_size);
+    const struct ps_bytes content = {bytes, probe->content_size};
+    const struct ps_push_request request = {
+        .name = {(const uint8_t *)probe->name, probe->name_size},
+        .dtype = probe->dtype,
+        .content = ps_view_of(&content),
+        .request = {.present = true,
+                    .client_id = {probe->push.client, probe->push.client_size},
+                    .session = probe->push.session,
+                    .sequence = probe->push.sequence}};
+    struct ps_push_reply reply;
+    if (ps_service_push(server->service, &request, &reply, NULL, NULL) == PS_OK)
+        sim_fail(world, "P2: %s takes another gradient for the one of position %" PRIu64,
+                 server->name, probe->push.position);
+    free(bytes);
+}
+
+static const struct ps_session_client *find_client(const struct sim_server *server,
+                                                   const struct push *push)
+{
+    const struct ps_sessions *sessions = &server->service->sessions;
+    const struct ps_session_client *client = ps_sessions_next(sessions, NULL);
+    while (client != NULL && (client->id_size != push->client_size ||
+                              memcmp(client->id, push->client, push->client_size) != 0))
+        client = ps_sessions_next(sessions, client);
+    return client;
+}
+
+/* Of the client and the parameter of the last push. */
+static void compare_counts(struct sim_world *world, const struct sim_server *server,
+                           const struct sim_history *history, uint64_t epoch)
+{
+    const struct push *last = &history->pushes[history->last];
+    const struct ps_session_client *client = find_client(server, last);
+    uint64_t pushes = 0;
+    if (client == NULL || client->counts.is_partial)
+        return;
+    for (size_t i = 0; i < history->push_count; i++) {
+        const struct push *push = &history->pushes[i];
+        pushes += push->name == last->name && push->client_size == last->client_size &&
+                  memcmp(push->client, last->client, ID_BYTES) == 0 &&
+                  survives(history, epoch, push->epoch, push->position);
+    }
+    const struct ps_push_count *count = ps_push_counts_find(&client->counts, last->name);
+    if (count == NULL || count->pushes != pushes)
+        sim_fail(world, "P2: %s counts %" PRIu64 " pushes of a client, which has made %" PRIu64,
+                 server->name, count != NULL ? count->pushes : 0, pushes);
+}
+
+void sim_checker_ids(struct sim_world *world, const struct sim_server *server)
+{
+    struct ps_status_reply now;
+    char uuid[37];
+    if (!world->options.journals)
+        return;
+    ps_service_status(server->service, &now, uuid);
+    struct sim_history *history = sim_checker_history(world, now.index);
+    if (now.position % 8 == 0)
+        try_reuse(world, server, history, now.epoch);
+    if (history->last != NO_ENTRY && world->options.named)
+        compare_counts(world, server, history, now.epoch);
+    history->last = NO_ENTRY;
+}
+
+/* The table is looked at as the codec does, and changed behind its back. */
+void sim_forget_ids(const struct sim_server *server)
+{
+    enum sim_mutation mutation = server->world->options.mutation;
+    const struct ps_sessions *sessions = &server->service->sessions;
+    for (const struct ps_session_client *client = ps_sessions_next(sessions, NULL); client != NULL;
+         client = ps_sessions_next(sessions, client)) {
+        for (uint32_t i = 0; mutation == SIM_MUTATION_FINGERPRINT_LOST && i < client->slot_places;
+             i++)
+            client->slots[i].fingerprint = 0;
+        for (uint32_t i = 0; mutation == SIM_MUTATION_COUNT_LOST && i < client->counts.place_count;
+             i++)
+            if (client->counts.places[i].pushes > 1)
+                client->counts.places[i].pushes--;
+    }
 }

@@ -200,12 +200,13 @@ static struct ps_ranges_options ranges_of(const struct sim_client *client)
 
 static void open_engine(struct sim_client *client)
 {
+    const struct sim_options *world = &client->world->options;
     struct ps_engine_options options = {.memory = &client->world->memory,
                                         .shard_count = client->members.shard_count,
                                         .split_bytes = SIM_SPLIT_BYTES,
-                                        .message_calls_max =
-                                            client->world->options.message_calls_max,
+                                        .message_calls_max = world->message_calls_max,
                                         .session = begin_session(client),
+                                        .client_name = world->named ? client->name : NULL,
                                         .ranges = ranges_of(client),
                                         .seed = ps_random_next(&client->world->random)};
     struct ps_random random;

@@ -103,6 +103,8 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         options.clients_max = (uint32_t)pick(random, 1, 2);
         options.client_count = (uint32_t)pick(random, 2, 3);
     }
+    /* A trainer with a chosen id that was forgotten at its work does not go on by itself. */
+    options.named = options.clients_max == 0 && seed % 3 == 0;
     if (options.journals && pick(random, 0, 1) > 0)
         options.journal_bytes = pick(random, 4, 64) * 4096;
     return options;

@@ -148,6 +148,7 @@ static enum ps_status begin(struct sim_server *server)
     if (status == PS_OK) {
         trace_loaded(server, recovered);
         ps_recovery_finish(server->service, recovered->position);
+        sim_forget_ids(server);
         sim_checker_loaded(server->world, server, recovered);
     }
     sim_checker_began(server->world, server, recovered);

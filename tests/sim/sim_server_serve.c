@@ -268,6 +268,7 @@ static void note_early_values(struct sim_server *server, struct sim_served *serv
 static void note_pushes(struct sim_server *server, struct sim_served *served)
 {
     const struct ps_bundle_request *request = &served->serve.request;
+    size_t before = served->noted_pushes;
     for (; served->noted_pushes < ps_serve_pushed(&served->serve); served->noted_pushes++) {
         size_t i = served->noted_pushes;
         struct ps_push_request given = request->pushes[i];
@@ -279,6 +280,8 @@ static void note_pushes(struct sim_server *server, struct sim_served *served)
         if (i < request->pull_count && request->pulls[i].of_push)
             note_early_values(server, served, i);
     }
+    if (served->noted_pushes > before)
+        sim_checker_ids(server->world, server);
 }
 
 static void note_pulls(struct sim_server *server, struct sim_served *served)

@@ -117,6 +117,18 @@ START_TEST(sim_checkers_catch_pushes_whose_ids_are_forgotten)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_fingerprints_that_a_recovery_loses)
+{
+    expect_caught(SIM_MUTATION_FINGERPRINT_LOST, "P2");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_pushes_of_a_client_that_a_recovery_does_not_count)
+{
+    expect_caught(SIM_MUTATION_COUNT_LOST, "P2");
+}
+END_TEST
+
 START_TEST(sim_checkers_catch_a_journal_that_is_replayed_wrongly)
 {
     expect_caught(SIM_MUTATION_REPLAY_BENT, "P5");
@@ -191,6 +203,8 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durable);
     tcase_add_test(tests, sim_worlds_catch_notes_of_what_is_not_durable);
     tcase_add_test(tests, sim_checkers_catch_pushes_whose_ids_are_forgotten);
+    tcase_add_test(tests, sim_checkers_catch_fingerprints_that_a_recovery_loses);
+    tcase_add_test(tests, sim_checkers_catch_pushes_of_a_client_that_a_recovery_does_not_count);
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_is_replayed_wrongly);
     tcase_add_test(tests, sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_that_do_not_wait_for_the_journal);

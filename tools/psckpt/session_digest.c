@@ -1,12 +1,15 @@
 /* Times and the order of silence are left out, so that equal knowledge gives equal digests. */
 #include "tools/psckpt/session_digest.h"
 
+#include "proto/digest.h"
 #include "tools/psckpt/session_clients.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void add_client(struct sha256 *hash, const struct ps_session_client *client);
+static void add_counts(struct sha256 *hash, const struct ps_push_counts *counts);
 static int compare_slots(const void *a, const void *b);
 
 /* The floor comes first: it decides about every client that is not in the list. */
@@ -45,6 +48,27 @@ static void add_client(struct sha256 *hash, const struct ps_session_client *clie
         sha256_add_number(hash, sorted[i].answer.position, 8);
         sha256_add_number(hash, sorted[i].fingerprint, 4);
     }
+    if (ps_client_is_named((struct ps_bytes){client->id, client->id_size}))
+        add_counts(hash, &client->counts);
+}
+
+/* A sum over all names, since they stand where their digests and the order of their coming put
+ * them. Only of named clients: the digests of others are those of before there were counts. */
+static void add_counts(struct sha256 *hash, const struct ps_push_counts *counts)
+{
+    uint64_t sum = 0;
+    /* Little-endian on every machine, as all that is digested. */
+    for (uint32_t i = 0; i < counts->place_count; i++) {
+        const struct ps_push_count *count = &counts->places[i];
+        const uint64_t row[] = {htole64(count->name), htole64(count->pushes),
+                                htole64(count->version)};
+        if (count->pushes > 0)
+            sum += ps_digest_xxh64((struct ps_bytes){(const uint8_t *)row, sizeof row});
+    }
+    /* A count that may lack pushes is another knowledge than one that does not. */
+    sha256_add_number(hash, counts->is_partial, 1);
+    sha256_add_number(hash, ps_push_counts_known(counts), 4);
+    sha256_add_number(hash, sum, 8);
 }
 
 /* A client never uses a sequence twice, so there are no ties. */

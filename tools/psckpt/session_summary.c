@@ -184,6 +184,8 @@ static enum ps_status encode_ended(const struct session_summary *all, uint8_t **
         struct ps_session_client client = {
             .id_size = row->id_size, .session = row->session + 1, .used_us = row->used_us};
         memcpy(client.id, row->id, row->id_size);
+        /* How many pushes a shard of before has had says nothing of a shard of now. */
+        client.counts.is_partial = ps_client_is_named((struct ps_bytes){row->id, row->id_size});
         /* The number after the highest would wrap to 0 and let every old session pass. */
         status = client.session == UINT64_MAX
                      ? ps_fail(error, PS_ERR_UNSUPPORTED,

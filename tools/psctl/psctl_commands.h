@@ -30,6 +30,7 @@
     X(health)          \
     X(params)          \
     X(get)             \
+    X(client)          \
     X(checkpoint)      \
     X(drain)
 

@@ -107,7 +107,8 @@ static enum ps_status remember(struct ps_service *service, const struct ps_recor
     const struct ps_request_id request = {.present = true,
                                           .client_id = record->client_id,
                                           .session = record->session,
-                                          .sequence = record->sequence};
+                                          .sequence = record->sequence,
+                                          .pushed_to = record->name};
     const struct ps_session_answer answer = {.version = record->version,
                                              .position = record->position};
     return ps_sessions_remember(&service->sessions, &request, record->fingerprint,

@@ -353,8 +353,11 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
     uint32_t fingerprint = ps_fingerprint_of_push(request, request->content);
     PS_ASSERT(request->request.present);
     PS_ASSERT(!ps_staging_is_part(request->range, parameter->spec->count));
-    PS_TRY(ps_sessions_begin(sessions, &request->request, fingerprint, ps_service_unix_us(service),
-                             &call, error));
+    /* Named clients are counted by parameter; of the others the name is not looked at. */
+    struct ps_request_id id = request->request;
+    id.pushed_to = request->name;
+    PS_TRY(
+        ps_sessions_begin(sessions, &id, fingerprint, ps_service_unix_us(service), &call, error));
     if (call.is_repeat) {
         outcome->reply = repeated(call.answer);
         return PS_OK;

@@ -38,6 +38,8 @@ struct ps_session_entry *ps_session_add(struct ps_sessions *sessions, struct ps_
     memcpy(entry->client.id, id.data, id.size);
     entry->client.id_size = id.size;
     entry->client.session = session;
+    /* Who was forgotten may have been this one: what is counted from here on is not all. */
+    entry->client.counts.is_partial = ps_client_is_named(id) && sessions->floor > 0;
     bool refused = false;
     HASH_ADD_KEYPTR(hh, sessions->entries, entry->client.id, entry->client.id_size, entry);
     /* uthash_nonfatal_oom, above, sets it where the table could not grow. */
@@ -105,6 +107,7 @@ void ps_session_drop(struct ps_sessions *sessions, struct ps_session_entry *entr
         sessions->remembered--;
     }
     HASH_DEL(sessions->entries, entry);
+    ps_push_counts_release(&entry->client.counts, &sessions->count_room);
     ps_release(sessions->memory, entry->client.slots);
     ps_release(sessions->memory, entry);
 }
@@ -201,4 +204,52 @@ struct ps_session_slot *ps_session_place_of(struct ps_session_client *client, ui
     struct ps_session_slot *slot = &client->slots[sequence % client->slot_places];
     PS_ASSERT(slot->sequence == 0 || is_of_place(slot, sequence));
     return slot;
+}
+
+/* ---- Invariants ---- */
+
+/* A ring's sequences stand where sequences go: found by the same remainder by which they were
+ * put. */
+static void check_entry(const struct ps_session_entry *entry)
+{
+    const struct ps_session_client *client = &entry->client;
+    PS_ASSERT(client->id_size >= 1);
+    PS_ASSERT(client->id_size <= PS_CLIENT_ID_BYTES_MAX);
+    PS_ASSERT((client->slot_places & (client->slot_places - 1)) == 0);
+    PS_ASSERT(client->slot_places <= PS_SESSION_SLOTS);
+    ps_push_counts_check(&client->counts);
+    /* By the remainder that ps_session_slot_of looks it up with. */
+    for (uint32_t i = 0; i < client->slot_places; i++) {
+        uint64_t sequence = client->slots[i].sequence;
+        PS_ASSERT(sequence == 0 || sequence % client->slot_places == i);
+    }
+    for (const struct ps_session_call *call = entry->applying; call != NULL; call = call->next) {
+        PS_ASSERT(call->entry == entry);
+        PS_ASSERT(!call->is_repeat);
+    }
+}
+
+/* The list has those that are remembered; the table has them and those whose first request is under
+ * way, and nobody else: anything more would be memory that nothing gives back. */
+void ps_sessions_check(struct ps_sessions *sessions)
+{
+    ps_mutex_lock(&sessions->lock);
+    size_t listed = 0;
+    uint64_t places = 0;
+    for (const struct ps_session_entry *entry = sessions->idlest; entry != NULL;
+         entry = entry->next) {
+        PS_ASSERT(entry->is_remembered);
+        PS_ASSERT(entry->next == NULL || entry->next->prev == entry);
+        listed++;
+    }
+    /* Both directions: what the list has is remembered, and as many as that are in the list. */
+    PS_ASSERT(listed == sessions->remembered);
+    for (const struct ps_session_entry *entry = sessions->entries; entry != NULL;
+         entry = entry->hh.next) {
+        PS_ASSERT(entry->is_remembered || entry->applying != NULL);
+        check_entry(entry);
+        places += entry->client.counts.place_count;
+    }
+    PS_ASSERT(places == sessions->count_room.places);
+    ps_mutex_unlock(&sessions->lock);
 }

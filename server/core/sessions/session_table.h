@@ -62,6 +62,19 @@ PS_MUST_USE enum ps_status ps_session_reserve(struct ps_sessions *sessions,
 struct ps_session_slot *ps_session_slot_of(const struct ps_session_client *client,
                                            uint64_t sequence);
 
+/* ---- sessions.c: rules that a question about a client shares with its requests ---- */
+
+/* Whose id it is. PS_ERR_DENIED. */
+PS_MUST_USE enum ps_status ps_session_check_owner(const struct ps_session_entry *entry,
+                                                  const struct ps_request_id *request,
+                                                  struct ps_error *error);
+
+/* The client, in a session that begins now, and remembered. PS_ERR_BUSY, PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status ps_session_begin_next(struct ps_sessions *sessions,
+                                                 const struct ps_request_id *request,
+                                                 uint64_t now_us, struct ps_session_entry **entry,
+                                                 struct ps_error *error);
+
 /* Where a request goes for which room was reserved. */
 struct ps_session_slot *ps_session_place_of(struct ps_session_client *client, uint64_t sequence);
 

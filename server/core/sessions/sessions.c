@@ -23,6 +23,7 @@ static const bool session_floor_is_off = false;
 #endif
 
 static enum ps_status check_id(const struct ps_request_id *request, struct ps_error *error);
+static uint64_t key_of(const struct ps_request_id *request);
 static enum ps_status begin_locked(struct ps_sessions *sessions,
                                    const struct ps_request_id *request, uint32_t fingerprint,
                                    struct ps_session_call *call, struct ps_error *error);
@@ -31,8 +32,6 @@ static enum ps_status classify(const struct ps_sessions *sessions,
                                const struct ps_request_id *request, uint32_t fingerprint,
                                uint64_t now_us, const struct ps_session_slot **repeat,
                                struct ps_error *error);
-static enum ps_status check_owner(const struct ps_session_entry *entry,
-                                  const struct ps_request_id *request, struct ps_error *error);
 static void take_owner(struct ps_session_entry *entry, uint64_t owner);
 static enum ps_status check_new_session(const struct ps_sessions *sessions,
                                         const struct ps_session_entry *entry, uint64_t session,
@@ -49,17 +48,18 @@ static enum ps_status start(struct ps_sessions *sessions, struct ps_session_entr
                             struct ps_session_call *call, struct ps_error *error);
 static void make_room(struct ps_sessions *sessions, uint64_t now_us);
 static void end_call(struct ps_session_call *call);
-static void suggest_session(const struct ps_sessions *sessions,
-                            const struct ps_session_entry *entry, uint64_t now_us,
-                            struct ps_error *error);
+static uint64_t next_session(const struct ps_sessions *sessions,
+                             const struct ps_session_entry *entry, uint64_t now_us);
 static uint64_t highest(uint64_t a, uint64_t b);
 
 void ps_sessions_init(struct ps_sessions *sessions, const struct ps_allocator *memory,
                       uint32_t clients_max, uint64_t idle_ms)
 {
     PS_ASSERT(clients_max > 0);
-    *sessions = (struct ps_sessions){
-        .memory = memory, .clients_max = clients_max, .idle_us = idle_ms * 1000};
+    *sessions = (struct ps_sessions){.memory = memory,
+                                     .clients_max = clients_max,
+                                     .idle_us = idle_ms * 1000,
+                                     .count_room = {.memory = memory}};
     ps_mutex_init(&sessions->lock, PS_RANK_QUEUE);
 }
 
@@ -128,11 +128,21 @@ enum ps_status ps_sessions_begin(struct ps_sessions *sessions, const struct ps_r
     *call = (struct ps_session_call){.sequence = request->sequence,
                                      .owner = request->owner,
                                      .now_us = now_us,
+                                     .counted = key_of(request),
                                      .fingerprint = fingerprint};
     ps_mutex_lock(&sessions->lock);
     enum ps_status status = begin_locked(sessions, request, fingerprint, call, error);
     ps_mutex_unlock(&sessions->lock);
     return status;
+}
+
+/* Of a push by a named client. The digest of a name costs little, and nobody else pays it. */
+static uint64_t key_of(const struct ps_request_id *request)
+{
+    PS_ASSERT(request->client_id.size > 0);
+    /* Initialisation and its end are numbered, too, and are not batches of anybody. */
+    bool is_counted = request->pushed_to.size > 0 && ps_client_is_named(request->client_id);
+    return is_counted ? ps_push_count_key(request->pushed_to) : 0;
 }
 
 /* Of the request alone, before any lock. A missing id is asked for by the caller, which knows
@@ -187,7 +197,7 @@ static enum ps_status classify(const struct ps_sessions *sessions,
                                struct ps_error *error)
 {
     *repeat = NULL;
-    PS_TRY(check_owner(entry, request, error));
+    PS_TRY(ps_session_check_owner(entry, request, error));
     /* Everything is new then, and repeats are applied again: for the tests to notice. */
     if (session_lookup_is_off)
         return PS_OK;
@@ -205,14 +215,14 @@ static enum ps_status classify(const struct ps_sessions *sessions,
         if (slot != NULL && slot->sequence == request->sequence)
             *repeat = slot;
     }
-    if (status == PS_ERR_STALE_SESSION)
-        suggest_session(sessions, entry, now_us, error);
+    if (status == PS_ERR_STALE_SESSION && error != NULL)
+        error->session = next_session(sessions, entry, now_us);
     return status;
 }
 
 /* Before anything else: who is refused here learns nothing about the client's sessions. */
-static enum ps_status check_owner(const struct ps_session_entry *entry,
-                                  const struct ps_request_id *request, struct ps_error *error)
+enum ps_status ps_session_check_owner(const struct ps_session_entry *entry,
+                                      const struct ps_request_id *request, struct ps_error *error)
 {
     PS_ASSERT(request->present);
     if (entry == NULL || entry->owner == 0 || request->owner == 0 || entry->owner == request->owner)
@@ -231,7 +241,7 @@ static void take_owner(struct ps_session_entry *entry, uint64_t owner)
     PS_ASSERT(entry->owner != 0 || owner == 0);
 }
 
-/* A client that is not remembered, or that begins anew. The session that suggest_session names is
+/* A client that is not remembered, or that begins anew. The session that next_session names is
  * let in whatever the clock says, so that a wrong clock here shuts out nobody who asks. The floor
  * is asked of unknown clients alone: a remembered one can show that its requests are none of the
  * forgotten. */
@@ -245,7 +255,7 @@ static enum ps_status check_new_session(const struct ps_sessions *sessions,
                        " may be one that was forgotten: nobody can tell whether the request was "
                        "applied; begin a session of %" PRIu64 " or above",
                        session, sessions->floor);
-    /* Never below what suggest_session says: the floor may be ahead of a clock that went back. */
+    /* Never below what next_session says: the floor may be ahead of a clock that went back. */
     uint64_t latest = highest(now_us + PS_SESSION_AHEAD_US, sessions->floor);
     if (entry != NULL)
         latest = highest(latest, entry->client.session + 1);
@@ -284,16 +294,34 @@ static enum ps_status check_slot(const struct ps_session_slot *slot,
 /* A session that check_new_session accepts at this moment: not below the floor, not below the
  * clock, and above the client's own. A client that begins it gets in without knowing any of
  * these. */
-static void suggest_session(const struct ps_sessions *sessions,
-                            const struct ps_session_entry *entry, uint64_t now_us,
-                            struct ps_error *error)
+static uint64_t next_session(const struct ps_sessions *sessions,
+                             const struct ps_session_entry *entry, uint64_t now_us)
 {
-    if (error == NULL)
-        return;
-    error->session = highest(sessions->floor, now_us);
+    uint64_t session = highest(sessions->floor, now_us);
+    PS_ASSERT(entry == NULL || entry->client.session < UINT64_MAX);
     /* Above the client's own, which a wrong clock may have made a high one. */
-    if (entry != NULL)
-        error->session = highest(error->session, entry->client.session + 1);
+    return entry != NULL ? highest(session, entry->client.session + 1) : session;
+}
+
+/* As a first request and its commit, without a request: what is still on its way from before is of
+ * a session that is over. An entry that was made here has nobody's request under way. */
+enum ps_status ps_session_begin_next(struct ps_sessions *sessions,
+                                     const struct ps_request_id *request, uint64_t now_us,
+                                     struct ps_session_entry **out, struct ps_error *error)
+{
+    struct ps_request_id next = *request;
+    struct ps_session_entry *entry = ps_session_find(sessions, request->client_id);
+    next.session = next_session(sessions, entry, now_us);
+    PS_TRY(find_entry(sessions, &next, &entry, error));
+    PS_ASSERT(entry->client.session == next.session);
+    take_owner(entry, request->owner);
+    if (!entry->is_remembered) {
+        make_room(sessions, now_us);
+        ps_session_enlist(sessions, entry, now_us);
+    }
+    ps_session_touch(sessions, entry, now_us);
+    *out = entry;
+    return PS_OK;
 }
 
 /* Of two times or sessions, which are one kind of number. */
@@ -348,6 +376,9 @@ static enum ps_status start(struct ps_sessions *sessions, struct ps_session_entr
 {
     PS_TRY(check_window(entry, call->sequence, error));
     PS_TRY(ps_session_reserve(sessions, entry, call->sequence, error));
+    if (call->counted != 0)
+        PS_TRY(ps_push_counts_reserve(&entry->client.counts, call->counted, &sessions->count_room,
+                                      error));
     ps_session_touch(sessions, entry, call->now_us);
     call->entry = entry;
     PS_ASSERT(!call->is_repeat && call->sequence > 0);
@@ -386,6 +417,8 @@ void ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *ca
     take_owner(entry, call->owner);
     *ps_session_place_of(&entry->client, call->sequence) = (struct ps_session_slot){
         .sequence = call->sequence, .answer = answer, .fingerprint = call->fingerprint};
+    if (call->counted != 0)
+        ps_push_counts_add(&entry->client.counts, call->counted, 1, answer.version);
     call->is_new_client = !entry->is_remembered;
     /* Room before the newcomer is in the list: it must not be the one that is forgotten. */
     if (call->is_new_client) {
@@ -450,48 +483,4 @@ enum ps_status ps_sessions_look(struct ps_sessions *sessions, const struct ps_re
     }
     ps_mutex_unlock(&sessions->lock);
     return status;
-}
-
-/* ---- Invariants ---- */
-
-/* A ring's sequences stand where sequences go: found by the same remainder by which they were
- * put. */
-static void check_entry(const struct ps_session_entry *entry)
-{
-    const struct ps_session_client *client = &entry->client;
-    PS_ASSERT(client->id_size >= 1);
-    PS_ASSERT(client->id_size <= PS_CLIENT_ID_BYTES_MAX);
-    PS_ASSERT((client->slot_places & (client->slot_places - 1)) == 0);
-    PS_ASSERT(client->slot_places <= PS_SESSION_SLOTS);
-    /* By the remainder that ps_session_slot_of looks it up with. */
-    for (uint32_t i = 0; i < client->slot_places; i++) {
-        uint64_t sequence = client->slots[i].sequence;
-        PS_ASSERT(sequence == 0 || sequence % client->slot_places == i);
-    }
-    for (const struct ps_session_call *call = entry->applying; call != NULL; call = call->next) {
-        PS_ASSERT(call->entry == entry);
-        PS_ASSERT(!call->is_repeat);
-    }
-}
-
-/* The list has those that are remembered; the table has them and those whose first request is under
- * way, and nobody else: anything more would be memory that nothing gives back. */
-void ps_sessions_check(struct ps_sessions *sessions)
-{
-    ps_mutex_lock(&sessions->lock);
-    size_t listed = 0;
-    for (const struct ps_session_entry *entry = sessions->idlest; entry != NULL;
-         entry = entry->next) {
-        PS_ASSERT(entry->is_remembered);
-        PS_ASSERT(entry->next == NULL || entry->next->prev == entry);
-        listed++;
-    }
-    /* Both directions: what the list has is remembered, and as many as that are in the list. */
-    PS_ASSERT(listed == sessions->remembered);
-    for (const struct ps_session_entry *entry = sessions->entries; entry != NULL;
-         entry = entry->hh.next) {
-        PS_ASSERT(entry->is_remembered || entry->applying != NULL);
-        check_entry(entry);
-    }
-    ps_mutex_unlock(&sessions->lock);
 }

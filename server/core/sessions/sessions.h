@@ -29,12 +29,16 @@
  * Each slot has the fingerprint of its request (fingerprint.h). An id that comes back with another
  * one is another request under a used id, and is told so.
  *
+ * A client that has chosen its id (it begins with '@') is asked for by the process that comes back
+ * under it: ps_sessions_applied ends what the former one has sent, and says how many of its pushes
+ * were applied to each parameter (push_counts.h). A new session leaves those counts as they are.
+ *
  * Threads:  every function is safe from any thread, but for init and fini.
  * Blocking: never.
  * Errors:   said at each function.
  * Memory:   of the allocator given to init: 0.4 KiB per client with one request, 8.4 KiB with 129
  *           and more. Clients whose first request is under way come on top, and what replay
- *           remembers above clients_max.
+ *           remembers above clients_max. The counts of all named clients have 24 MiB at most.
  */
 #ifndef PS_SERVER_CORE_SESSIONS_H
 #define PS_SERVER_CORE_SESSIONS_H
@@ -44,6 +48,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "proto/messages.h"
+#include "server/core/sessions/push_counts.h"
 
 #define PS_SESSION_SLOTS 256
 
@@ -71,6 +76,7 @@ struct ps_session_client {
     uint64_t used_us;              /* when its last request began, since 1970 */
     uint32_t slot_places;          /* 0, or a power of two up to PS_SESSION_SLOTS */
     struct ps_session_slot *slots; /* a sequence stands at sequence % slot_places */
+    struct ps_push_counts counts;  /* of a named client; of all its sessions */
 };
 
 struct ps_session_entry;
@@ -86,6 +92,7 @@ struct ps_sessions {
     uint64_t floor;                   /* the lowest session of a client that is not remembered */
     uint64_t forgotten;               /* clients, since the last tally */
     uint64_t forgotten_early;         /* of these: silent for less than idle_us */
+    struct ps_push_count_room count_room;
 };
 
 /* `idle_ms`: who is forgotten after a shorter silence is counted as forgotten early. */
@@ -114,6 +121,7 @@ struct ps_session_call {
     uint64_t sequence;              /* private */
     uint64_t owner;                 /* private */
     uint64_t now_us;                /* private */
+    uint64_t counted;               /* private: the name that is pushed to; 0: not counted */
     uint32_t fingerprint;           /* private */
     struct ps_session_call *next;   /* private */
     bool is_new_client;             /* set by the commit: its client is remembered from now on */
@@ -160,6 +168,38 @@ PS_MUST_USE enum ps_status ps_sessions_look(struct ps_sessions *sessions,
                                             uint32_t fingerprint, uint64_t now_us, bool *is_repeat,
                                             struct ps_session_answer *answer,
                                             struct ps_error *error);
+
+/* ---- What of a client was applied: sessions_applied.c ---- */
+
+/* What is known of a client. `counts` are the caller's own, to be released. */
+struct ps_session_applied {
+    bool is_known;     /* false: nobody remembers a request of this client, and the rest is 0 */
+    bool is_whole;     /* `counts` has every push that is in the state; an unknown client never had
+                          one */
+    uint64_t session;  /* its last */
+    uint64_t sequence; /* the highest that was applied in it */
+    uint64_t used_us;
+    uint64_t begun; /* the session that begins with this question; 0: none was to begin */
+    struct ps_push_counts counts;
+};
+
+/* Of `request` only the client's id, its origin and its owner count. With `begins` a new session
+ * begins at the same instant: whatever a former process of this client has sent and is still on its
+ * way is refused from now on, so that the counts stay what they are until the caller pushes. A
+ * client that is not known is remembered from then on, as if its first request had been applied.
+ *
+ * PS_ERR_BAD_INPUT    the id is empty or too long
+ * PS_ERR_DENIED       the id belongs to another owner
+ * PS_ERR_BUSY         requests of the client are under way; too many new ids come from its origin
+ * PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status ps_sessions_applied(struct ps_sessions *sessions,
+                                               const struct ps_request_id *request, bool begins,
+                                               uint64_t now_us, const struct ps_allocator *memory,
+                                               struct ps_session_applied *applied,
+                                               struct ps_error *error);
+void ps_session_applied_release(struct ps_session_applied *applied,
+                                const struct ps_allocator *memory);
 
 /* ---- From journals and checkpoints: sessions_restore.c ---- */
 

@@ -1,9 +1,14 @@
 /* Sessions as bytes, for the checkpoint. All numbers are little-endian:
  *
- *   header   "PSSN", u32 format (2), u64 floor, u32 number of clients
+ *   header   "PSSN", u32 format (2 or 3), u64 floor, u32 number of clients
  *   client   u8 size of the id, the id, u64 session, u64 last used (microseconds since 1970),
- *            u16 number of slots
+ *            u16 number of slots, these; in format 3: u8 1 when pushes may have gone uncounted,
+ *            u32 number of counts, these
  *   slot     u64 sequence, u64 version, u64 position, u32 fingerprint
+ *   count    u64 digest of a name, u64 pushes, u64 version, by rising digests
+ *
+ * Format 3 is written when there are named clients, so that programs which count nothing read what
+ * has no counts.
  *
  * Clients stand from the longest silent to the one used last, slots by the residue of their
  * sequences. A reader takes only what a writer can have made, so the bytes of a state are always
@@ -15,6 +20,7 @@
 #include "server/core/sessions/sessions.h"
 
 #include "base/assert.h"
+#include "server/core/sessions/session_table.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -22,9 +28,12 @@
 #include <string.h>
 
 #define FORMAT_VERSION 2
+#define COUNTS_VERSION 3
 #define HEADER_BYTES 20
 #define CLIENT_BYTES 19 /* without the id */
 #define SLOT_BYTES 28
+#define COUNTS_BYTES 5 /* without the counts */
+#define COUNT_BYTES 24
 #define FORMER_VERSION 1
 #define FORMER_FLAG_HAS_FORGOTTEN 1
 static const uint8_t magic[4] = {'P', 'S', 'S', 'N'};
@@ -65,13 +74,32 @@ static size_t count_slots(const struct ps_session_client *client)
     return count;
 }
 
+/* By the id, which every format has. */
+static bool is_named(const struct ps_session_client *client)
+{
+    PS_ASSERT(client->id_size > 0);
+    return ps_client_is_named((struct ps_bytes){client->id, client->id_size});
+}
+
+/* The format for this table: the former one wherever that says everything, since a program of
+ * before must be able to go back to a checkpoint that this one has written. */
+static uint32_t version_for(const struct ps_sessions *sessions)
+{
+    const struct ps_session_client *client = ps_sessions_next(sessions, NULL);
+    while (client != NULL && !is_named(client))
+        client = ps_sessions_next(sessions, client);
+    return client != NULL ? COUNTS_VERSION : FORMAT_VERSION;
+}
+
 /* The bytes that put_client will put: the two walks see the same table, since the lock is held. */
-static size_t measure(const struct ps_sessions *sessions)
+static size_t measure(const struct ps_sessions *sessions, uint32_t version)
 {
     size_t size = HEADER_BYTES;
+    size_t counts = version == COUNTS_VERSION ? COUNTS_BYTES : 0;
     for (const struct ps_session_client *client = ps_sessions_next(sessions, NULL); client != NULL;
          client = ps_sessions_next(sessions, client))
-        size += CLIENT_BYTES + client->id_size + SLOT_BYTES * count_slots(client);
+        size += CLIENT_BYTES + client->id_size + SLOT_BYTES * count_slots(client) + counts +
+                (size_t)COUNT_BYTES * ps_push_counts_known(&client->counts);
     PS_ASSERT(size >= HEADER_BYTES);
     return size;
 }
@@ -112,6 +140,37 @@ static void put_slots(struct writer *writer, const struct ps_session_client *cli
         put_slot(writer, &sorted[i]);
 }
 
+/* For qsort, over counts as they were put. */
+static int compare_counts(const void *a, const void *b)
+{
+    uint64_t left, right;
+    memcpy(&left, a, sizeof left);
+    memcpy(&right, b, sizeof right);
+    left = le64toh(left);
+    right = le64toh(right);
+    return (left > right) - (left < right);
+}
+
+/* Sorted where they lie in the bytes: the places of a hash table say in which order names came. */
+static void put_counts(struct writer *writer, const struct ps_push_counts *counts)
+{
+    /* Measured by the same count, so that the room is exactly there. */
+    uint32_t known = ps_push_counts_known(counts);
+    put_number(writer, counts->is_partial, 1);
+    put_number(writer, known, 4);
+    uint8_t *first = writer->at;
+    for (uint32_t i = 0; i < counts->place_count; i++) {
+        const struct ps_push_count *count = &counts->places[i];
+        if (count->pushes == 0)
+            continue;
+        put_number(writer, count->name, 8);
+        put_number(writer, count->pushes, 8);
+        put_number(writer, count->version, 8);
+    }
+    PS_ASSERT((size_t)(writer->at - first) == (size_t)COUNT_BYTES * known);
+    qsort(first, known, COUNT_BYTES, compare_counts);
+}
+
 /* CLIENT_BYTES and the id. */
 static void put_client(struct writer *writer, const struct ps_session_client *client)
 {
@@ -133,18 +192,22 @@ enum ps_status ps_sessions_encode(struct ps_sessions *sessions, const struct ps_
     *bytes = NULL;
     *size = 0;
     ps_mutex_lock(&sessions->lock);
-    size_t needed = measure(sessions);
+    uint32_t version = version_for(sessions);
+    size_t needed = measure(sessions, version);
     uint8_t *made = ps_plain(memory, needed);
     /* Without memory the measured size is still told, in the text. */
     if (made != NULL) {
         struct writer writer = {made};
         put_bytes(&writer, magic, sizeof magic);
-        put_number(&writer, FORMAT_VERSION, 4);
+        put_number(&writer, version, 4);
         put_number(&writer, sessions->floor, 8);
         put_number(&writer, sessions->remembered, 4);
         for (const struct ps_session_client *client = ps_sessions_next(sessions, NULL);
-             client != NULL; client = ps_sessions_next(sessions, client))
+             client != NULL; client = ps_sessions_next(sessions, client)) {
             put_client(&writer, client);
+            if (version == COUNTS_VERSION)
+                put_counts(&writer, &client->counts);
+        }
         PS_ASSERT((size_t)(writer.at - made) == needed);
     }
     ps_mutex_unlock(&sessions->lock);
@@ -262,6 +325,42 @@ static struct ps_bytes id_of(const struct ps_session_client *client)
     return (struct ps_bytes){client->id, client->id_size};
 }
 
+/* Of the client that was put last. What was counted of a client by a program that does not count is
+ * nothing, which is not the whole. */
+static enum ps_status read_counts(struct ps_sessions *sessions, struct reader *reader,
+                                  const struct ps_session_client *client, struct ps_error *error)
+{
+    struct ps_session_entry *entry = ps_session_find(sessions, id_of(client));
+    PS_ASSERT(entry != NULL && entry->is_remembered);
+    struct ps_push_counts *counts = &entry->client.counts;
+    /* An id that a program of before let in may look chosen: nobody counted its pushes then. */
+    counts->is_partial = is_named(client);
+    if (reader->version < COUNTS_VERSION)
+        return PS_OK;
+    uint64_t is_partial = take_number(reader, 1);
+    uint64_t count = take_number(reader, 4);
+    /* Only what a writer can have made: a random id has no counts. */
+    if (is_partial > 1 || (!is_named(client) && (is_partial > 0 || count > 0)))
+        return fail(error, "counts of a client that has none");
+    uint64_t before = 0;
+    counts->is_partial = is_partial != 0;
+    for (uint64_t i = 0; i < count && !reader->is_short; i++) {
+        uint64_t name = take_number(reader, 8);
+        uint64_t pushes = take_number(reader, 8);
+        uint64_t version = take_number(reader, 8);
+        /* Zeros of a reader that is short are not a count. */
+        if (reader->is_short)
+            break;
+        /* Rising digests are how a writer is told from chance, and that each is there once. */
+        if (name <= before || pushes == 0)
+            return fail(error, "counts out of order, or of no push");
+        PS_TRY(ps_push_counts_reserve(counts, name, &sessions->count_room, error));
+        ps_push_counts_add(counts, name, pushes, version);
+        before = name;
+    }
+    return reader->is_short ? fail(error, "they end too early") : PS_OK;
+}
+
 /* Each client is put into the table as the one used last: their order in the bytes is the list's.
  * The former format had them by their ids; nobody knows who was silent for how long, and all of
  * them get the time at which the checkpoint was written. */
@@ -283,6 +382,7 @@ static enum ps_status read_clients(struct ps_sessions *sessions, struct reader *
         if (ps_sessions_put(sessions, &client) != PS_OK)
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember %" PRIu64 " clients",
                            client_count);
+        PS_TRY(read_counts(sessions, reader, &client, error));
         /* Of the client before only the id is compared; its ring is this turn's. */
         before = client;
         before.slots = NULL;
@@ -296,7 +396,7 @@ static enum ps_status read_floor(struct ps_sessions *sessions, struct reader *re
                                  uint64_t written_us, struct ps_error *error)
 {
     bool is_former = reader->version == FORMER_VERSION;
-    PS_ASSERT(reader->version >= FORMER_VERSION && reader->version <= FORMAT_VERSION);
+    PS_ASSERT(reader->version >= FORMER_VERSION && reader->version <= COUNTS_VERSION);
     uint64_t floor = take_number(reader, is_former ? 4 : 8);
     if (is_former && floor > FORMER_FLAG_HAS_FORGOTTEN)
         return fail(error, "an unknown flag");
@@ -319,10 +419,10 @@ static enum ps_status read_all(struct ps_sessions *sessions, struct reader *read
     reader->version = take_number(reader, 4);
     if (reader->is_short)
         return fail(error, "they end too early");
-    if (reader->version < FORMER_VERSION || reader->version > FORMAT_VERSION)
+    if (reader->version < FORMER_VERSION || reader->version > COUNTS_VERSION)
         return ps_fail(error, PS_ERR_UNSUPPORTED,
                        "checkpoint: sessions of format %" PRIu64 "; this program knows %d",
-                       reader->version, FORMAT_VERSION);
+                       reader->version, COUNTS_VERSION);
     PS_TRY(read_floor(sessions, reader, written_us, error));
     uint64_t client_count = take_number(reader, 4);
     if (reader->is_short)
@@ -330,6 +430,8 @@ static enum ps_status read_all(struct ps_sessions *sessions, struct reader *read
     PS_TRY(read_clients(sessions, reader, position, written_us, client_count, error));
     if (reader->left.size > 0)
         return fail(error, "something stands behind their end");
+    if (reader->version == COUNTS_VERSION && version_for(sessions) != COUNTS_VERSION)
+        return fail(error, "counts, and nobody who is counted");
     return PS_OK;
 }
 

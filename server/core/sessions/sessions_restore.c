@@ -18,6 +18,21 @@ static const bool replay_evicts = false;
 
 /* ---- From the journal ---- */
 
+/* Of every session: counts are of the client and not of one of its processes. */
+static enum ps_status count_push(struct ps_sessions *sessions, struct ps_session_entry *entry,
+                                 const struct ps_request_id *request, uint64_t version,
+                                 struct ps_error *error)
+{
+    if (request->pushed_to.size == 0 || !ps_client_is_named(request->client_id))
+        return PS_OK;
+    /* A record stands in the journal once, and is replayed once: no repeat is counted here. */
+    uint64_t name = ps_push_count_key(request->pushed_to);
+    PS_ASSERT(entry->is_remembered && version > 0);
+    PS_TRY(ps_push_counts_reserve(&entry->client.counts, name, &sessions->count_room, error));
+    ps_push_counts_add(&entry->client.counts, name, 1, version);
+    return PS_OK;
+}
+
 /* What the journal says was applied, so no rule is asked: the rules were, when it was let in.
  * Records of several parameters are replayed by several threads, so those of one client come in any
  * order: an older session and an older sequence of a residue change nothing. */
@@ -37,6 +52,7 @@ static enum ps_status remember_locked(struct ps_sessions *sessions,
         ps_session_enlist(sessions, entry, now_us);
     }
     ps_session_touch(sessions, entry, now_us);
+    PS_TRY(count_push(sessions, entry, request, newest->answer.version, error));
     if (request->session < entry->client.session)
         return PS_OK;
     if (request->session > entry->client.session)
@@ -94,6 +110,26 @@ bool ps_sessions_knows(struct ps_sessions *sessions, struct ps_bytes id)
     return knows;
 }
 
+/* Names in any order: the new table is as large as they need, like the ring. */
+static enum ps_status put_counts(struct ps_sessions *sessions, struct ps_session_entry *entry,
+                                 const struct ps_push_counts *counts)
+{
+    enum ps_status status = PS_OK;
+    struct ps_push_counts *to = &entry->client.counts;
+    for (uint32_t i = 0; i < counts->place_count && status == PS_OK; i++) {
+        const struct ps_push_count *count = &counts->places[i];
+        if (count->pushes == 0)
+            continue;
+        status = ps_push_counts_reserve(to, count->name, &sessions->count_room, NULL);
+        if (status == PS_OK)
+            ps_push_counts_add(to, count->name, count->pushes, count->version);
+    }
+    PS_ASSERT(to != counts);
+    /* Once partial, for ever: what was not counted is not found again. */
+    to->is_partial |= counts->is_partial;
+    return status;
+}
+
 /* Slot by slot, and not the ring as it is: the new ring is as small as its requests allow. What was
  * put is taken out again when memory is refused half way. */
 enum ps_status ps_sessions_put(struct ps_sessions *sessions, const struct ps_session_client *client)
@@ -117,6 +153,8 @@ enum ps_status ps_sessions_put(struct ps_sessions *sessions, const struct ps_ses
         if (status == PS_OK)
             *ps_session_place_of(&entry->client, slot->sequence) = *slot;
     }
+    if (status == PS_OK)
+        status = put_counts(sessions, entry, &client->counts);
     if (status != PS_OK && entry != NULL)
         ps_session_drop(sessions, entry);
     ps_mutex_unlock(&sessions->lock);

@@ -55,6 +55,12 @@ def push_as(calls, name, client, sequence):
     calls.call("SendGrad", request)
 
 
+def applied(calls, client, begin=False):
+    request = MESSAGES["pserver.v1.LastAppliedRequest"](client_id=client, begin=begin)
+    return MESSAGES["pserver.v1.LastAppliedResponse"].FromString(
+        calls.call("LastApplied", request))
+
+
 class World(unittest.TestCase):
     """An authority with a server's and some clients' certificates."""
 
@@ -116,6 +122,20 @@ class Roles(World):
         self.trainer.push("a/w", [1.0] * 4)
         self.trainer.pull("a/w")
         self.assertIn("admin for the whole job", self.denied(save, self.trainer))
+
+    def test_what_a_client_has_done_is_told_to_it_and_to_operators(self):
+        push_as(self.trainer, "a/w", b"@seven#0", 1)
+        for calls in (self.trainer, self.chief):
+            told = applied(calls, b"@seven#0")
+            self.assertTrue(told.known and told.whole)
+            self.assertEqual([(row.name, row.pushes) for row in told.pushes], [("a/w", 1)])
+        for begin in (False, True):
+            self.assertIn("somebody else's", self.denied(applied, self.half, b"@seven#0", begin))
+        self.denied(applied, self.watcher, b"@seven#0")
+        begun = applied(self.trainer, b"@seven#0", True).begun
+        self.assertGreater(begun, 1)
+        self.refused(grpc.StatusCode.FAILED_PRECONDITION, push_as, self.trainer, "a/w", b"@seven#0",
+                     2)
 
     def test_a_reader_pulls_and_does_not_push(self):
         self.watcher.pull("a/w")

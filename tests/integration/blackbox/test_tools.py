@@ -129,6 +129,23 @@ class Job(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (DATA_ERROR, ""), name)
             self.assertIn(f"parameter: {name} does not exist", done.stderr)
 
+    def test_client_shows_what_of_its_pushes_was_applied(self):
+        entry = next(entry for entry in self.psctl("params")[1] if entry["index"] == 0)
+        request = MESSAGES["pserver.v1.SendGradRequest"](
+            name=entry["name"], element_type=4, content=bytes(4 * entry["element_count"]))
+        request.request.client_id = b"@seven#0"
+        request.request.session = 1
+        request.request.sequence = 5
+        Calls(self.psctl("members")[1][0]["address"]).call("SendGrad", request)
+        table, document = self.psctl("client", "seven")
+        self.assertEqual([(row["known"], row["whole"], row["session"], row["sequence"])
+                          for row in document], [(True, True, 1, 5), (False, True, 0, 0)])
+        self.assertEqual([[(push["name"], push["pushes"]) for push in row["pushes"]]
+                          for row in document], [[(entry["name"], 1)], []])
+        self.assertIn(entry["name"], table)
+        self.assertIn("1      never seen, or forgotten", table)
+        self.assertEqual(run("psctl", *self.where, "client", "a b").returncode, USAGE)
+
     def test_checkpoint_writes_files_and_says_which(self):
         table, document = self.psctl("checkpoint")
         self.assertEqual(len(rows_of(table)), 2)

@@ -322,7 +322,7 @@ START_TEST(a_later_format_is_unsupported)
     struct ps_sessions sessions;
     struct encoded encoded = encode_small();
     init(&sessions);
-    encoded.bytes[4] = 3;
+    encoded.bytes[4] = 4;
 
     ck_assert_int_eq(decode(&sessions, encoded.bytes, encoded.size), PS_ERR_UNSUPPORTED);
 

@@ -1,6 +1,7 @@
 /* Decodes messages and encodes them again, for the interoperability test: one message per line of
  * standard input, "kind hex", one line out, hex or "refused STATUS". The message is cut into
  * pieces of the size that the only argument says. */
+#include "proto/applied_codec.h"
 #include "proto/codec.h"
 #include "proto/optimizer_config.h"
 
@@ -95,6 +96,33 @@ static enum ps_status echo_drain(struct ps_view view, struct ps_buffer *out)
     return PS_OK;
 }
 
+static enum ps_status echo_applied(struct ps_view view, struct ps_buffer *out)
+{
+    struct ps_applied_texts texts;
+    struct ps_applied_request message;
+    PS_TRY(ps_decode_applied(view, &texts, &message, NULL));
+    ps_encode_applied(&message, out);
+    return PS_OK;
+}
+
+/* Each row goes on at once, since its name does not stay. */
+static enum ps_status echo_row(void *self, const struct ps_applied_row *row, struct ps_error *error)
+{
+    const struct ps_applied_reply reply = {.rows = row, .row_count = 1};
+    (void)error;
+    ps_encode_applied_reply(&reply, self);
+    return PS_OK;
+}
+
+static enum ps_status echo_applied_reply(struct ps_view view, struct ps_buffer *out)
+{
+    struct ps_applied_reply reply;
+    PS_TRY(ps_decode_applied_reply(view, echo_row, out, &reply, NULL));
+    reply.row_count = 0;
+    ps_encode_applied_reply(&reply, out);
+    return PS_OK;
+}
+
 static enum ps_status echo_save(struct ps_view view, struct ps_buffer *out)
 {
     struct ps_save_request message;
@@ -136,6 +164,8 @@ static const struct {
     {"InitParamResponse", echo_init_reply},
     {"DrainRequest", echo_drain},
     {"SaveCheckpointRequest", echo_save},
+    {"LastAppliedRequest", echo_applied},
+    {"LastAppliedResponse", echo_applied_reply},
 };
 
 static size_t from_hex(const char *hex, uint8_t *bytes)

@@ -35,7 +35,7 @@ def message_class(name):
 KINDS = ["InitParamRequest", "InitParamResponse", "FinishInitParamsRequest", "SendGradRequest",
          "SendGradResponse", "GetParamRequest", "GetParamResponse", "ListParamsRequest",
          "ListParamsResponse", "GetStatusResponse", "SaveCheckpointResponse",
-         "DrainRequest", "SaveCheckpointRequest"]
+         "DrainRequest", "SaveCheckpointRequest", "LastAppliedRequest", "LastAppliedResponse"]
 
 
 def fill(message, chance):
