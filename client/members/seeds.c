@@ -68,6 +68,7 @@ static void take_answers(struct ps_seeds *seeds);
 static void accept(struct ps_seeds *seeds, uint32_t index, struct ps_cluster_reply *reply);
 static void learn(struct ps_seeds *seeds);
 static bool unroute(struct ps_seeds *seeds, uint32_t index);
+static void give_up(struct ps_seeds *seeds);
 static uint32_t in_flight(const struct ps_seeds *seeds);
 static void poll(struct ps_seeds *seeds, uint64_t until_ms);
 static enum ps_status tell(struct ps_seeds *seeds, struct ps_members *members,
@@ -103,14 +104,20 @@ void ps_seeds_destroy(struct ps_seeds *seeds)
 {
     if (seeds == NULL)
         return;
+    give_up(seeds);
+    seeds->channel.destroy(seeds->channel.self);
+    ps_cluster_reply_release(&seeds->known);
+    ps_release(seeds->memory, seeds);
+}
+
+/* The outcome of a question that is given up says why it could not be answered. */
+static void give_up(struct ps_seeds *seeds)
+{
     for (uint32_t i = 0; i < seeds->place_count; i++)
         if (seeds->places[i].call != 0)
             seeds->channel.cancel(seeds->channel.self, seeds->places[i].call);
     for (take_answers(seeds); in_flight(seeds) > 0; take_answers(seeds))
         seeds->channel.poll(seeds->channel.self, ASK_MS);
-    seeds->channel.destroy(seeds->channel.self);
-    ps_cluster_reply_release(&seeds->known);
-    ps_release(seeds->memory, seeds);
 }
 
 /* Servers that are alone are a list, in the order in which their caller gave them: nothing moves
@@ -158,9 +165,11 @@ enum ps_status ps_seeds_find(struct ps_seeds *seeds, uint64_t deadline_ms,
             return tell(seeds, members, error);
         if (seeds->why.status == PS_ERR_NO_MEMORY || (asked == 0 && is_hopeless(seeds)))
             return ps_fail(error, seeds->why.status, "%s", seeds->why.text);
-        if (ps_time_left_ms(seeds->clock, deadline_ms) == 0)
+        if (ps_time_left_ms(seeds->clock, deadline_ms) == 0) {
+            give_up(seeds);
             return ps_fail(error, PS_ERR_UNAVAILABLE, "no server has answered: %.200s",
                            seeds->why.text);
+        }
         if (asked == 0 && ps_time_left_ms(seeds->clock, round_ms) == 0) {
             round_ms = ps_deadline_after(seeds->clock, PAUSE_MS);
             for (uint32_t i = 0; i < seeds->seed_count; i++)
@@ -332,7 +341,10 @@ static void note_failure(struct ps_seeds *seeds, uint32_t index,
         return;
     place->state = BAD;
     place->last = outcome->status;
-    ps_fail(&seeds->why, outcome->status, "%.100s: %.150s", place->address, outcome->text);
+    if (strstr(outcome->text, place->address) != NULL)
+        ps_fail(&seeds->why, outcome->status, "%.250s", outcome->text);
+    else
+        ps_fail(&seeds->why, outcome->status, "%.100s: %.150s", place->address, outcome->text);
     if (outcome->status == PS_ERR_UNSUPPORTED && index < seeds->seed_count)
         seeds->verdict = ps_seeds_judge(true, false, 0, seeds->seed_count);
     /* Another server may have the same under a lower revision. */
