@@ -172,6 +172,7 @@ static void read_member(struct ps_wire_reader *reader, const struct ps_wire_rang
 /* Safe after any end of a decode, so that callers need not know how far it came. */
 void ps_cluster_reply_release(struct ps_cluster_reply *reply)
 {
+    /* Zeroed, or never filled. */
     if (reply->memory != NULL)
         ps_release(reply->memory, reply->rows);
     *reply = (struct ps_cluster_reply){0};

@@ -120,16 +120,10 @@ static void give_up(struct ps_seeds *seeds)
         seeds->channel.poll(seeds->channel.self, ASK_MS);
 }
 
-/* Servers that are alone are a list, in the order in which their caller gave them: nothing moves
- * there, and none knows of the others. */
-enum ps_seeds_verdict ps_seeds_judge(bool unsupported, bool alone, uint32_t shard_count,
-                                     uint32_t seed_count)
+/* With the reason of the last one: "no such host" helps more than "not in time". */
+static enum ps_status no_answer(const struct ps_seeds *seeds, struct ps_error *error)
 {
-    if (unsupported)
-        return PS_SEEDS_LIST;
-    if (shard_count == 0)
-        return PS_SEEDS_OPEN;
-    return alone && (seed_count > 1 || shard_count == 1) ? PS_SEEDS_LIST : PS_SEEDS_CLUSTER;
+    return ps_fail(error, PS_ERR_UNAVAILABLE, "no server has answered: %.200s", seeds->why.text);
 }
 
 /* A failure that repeating cannot mend, if every seed has one. */
@@ -167,8 +161,7 @@ enum ps_status ps_seeds_find(struct ps_seeds *seeds, uint64_t deadline_ms,
             return ps_fail(error, seeds->why.status, "%s", seeds->why.text);
         if (ps_time_left_ms(seeds->clock, deadline_ms) == 0) {
             give_up(seeds);
-            return ps_fail(error, PS_ERR_UNAVAILABLE, "no server has answered: %.200s",
-                           seeds->why.text);
+            return no_answer(seeds, error);
         }
         if (asked == 0 && ps_time_left_ms(seeds->clock, round_ms) == 0) {
             round_ms = ps_deadline_after(seeds->clock, PAUSE_MS);
@@ -245,8 +238,7 @@ static enum ps_status next(void *self, struct ps_members *members, struct ps_err
         if (seeds->fresh)
             return tell(seeds, members, error);
         if (seeds->followed == NOBODY && !follow_somebody(seeds))
-            return ps_fail(error, PS_ERR_UNAVAILABLE, "no server has answered: %.200s",
-                           seeds->why.text);
+            return no_answer(seeds, error);
         if (in_flight(seeds) > 0)
             poll(seeds, PS_DEADLINE_NEVER);
     }
