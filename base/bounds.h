@@ -58,6 +58,10 @@ _Static_assert(PS_BLOCK_BYTES % (PS_SUM_ELEMENTS * 8) == 0, "a partial sum never
 /* Most shards of one job. */
 #define PS_SHARDS_MAX 4096
 
+/* Larger parameters are cut over all shards unless a client is told otherwise; servers say the same
+ * to who asks. */
+#define PS_SPLIT_BYTES_DEFAULT ((uint64_t)16 << 20)
+
 /* Most lanes (threads that serve calls) of one server. */
 #define PS_LANES_MAX 64
 

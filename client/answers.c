@@ -128,3 +128,15 @@ static void copy_text(char *to, size_t size, const char *from)
         memcpy(to, from, length);
     to[length] = '\0';
 }
+
+/* Bytes of the reply end with the batch; the reader copies what the caller wants of them. */
+static enum ps_status take_fields(void *self, const struct ps_call_reply *reply,
+                                  struct ps_error *error)
+{
+    return ps_fields_read(reply->ask, self, error);
+}
+
+struct ps_answer_taker ps_answer_fields(struct ps_fields *fields)
+{
+    return (struct ps_answer_taker){take_fields, fields};
+}

@@ -11,6 +11,7 @@
 
 #include "client/engine/engine.h"
 #include "client/psclient.h"
+#include "proto/fields.h"
 
 /* Rows for the answer to PS_METHOD_LIST. */
 struct ps_list_rows {
@@ -24,5 +25,6 @@ struct ps_list_rows {
 struct ps_answer_taker ps_answer_server(struct psclient_server_status *to);
 struct ps_answer_taker ps_answer_list(struct ps_list_rows *to);
 struct ps_answer_taker ps_answer_saved(struct psclient_saved *to);
+struct ps_answer_taker ps_answer_fields(struct ps_fields *to); /* of a flat message */
 
 #endif

@@ -52,7 +52,8 @@ struct psclient {
     const struct ps_clock *clock;
     struct ps_process_mark mark;       /* of the process that opened it */
     struct psclient_sizes sizes;       /* of the caller's structs: caller_structs.h */
-    char *etcd;                        /* owned; NULL: fixed servers */
+    char *etcd;                        /* owned; NULL: a list of servers */
+    bool is_list;                      /* which are the shards: there is nothing to follow */
     struct ps_etcd_access etcd_access; /* owned texts */
     struct ps_channel_files files;     /* owned texts */
     char *job;                         /* never NULL */
@@ -67,7 +68,7 @@ struct psclient {
     uint32_t shard_count;
     struct ps_wake wake; /* woken when servers move */
     struct ps_channel channel;
-    struct ps_follower *follower; /* NULL: fixed servers */
+    struct ps_follower *follower; /* NULL: the list is the shards */
 
     struct ps_mutex mutex;
     bool led; /* somebody polls the channel */
@@ -131,6 +132,11 @@ void ps_client_tell_event(struct psclient *client);
 /* Is it left to the channel's thread to look for what has come? A caller whose time is over only
  * takes what is there. */
 bool ps_client_leaves_it(const struct psclient *client, uint64_t deadline_ms);
+
+/* Finds the members and makes engine, channel and routes: client_open.c. */
+PS_MUST_USE enum ps_status ps_client_open_members(struct psclient *client,
+                                                  const struct psclient_options *options,
+                                                  struct ps_error *error);
 
 /* ---- client_state.c ---- */
 

@@ -426,13 +426,6 @@ PS_EXPORT int psclient_drain(struct psclient *client, uint32_t index, uint64_t e
     return ps_client_ask(client, index, PS_METHOD_DRAIN, &message, NULL, timeout_ms, error);
 }
 
-/* Bytes of the reply end with the batch; the reader copies what the caller wants of them. */
-static enum ps_status take_fields(void *self, const struct ps_call_reply *reply,
-                                  struct ps_error *error)
-{
-    return ps_fields_read(reply->ask, self, error);
-}
-
 /* The bytes of the answer end with the message that brought them, so that they are read at once. */
 int ps_client_ask(struct psclient *client, uint32_t index, enum ps_method method,
                   const struct ps_buffer *message, struct ps_fields *fields, uint64_t timeout_ms,
@@ -442,6 +435,6 @@ int ps_client_ask(struct psclient *client, uint32_t index, enum ps_method method
     if (message != NULL)
         item.ask = (struct ps_bytes){(const uint8_t *)message->text, message->size};
     if (fields != NULL)
-        item.answer = (struct ps_answer_taker){take_fields, fields};
+        item.answer = ps_answer_fields(fields);
     return run_items(client, method, &item, 1, timeout_ms, NULL, error);
 }

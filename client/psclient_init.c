@@ -1,10 +1,11 @@
 /* libpsclient: initialisation. Exactly one trainer of a job gives the servers their parameters:
- * with etcd the trainer that holds the lock, without etcd whoever finds a server uninitialised. */
+ * the trainer that holds the lock, in etcd or at the servers. */
 #include "client/psclient.h"
 
 #include "client/answers.h"
 #include "client/client_state.h"
 #include "client/engine/init_epoch.h"
+#include "client/init_by_servers.h"
 #include "client/status_map.h"
 
 #include <string.h>
@@ -14,8 +15,10 @@
 
 static enum ps_status begin_with_lock(struct psclient *client, uint64_t deadline_ms, bool *selected,
                                       struct ps_error *error);
-static enum ps_status begin_without_lock(struct psclient *client, uint64_t deadline_ms,
-                                         bool *selected, struct ps_error *error);
+static enum ps_status begin_in_list(struct psclient *client, uint64_t deadline_ms, bool *selected,
+                                    struct ps_error *error);
+static enum ps_status look_at_states(struct psclient *client, uint64_t deadline_ms, bool *selected,
+                                     struct ps_error *error);
 static enum ps_status finish_with_lock(struct psclient *client, uint64_t deadline_ms,
                                        struct ps_error *error);
 static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_ms,
@@ -60,10 +63,10 @@ PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, 
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
     bool ours = false;
-    if (client->etcd != NULL)
-        status = begin_with_lock(client, deadline_ms, &ours, &why);
+    if (client->is_list)
+        status = begin_in_list(client, deadline_ms, &ours, &why);
     else
-        status = begin_without_lock(client, deadline_ms, &ours, &why);
+        status = begin_with_lock(client, deadline_ms, &ours, &why);
     if (status == PS_OK && ours)
         forget_epochs(client);
     leave_initialising(client);
@@ -73,21 +76,53 @@ PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, 
     return ps_client_succeed(error);
 }
 
-/* The store is opened once, and kept for finish: the lock belongs to its lease. */
-static enum ps_status begin_with_lock(struct psclient *client, uint64_t deadline_ms, bool *selected,
-                                      struct ps_error *error)
+/* The way is opened once, and kept for finish: the lock belongs to it. */
+static enum ps_status open_way(struct psclient *client, struct ps_error *error)
 {
-    if (client->initialiser.kv == NULL) {
+    /* A lock that was taken through one way is unknown to another. */
+    struct ps_init_way way;
+    if (client->initialiser.way.self != NULL)
+        return PS_OK;
+    if (client->etcd == NULL) {
+        PS_TRY(ps_init_by_servers(client, client->lock_ttl_ms, &way, error));
+    } else {
         struct ps_kv *kv;
         PS_TRY(ps_client_open_store(client, &kv, error));
-        enum ps_status status = ps_initialiser_init(&client->initialiser, kv, client->job,
-                                                    client->lock_ttl_ms, client->clock, error);
+        enum ps_status status = ps_init_by_store(kv, client->job, client->lock_ttl_ms,
+                                                 client->clock, client->memory, &way, error);
         if (status != PS_OK) {
             ps_kv_destroy(kv);
             return status;
         }
     }
+    ps_initialiser_init(&client->initialiser, &way, client->lock_ttl_ms, client->clock);
+    return PS_OK;
+}
+
+/* The initialiser keeps the lock from here on, by a thread of its own, until finish or close. */
+static enum ps_status begin_with_lock(struct psclient *client, uint64_t deadline_ms, bool *selected,
+                                      struct ps_error *error)
+{
+    PS_TRY(open_way(client, error));
     return ps_initialiser_begin(&client->initialiser, deadline_ms, selected, error);
+}
+
+/* Servers of a list may each be a job of their own: their states say whether somebody has
+ * initialised them all, and the first of them has the lock. An older one has none, and then every
+ * caller is selected; so it is when the first is initialised and another is not, since its lock is
+ * no use then. */
+static enum ps_status begin_in_list(struct psclient *client, uint64_t deadline_ms, bool *selected,
+                                    struct ps_error *error)
+{
+    /* The states come first: they cost one round, and most callers find everything initialised. */
+    bool has_lock = false;
+    PS_TRY(look_at_states(client, deadline_ms, selected, error));
+    if (!*selected)
+        return PS_OK;
+    enum ps_status status = begin_with_lock(client, deadline_ms, &has_lock, error);
+    if (status == PS_ERR_UNSUPPORTED || (status == PS_OK && has_lock))
+        return PS_OK;
+    return status == PS_OK ? look_at_states(client, deadline_ms, selected, error) : status;
 }
 
 /* Asks every server for its state. */
@@ -116,9 +151,9 @@ static enum ps_status ask_states(struct psclient *client, struct psclient_server
     return status;
 }
 
-/* Without a lock the servers' own states say whether somebody has initialised them (B30). */
-static enum ps_status begin_without_lock(struct psclient *client, uint64_t deadline_ms,
-                                         bool *selected, struct ps_error *error)
+/* The servers' own states say whether somebody has initialised them (B30). */
+static enum ps_status look_at_states(struct psclient *client, uint64_t deadline_ms, bool *selected,
+                                     struct ps_error *error)
 {
     struct psclient_server_status *states =
         ps_zeroed_array(client->memory, client->shard_count, sizeof *states);
@@ -153,10 +188,10 @@ PS_EXPORT int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
     enum ps_status status = enter_initialising(client, &why);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
-    if (client->etcd != NULL)
-        status = finish_with_lock(client, deadline_ms, &why);
-    else
+    if (client->is_list && !client->initialiser.holding)
         status = finish_shards(client, deadline_ms, &why);
+    else
+        status = finish_with_lock(client, deadline_ms, &why);
     leave_initialising(client);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);

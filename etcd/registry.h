@@ -6,6 +6,7 @@
  *   /checkpoints/<i>     JSON pointer to the newest checkpoint (checkpoint/catalog.h)
  *   /checkpoints/<i>/journal   JSON: how far its journal is durable (checkpoint/journal_note.h)
  *   /init_ps/lock/<id>   one leased key per trainer that wants to initialise; the oldest holds
+ *                        (<id>: the lease's, or "c" and the number of a trainer that asks servers)
  *   /init_ps/done        "1" once every shard is initialised
  *   /init_ps/lost        "<i> <epoch>" of the last owner that began without any state
  *
@@ -169,6 +170,18 @@ enum ps_init_turn {
 PS_MUST_USE enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_ms,
                                                  struct ps_init_lock *lock, uint64_t deadline_ms,
                                                  enum ps_init_turn *turn, struct ps_error *error);
+
+/* The place of a trainer in whose name servers ask: named by its number, so that any server finds
+ * it, with the lease that it lies under. Without a place `*lock` has its name only, and
+ * ps_registry_init_turn makes one. `client` is not 0. */
+PS_MUST_USE enum ps_status ps_registry_init_find(struct ps_registry *registry, uint64_t client,
+                                                 uint64_t deadline_ms, struct ps_init_lock *lock,
+                                                 struct ps_error *error);
+
+/* Has somebody initialised the job? */
+PS_MUST_USE enum ps_status ps_registry_init_is_done(struct ps_registry *registry,
+                                                    uint64_t deadline_ms, bool *done,
+                                                    struct ps_error *error);
 
 /* Before the servers are told to finish: from now on ps_registry_init_finish demands that no shard
  * begins without any state. Of what was lost earlier the epoch in FinishInitParams tells. */

@@ -18,13 +18,14 @@ static enum ps_status put_place(struct ps_registry *registry, struct ps_init_loc
                                 uint64_t deadline_ms, struct ps_error *error);
 static enum ps_status look_at_queue(struct ps_registry *registry, const struct ps_init_lock *lock,
                                     uint64_t deadline_ms, bool *oldest, struct ps_error *error);
-static enum ps_status read_done(struct ps_registry *registry, uint64_t deadline_ms, bool *done,
-                                struct ps_error *error);
 static enum ps_status put_done(struct ps_registry *registry, const struct ps_init_lock *lock,
                                uint64_t deadline_ms, bool *done, struct ps_error *error);
 static enum ps_status why_not_done(struct ps_registry *registry, const struct ps_init_lock *lock,
                                    uint64_t deadline_ms, struct ps_error *error);
 static void give_up(struct ps_registry *registry, struct ps_init_lock *lock, uint64_t deadline_ms);
+static void revoke(struct ps_registry *registry, struct ps_kv_lease lease, uint64_t deadline_ms);
+static void name_place(const struct ps_registry *registry, const char *letter, uint64_t number,
+                       struct ps_init_lock *lock);
 
 enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_ms,
                                      struct ps_init_lock *lock, uint64_t deadline_ms,
@@ -44,7 +45,7 @@ enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_
     if (status != PS_OK)
         return status;
     bool done = false;
-    PS_TRY(read_done(registry, deadline_ms, &done, error));
+    PS_TRY(ps_registry_init_is_done(registry, deadline_ms, &done, error));
     /* Somebody has initialised the job: our place is of no use, and a lease that nobody keeps would
      * end by itself anyway. */
     if (done) {
@@ -62,14 +63,13 @@ static enum ps_status enter_queue(struct ps_registry *registry, uint64_t ttl_ms,
                                   struct ps_init_lock *lock, uint64_t deadline_ms,
                                   struct ps_error *error)
 {
-    /* The lease's id in the key's name makes the key ours alone, and the name unique. */
+    /* The lease's id in the key's name makes the key ours alone, and the name unique. A key that
+     * ps_registry_init_find has named is its client's, through whichever server. */
     if (lock->lease.id == 0) {
         struct ps_kv_lease lease;
         PS_TRY(ps_kv_lease_grant(registry->kv, ttl_ms, deadline_ms, &lease, error));
-        struct ps_registry_key key =
-            ps_registry_key(registry, "/init_ps/lock/%016" PRIx64, (uint64_t)lease.id);
-        _Static_assert(sizeof key.text == sizeof lock->key, "a lock has room for its key");
-        memcpy(lock->key, key.text, sizeof lock->key);
+        if (lock->key[0] == '\0')
+            name_place(registry, "", (uint64_t)lease.id, lock);
         lock->lease = lease;
     }
     enum ps_status status = put_place(registry, lock, deadline_ms, error);
@@ -78,8 +78,9 @@ static enum ps_status enter_queue(struct ps_registry *registry, uint64_t ttl_ms,
     return status;
 }
 
-/* The key's name holds the lease's id, so nobody else writes it, and finding it after a lost answer
- * means that it was ours that wrote it. */
+/* A key whose name holds the lease's id is written by nobody else, and finding it after a lost
+ * answer means that it was ours that wrote it. A key that is named for a client may have been
+ * written through another server meanwhile, under a lease of that one: then this is the place. */
 static enum ps_status put_place(struct ps_registry *registry, struct ps_init_lock *lock,
                                 uint64_t deadline_ms, struct ps_error *error)
 {
@@ -102,11 +103,42 @@ static enum ps_status put_place(struct ps_registry *registry, struct ps_init_loc
         PS_TRY(ps_registry_look(registry, lock->key, (struct ps_bytes){NULL, 0}, deadline_ms, &fact,
                                 error));
         if (fact.create_revision != 0) {
+            if (fact.lease.id != lock->lease.id)
+                revoke(registry, lock->lease, deadline_ms);
+            lock->lease = fact.lease;
             lock->create_revision = fact.create_revision;
             return PS_OK;
         }
     }
     return ps_fail(error, PS_ERR_TIMEOUT, "%s could not be written", lock->key);
+}
+
+/* The key says under which lease it lies, so that whoever asks in the client's name can keep or end
+ * that lease, and no other: a lease's id never comes from outside. */
+enum ps_status ps_registry_init_find(struct ps_registry *registry, uint64_t client,
+                                     uint64_t deadline_ms, struct ps_init_lock *lock,
+                                     struct ps_error *error)
+{
+    PS_ASSERT(client != 0);
+    struct ps_init_lock found = {0};
+    struct ps_registry_fact fact;
+    name_place(registry, "c", client, &found);
+    PS_TRY(ps_registry_look(registry, found.key, (struct ps_bytes){NULL, 0}, deadline_ms, &fact,
+                            error));
+    found.lease = fact.lease;
+    found.create_revision = fact.create_revision;
+    *lock = found;
+    return PS_OK;
+}
+
+/* The letter keeps clients apart from leases, whose ids are numbers as well. */
+static void name_place(const struct ps_registry *registry, const char *letter, uint64_t number,
+                       struct ps_init_lock *lock)
+{
+    struct ps_registry_key key =
+        ps_registry_key(registry, "/init_ps/lock/%s%016" PRIx64, letter, number);
+    _Static_assert(sizeof key.text == sizeof lock->key, "a lock has room for its key");
+    memcpy(lock->key, key.text, sizeof lock->key);
 }
 
 /* Create revisions order the queue: etcd gives them, so no two trainers can disagree. Our own key
@@ -137,8 +169,8 @@ static enum ps_status look_at_queue(struct ps_registry *registry, const struct p
 
 /* Any other value than "1" was written by something else. Guessing what it means could overwrite a
  * trained state with initial values. */
-static enum ps_status read_done(struct ps_registry *registry, uint64_t deadline_ms, bool *done,
-                                struct ps_error *error)
+enum ps_status ps_registry_init_is_done(struct ps_registry *registry, uint64_t deadline_ms,
+                                        bool *done, struct ps_error *error)
 {
     struct ps_registry_key key = ps_registry_key(registry, "/init_ps/done");
     struct ps_registry_fact fact;
@@ -180,7 +212,7 @@ enum ps_status ps_registry_init_finish(struct ps_registry *registry, struct ps_i
         /* Refused after a try whose answer was lost: most likely that try deleted the lock's key.
          * The mark then says so; a mark made by another trainer says the same to the caller. */
         if (!done && unknown) {
-            status = read_done(registry, deadline_ms, &done, error);
+            status = ps_registry_init_is_done(registry, deadline_ms, &done, error);
             if (status != PS_OK)
                 return ps_registry_failed(status, unknown, error);
         }
@@ -241,7 +273,13 @@ void ps_registry_init_abandon(struct ps_registry *registry, struct ps_init_lock 
 /* A revocation that fails is made good by the lease's end; nothing waits for it. */
 static void give_up(struct ps_registry *registry, struct ps_init_lock *lock, uint64_t deadline_ms)
 {
-    enum ps_status ignored = ps_kv_lease_revoke(registry->kv, lock->lease, deadline_ms, NULL);
-    (void)ignored;
+    revoke(registry, lock->lease, deadline_ms);
     *lock = (struct ps_init_lock){0};
+}
+
+/* Of a lease that nobody will keep: it would end by itself, later. */
+static void revoke(struct ps_registry *registry, struct ps_kv_lease lease, uint64_t deadline_ms)
+{
+    enum ps_status ignored = ps_kv_lease_revoke(registry->kv, lease, deadline_ms, NULL);
+    (void)ignored;
 }

@@ -39,6 +39,9 @@
     X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")               \
     X(PS_METHOD_BARRIER, "pserver.v1.ParameterServer", "Barrier")         \
     X(PS_METHOD_APPLIED, "pserver.v1.ParameterServer", "LastApplied")     \
+    X(PS_METHOD_CLUSTER, "pserver.v1.ParameterServer", "GetCluster")      \
+    X(PS_METHOD_BEGIN_INIT, "pserver.v1.ParameterServer", "BeginInit")    \
+    X(PS_METHOD_END_INIT, "pserver.v1.ParameterServer", "EndInit")        \
     PS_ASKED_TABLE(X)
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,

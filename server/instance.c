@@ -56,6 +56,8 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
      * them. */
     enum ps_status status = build(instance, error);
     if (status == PS_OK)
+        status = ps_cluster_thread_start(instance->cluster, error);
+    if (status == PS_OK)
         status = ps_thread_start(&instance->coordinator, "coordinator", coordinator_main, instance,
                                  error);
     if (status != PS_OK) {
@@ -79,8 +81,12 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_probes_destroy(instance->probes);
     /* A load, save or drain at work uses the lanes, journal and driver, and is waited for here. */
     ps_tasks_destroy(instance->tasks);
+    /* Its news wake the lanes. */
+    ps_cluster_thread_stop(instance->cluster);
     ps_front_errand_fini(&instance->front);
     ps_rpc_server_destroy(instance->rpc);
+    ps_cluster_thread_destroy(instance->cluster);
+    ps_store_close(instance->cluster_store);
     ps_access_reload_fini(&instance->reload);
     /* The lanes are gone, so no push wakes the journal any more. */
     ps_journal_thread_destroy(instance->journal);
@@ -158,6 +164,7 @@ static enum ps_status build(struct ps_instance *instance, struct ps_error *error
     PS_TRY(ps_access_reload_init(&instance->reload, instance->options, instance->log,
                                  instance->metrics, error));
     PS_TRY(build_stores(instance, error));
+    PS_TRY(ps_instance_build_cluster(instance, error));
     PS_TRY(build_rpc(instance, error));
     PS_TRY(build_journal(instance, error));
     PS_TRY(build_tasks(instance, error));
@@ -252,7 +259,7 @@ static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_pserver_options *options = instance->options;
-    const struct ps_store_options wish = {
+    struct ps_store_options wish = {
         .etcd = options->etcd,
         .access = options->etcd_access,
         .data_dir = options->data_dir,
@@ -261,6 +268,10 @@ static enum ps_status build_stores(struct ps_instance *instance, struct ps_error
         .memory = ps_allocator_heap(),
     };
     PS_TRY(ps_store_open(&wish, &instance->store, error));
+    /* In memory this is another store than the coordinator's: the right to initialise lies in it,
+     * whose holder may go away. */
+    wish.leases_end = true;
+    PS_TRY(ps_store_open(&wish, &instance->cluster_store, error));
     if (options->data_dir == NULL)
         return PS_OK;
     /* The checkpointer's and the noter's are only there when something is saved. */
@@ -275,6 +286,9 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
     const struct ps_pserver_options *options = instance->options;
     const struct ps_rpc_server_options wish = {
         .service = instance->service,
+        .cluster = ps_cluster_thread_cluster(instance->cluster),
+        .is_alone = options->etcd == NULL,
+        .is_in_memory = options->etcd == NULL && options->data_dir == NULL,
         .memory = ps_allocator_heap(),
         .clock = ps_clock_real(),
         .log = instance->log,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static void on_changed(void *self, uint64_t topics);
+static void on_cluster_changed(void *self, uint64_t topics);
 static void on_checkpoint_wanted(void *self);
 static void on_journal_wanted(void *self);
 static void on_drain_wanted(void *self);
@@ -43,6 +44,29 @@ static void on_changed(void *self, uint64_t topics)
     ps_rpc_server_wake(instance->rpc, topics);
     ps_tasks_wake(instance->tasks);
     ps_note_thread_wake(instance->notes);
+}
+
+/* Before the lanes, which may be asked as soon as they are there. */
+enum ps_status ps_instance_build_cluster(struct ps_instance *instance, struct ps_error *error)
+{
+    const struct ps_cluster_thread_options wish = {
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .service = instance->service,
+        .registry = ps_store_registry(instance->cluster_store),
+        .is_alone = instance->options->etcd == NULL,
+        .is_in_memory = instance->options->etcd == NULL && instance->options->data_dir == NULL,
+        .changed = on_cluster_changed,
+        .self = instance,
+    };
+    return ps_cluster_thread_create(&wish, &instance->cluster, error);
+}
+
+/* The thread is started when everything is there, so that there are lanes to wake. */
+static void on_cluster_changed(void *self, uint64_t topics)
+{
+    struct ps_instance *instance = self;
+    ps_rpc_server_wake(instance->rpc, topics);
 }
 
 /* For every push that finds the queue empty. */

@@ -12,6 +12,7 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "server/access_reload.h"
+#include "server/cluster_thread.h"
 #include "server/core/ownership/coordinator_driver.h"
 #include "server/core/values/block_pool.h"
 #include "server/device_guard.h"
@@ -37,6 +38,8 @@ struct ps_instance {
     struct ps_store *store;            /* of the coordinator thread */
     struct ps_store *checkpoint_store; /* of the checkpointer thread */
     struct ps_store *note_store;       /* of the thread that notes */
+    struct ps_store *cluster_store;    /* of the thread that knows the servers */
+    struct ps_cluster_thread *cluster;
     struct ps_rpc_server *rpc;
     struct ps_front_errand front;      /* looks after connections that stand still */
     struct ps_journal_thread *journal; /* NULL: none is kept */
@@ -54,6 +57,10 @@ struct ps_instance {
 
 /* What the coordinator's driver starts through this instance. */
 struct ps_coordinator_hooks ps_instance_hooks(struct ps_instance *instance);
+
+/* The thread that knows the servers, whose news wake calls. */
+PS_MUST_USE enum ps_status ps_instance_build_cluster(struct ps_instance *instance,
+                                                     struct ps_error *error);
 
 /* What the service tells this instance. */
 struct ps_service_listener ps_instance_listener(struct ps_instance *instance);

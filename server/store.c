@@ -82,7 +82,8 @@ static enum ps_status open_kv(struct ps_store *store, const struct ps_store_opti
     /* Servers of one machine see each other by the folder. */
     if (options->data_dir != NULL)
         return open_folder(store, options, error);
-    enum ps_status status = ps_kv_hub_create(&no_time, options->memory, &store->hub);
+    enum ps_status status = ps_kv_hub_create(options->leases_end ? options->clock : &no_time,
+                                             options->memory, &store->hub);
     if (status == PS_OK) {
         /* Before anything is written to it. */
         ps_kv_hub_start_at(store->hub, any_revision());

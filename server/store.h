@@ -16,6 +16,7 @@ struct ps_store_options {
     const char *etcd; /* NULL: alone */
     struct ps_etcd_access access;
     const char *data_dir; /* alone: the folder "store" in it; NULL: memory, for one thread only */
+    bool leases_end;      /* in memory: also there leases run out, on `clock` */
     const char *job;
     const struct ps_clock *clock;
     const struct ps_allocator *memory;

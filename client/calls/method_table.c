@@ -134,19 +134,19 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
 #define ASKED_ROW(TAG, service, name) \
     [TAG] = {.is_asked = true, .bundle = NO_BUNDLE, .encode = encode_ask, .decode = decode_ask},
     PS_ASKED_TABLE(ASKED_ROW)
-        /* A repeat begins another session, which ends one that nothing was sent under. */
-        [PS_METHOD_APPLIED] = {.is_asked = true,
-                               .reads = true,
-                               .bundle = NO_BUNDLE,
-                               .encode = encode_ask,
-                               .decode = decode_ask},
-    /* A flat message, too. Its repeats have one token, so that it may be repeated at will. */
-    [PS_METHOD_BARRIER] = {.is_asked = true,
-                           .reads = true,
-                           .bundle = NO_BUNDLE,
-                           .encode = encode_ask,
-                           .decode = decode_ask},
 #undef ASKED_ROW
+/* Calls of the public service whose messages travel as bytes, too. All may be repeated at will: a
+ * barrier's repeats have one token, those of an initialisation the number of their client, and one
+ * of LastApplied begins another session, which ends one that nothing was sent under. */
+#define OWN_ROW(TAG)               \
+    [TAG] = {.is_asked = true,     \
+             .reads = true,        \
+             .bundle = NO_BUNDLE,  \
+             .encode = encode_ask, \
+             .decode = decode_ask},
+        OWN_ROW(PS_METHOD_BARRIER) OWN_ROW(PS_METHOD_APPLIED) OWN_ROW(PS_METHOD_CLUSTER)
+            OWN_ROW(PS_METHOD_BEGIN_INIT) OWN_ROW(PS_METHOD_END_INIT)
+#undef OWN_ROW
 };
 
 #undef AT

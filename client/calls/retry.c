@@ -38,7 +38,9 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
         /* A new number for a push that may have been applied is the one thing that is never
          * done. */
         return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
-    if ((method == PS_METHOD_FINISH || method == PS_METHOD_DRAIN) && status == PS_ERR_STALE_EPOCH)
+    bool ends_something = method == PS_METHOD_FINISH || method == PS_METHOD_DRAIN ||
+                          method == PS_METHOD_BEGIN_INIT || method == PS_METHOD_END_INIT;
+    if (ends_something && (status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT))
         return PS_VERDICT_FAILED;
     /* The server has waited for as long as the caller wished, and says who is missing. */
     if (method == PS_METHOD_BARRIER && status == PS_ERR_TIMEOUT)

@@ -85,9 +85,6 @@ struct ps_client_id {
     uint8_t bytes[16];
 };
 
-/* Larger parameters are cut into ranges unless told otherwise. */
-#define PS_SPLIT_BYTES_DEFAULT ((uint64_t)16 << 20)
-
 struct ps_engine_options {
     const struct ps_allocator *memory; /* borrowed; outlives the engine */
     uint32_t shard_count;              /* 1 to PS_SHARDS_MAX */

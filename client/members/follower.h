@@ -1,28 +1,28 @@
-/* Follows the servers of a job in the store: a thread that reads, watches, and reads again.
+/* Follows the servers of a job: a thread that asks a source, again and again.
  *
- * Threads:  one of its own, which owns the store; take and shard_count from any.
+ * Threads:  one of its own, which owns the source; take and shard_count from any.
  * Blocking: create and take never; destroy until the thread has ended.
- * Errors:   the store's failures are retried for ever; what was read last stays valid.
+ * Errors:   the source's failures are retried for ever; what was read last stays valid.
  * Memory:   owned by the follower; options are copied or outlive it, as they say.
  */
 #ifndef PS_CLIENT_FOLLOWER_H
 #define PS_CLIENT_FOLLOWER_H
 
+#include "client/members/member_source.h"
 #include "client/members/wake.h"
-#include "etcd/registry.h"
 
 struct ps_follower;
 
-/* Takes `kv` when it succeeds. `wake` is borrowed, and woken after each change. */
-PS_MUST_USE enum ps_status ps_follower_create(struct ps_kv *kv, const char *job,
-                                              struct ps_wake *wake, const struct ps_clock *clock,
+/* Takes what `source` is when it succeeds. `wake` is borrowed, and woken after each change. */
+PS_MUST_USE enum ps_status ps_follower_create(const struct ps_member_source *source,
+                                              struct ps_wake *wake,
                                               const struct ps_allocator *memory,
                                               struct ps_follower **follower,
                                               struct ps_error *error);
 void ps_follower_destroy(struct ps_follower *follower);
 
-/* Has everything read again soon, whatever the store has told: a server says that it is not the one
- * that we take it for. Any thread. */
+/* Has everything read again soon, whatever the source has told: a server says that it is not the
+ * one that we take it for. Any thread. */
 void ps_follower_look_again(struct ps_follower *follower);
 
 /* The number of shards, or PS_ERR_NOT_FOUND while it is not known; the text says why. */

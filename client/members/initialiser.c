@@ -3,46 +3,40 @@
  * when its lease ends. Nothing here decides by time who may go on; that is the store's transaction
  * in finish, which demands that our key is still there.
  *
- * A store belongs to one thread at a time. While the lock is held that is the keeper, which keeps
- * the lease; every function that asks the store itself stops the keeper first and starts it again
+ * A way to ask belongs to one thread at a time. While the lock is held that is the keeper, which
+ * keeps the lease; every function that asks by itself stops the keeper first and starts it again
  * when the lock is still ours. */
 #include "client/members/initialiser.h"
 
 #include "base/assert.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* After a failure of the store, ask again after this long. */
+/* After a failure, ask again after this long. */
 #define PAUSE_MS 200
 /* Most for giving the lock up at the end. */
 #define ABANDON_MS 2000
 
 static void keep(void *argument);
 
-/* `kv` is noted last but for the wake-up: a struct whose kv is NULL is one that was never begun,
- * for fini and for the public calls. */
-enum ps_status ps_initialiser_init(struct ps_initialiser *initialiser, struct ps_kv *kv,
-                                   const char *job, uint64_t ttl_ms, const struct ps_clock *clock,
-                                   struct ps_error *error)
+/* A struct without a way is one that was never begun, for fini and for the public calls. */
+void ps_initialiser_init(struct ps_initialiser *initialiser, const struct ps_init_way *way,
+                         uint64_t ttl_ms, const struct ps_clock *clock)
 {
+    PS_ASSERT(way->self != NULL);
     memset(initialiser, 0, sizeof *initialiser);
-    PS_TRY(ps_registry_init(&initialiser->registry, kv, job, error));
     initialiser->clock = clock;
     initialiser->ttl_ms = ttl_ms;
-    initialiser->kv = kv;
-    snprintf(initialiser->watched, sizeof initialiser->watched, "%s%.128s/init_ps/",
-             job[0] != '\0' ? "/" : "", job);
+    initialiser->way = *way;
     ps_wake_init(&initialiser->stop);
-    return PS_OK;
 }
 
-/* Also without a keeper. The interrupt stays with the store when nobody waits there: the next wait
+/* Also without a keeper. The interrupt stays with the way when nobody waits there: the next wait
  * for a change then returns at once, and looks once more than needed. */
 static void stop_keeping(struct ps_initialiser *initialiser)
 {
     ps_wake_all(&initialiser->stop);
-    ps_kv_interrupt(initialiser->kv);
+    initialiser->way.interrupt(initialiser->way.self);
     ps_thread_join(&initialiser->keeper);
     initialiser->keeper.started = false;
 }
@@ -57,63 +51,25 @@ static enum ps_status start_keeping(struct ps_initialiser *initialiser, struct p
     return ps_thread_start(&initialiser->keeper, "ps_init_lock", keep, initialiser, error);
 }
 
-/* Best effort, for a bounded time: when the store does not answer, the lease ends by itself and the
- * next trainer is selected then, ttl_ms later. */
+/* Best effort, for a bounded time: when nobody answers, the lease ends by itself and the next
+ * trainer is selected then, ttl_ms later. */
 static void give_up(struct ps_initialiser *initialiser)
 {
     PS_ASSERT(!initialiser->keeper.started);
-    if (initialiser->lock.lease.id != 0)
-        ps_registry_init_abandon(&initialiser->registry, &initialiser->lock,
-                                 ps_deadline_after(initialiser->clock, ABANDON_MS));
-    memset(&initialiser->lock, 0, sizeof initialiser->lock);
+    initialiser->way.abandon(initialiser->way.self,
+                             ps_deadline_after(initialiser->clock, ABANDON_MS));
     initialiser->holding = false;
 }
 
 void ps_initialiser_fini(struct ps_initialiser *initialiser)
 {
-    if (initialiser->kv == NULL)
+    if (initialiser->way.self == NULL)
         return;
     stop_keeping(initialiser);
     give_up(initialiser);
-    ps_kv_destroy(initialiser->kv);
+    initialiser->way.destroy(initialiser->way.self);
     ps_wake_fini(&initialiser->stop);
-    initialiser->kv = NULL;
-}
-
-/* Waits for a change of the queue and keeps the lease, in thirds of its time: one answer of the
- * store may be lost before our place in the queue is. */
-static enum ps_status wait_for_turn(struct ps_initialiser *initialiser, uint64_t deadline_ms,
-                                    struct ps_error *error)
-{
-    bool changed;
-    uint64_t until_ms = ps_deadline_after(initialiser->clock, initialiser->ttl_ms / 3);
-    if (until_ms > deadline_ms)
-        until_ms = deadline_ms;
-    PS_TRY(ps_kv_watch_wait(initialiser->kv, until_ms, &changed, error));
-    return ps_kv_lease_keep(initialiser->kv, initialiser->lock.lease,
-                            ps_deadline_after(initialiser->clock, initialiser->ttl_ms / 3), error);
-}
-
-/* Takes one look at the queue: watch first, so that no change between looking and waiting is
- * missed. The watch has no revision, since it is the look that counts: whatever changed before it
- * is seen by it. */
-static enum ps_status take_turn(struct ps_initialiser *initialiser, bool *watching,
-                                uint64_t deadline_ms, enum ps_init_turn *turn,
-                                struct ps_error *error)
-{
-    uint64_t look_ms = ps_deadline_after(initialiser->clock, initialiser->ttl_ms);
-    if (look_ms > deadline_ms)
-        look_ms = deadline_ms;
-    if (!*watching)
-        PS_TRY(ps_kv_watch_open(initialiser->kv, initialiser->watched, 0, look_ms, error));
-    *watching = true;
-    PS_TRY(ps_registry_init_turn(&initialiser->registry, initialiser->ttl_ms, &initialiser->lock,
-                                 look_ms, turn, error));
-    if (*turn != PS_INIT_WAIT)
-        return PS_OK;
-    enum ps_status status = wait_for_turn(initialiser, deadline_ms, error);
-    *watching = status == PS_OK;
-    return status;
+    initialiser->way = (struct ps_init_way){0};
 }
 
 /* A lost lease costs the place in the queue and nothing else, so that it is repeated as well. A
@@ -132,7 +88,6 @@ enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t
 {
     struct ps_error why = {.status = PS_ERR_UNAVAILABLE,
                            .text = "another trainer initialises the job"};
-    bool watching = false;
     /* Called again by a trainer that was selected, after servers have lost what they were given:
      * its key is still the first, and the first look selects it again. */
     if (initialiser->holding)
@@ -141,7 +96,8 @@ enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t
     for (;;) {
         enum ps_init_turn turn = PS_INIT_WAIT;
         struct ps_error failure = {.status = PS_OK};
-        enum ps_status status = take_turn(initialiser, &watching, deadline_ms, &turn, &failure);
+        enum ps_status status =
+            initialiser->way.turn(initialiser->way.self, deadline_ms, &turn, &failure);
         if (status == PS_OK && turn == PS_INIT_DONE) {
             *selected = false;
             return PS_OK;
@@ -193,8 +149,7 @@ enum ps_status ps_initialiser_prepare(struct ps_initialiser *initialiser, uint64
     if (look_ms > deadline_ms)
         look_ms = deadline_ms;
     stop_keeping(initialiser);
-    enum ps_status status =
-        ps_registry_init_prepare(&initialiser->registry, &initialiser->lock, look_ms, error);
+    enum ps_status status = initialiser->way.prepare(initialiser->way.self, look_ms, error);
     /* The first failure is the one to tell; a keeper that cannot start counts when there was
      * none. */
     enum ps_status started = go_on_keeping(initialiser, status == PS_OK ? error : NULL);
@@ -210,10 +165,8 @@ enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser, uint64_
     if (!initialiser->holding)
         return not_the_owner(error);
     stop_keeping(initialiser);
-    enum ps_status status =
-        ps_registry_init_finish(&initialiser->registry, &initialiser->lock, deadline_ms, error);
+    enum ps_status status = initialiser->way.finish(initialiser->way.self, deadline_ms, error);
     if (status == PS_OK || status == PS_ERR_STALE_EPOCH) {
-        memset(&initialiser->lock, 0, sizeof initialiser->lock);
         initialiser->holding = false;
         return status;
     }
@@ -230,9 +183,8 @@ static void keep(void *argument)
     struct ps_initialiser *initialiser = argument;
     uint64_t third_ms = initialiser->ttl_ms / 3;
     while (ps_wake_count(&initialiser->stop) == initialiser->heard) {
-        enum ps_status status =
-            ps_kv_lease_keep(initialiser->kv, initialiser->lock.lease,
-                             ps_deadline_after(initialiser->clock, third_ms), NULL);
+        enum ps_status status = initialiser->way.keep(
+            initialiser->way.self, ps_deadline_after(initialiser->clock, third_ms), NULL);
         if (status == PS_ERR_LEASE_LOST) {
             atomic_store(&initialiser->lost, true);
             return;

@@ -5,36 +5,31 @@
  *
  * Threads:  one caller at a time; one thread of its own while the lock is held.
  * Blocking: begin and finish until their deadline; fini for a few seconds at most.
- * Errors:   the store's failures are retried until the deadline.
+ * Errors:   failures to ask are retried until the deadline.
  * Memory:   in place; options are borrowed for the initialiser's life.
  */
 #ifndef PS_CLIENT_INITIALISER_H
 #define PS_CLIENT_INITIALISER_H
 
+#include "client/members/init_way.h"
 #include "client/members/wake.h"
-#include "etcd/registry.h"
 
 #include <stdatomic.h>
 
 struct ps_initialiser {
     const struct ps_clock *clock;
     uint64_t ttl_ms;
-    struct ps_kv *kv; /* owned; belongs to the thread while that runs */
-    struct ps_registry registry;
-    struct ps_init_lock lock;
+    struct ps_init_way way; /* owned; belongs to the thread while that runs */
     struct ps_thread keeper;
     struct ps_wake stop; /* woken to end the thread */
     uint64_t heard;      /* count of `stop` when the thread was started */
     bool holding;        /* selected, and not finished */
     _Atomic bool lost;   /* the thread has heard that the lease is over */
-    char watched[160];   /* prefix of the keys whose change ends a wait */
 };
 
-/* Takes `kv` when it succeeds. */
-PS_MUST_USE enum ps_status ps_initialiser_init(struct ps_initialiser *initialiser, struct ps_kv *kv,
-                                               const char *job, uint64_t ttl_ms,
-                                               const struct ps_clock *clock,
-                                               struct ps_error *error);
+/* Takes what `way` is. */
+void ps_initialiser_init(struct ps_initialiser *initialiser, const struct ps_init_way *way,
+                         uint64_t ttl_ms, const struct ps_clock *clock);
 
 /* Gives up the lock if it is held. Accepts a zeroed struct. */
 void ps_initialiser_fini(struct ps_initialiser *initialiser);

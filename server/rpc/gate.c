@@ -20,13 +20,24 @@ struct right {
 };
 
 static const struct right rights[PS_METHOD_COUNT] = {
-    [PS_METHOD_INIT] = {PS_ROLE_TRAINER, true},      [PS_METHOD_FINISH] = {PS_ROLE_TRAINER, false},
-    [PS_METHOD_PUSH] = {PS_ROLE_TRAINER, true},      [PS_METHOD_PULL] = {PS_ROLE_READER, true},
-    [PS_METHOD_PUSHES] = {PS_ROLE_TRAINER, true},    [PS_METHOD_PULLS] = {PS_ROLE_READER, true},
-    [PS_METHOD_PUSH_PULL] = {PS_ROLE_TRAINER, true}, [PS_METHOD_SINCE] = {PS_ROLE_READER, true},
-    [PS_METHOD_STATUS] = {PS_ROLE_READER, true},     [PS_METHOD_LIST] = {PS_ROLE_READER, false},
-    [PS_METHOD_SAVE] = {PS_ROLE_ADMIN, false},       [PS_METHOD_DRAIN] = {PS_ROLE_ADMIN, false},
-    [PS_METHOD_BARRIER] = {PS_ROLE_TRAINER, true},   [PS_METHOD_APPLIED] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_INIT] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_FINISH] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_PUSH] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_PULL] = {PS_ROLE_READER, true},
+    [PS_METHOD_PUSHES] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_PULLS] = {PS_ROLE_READER, true},
+    [PS_METHOD_PUSH_PULL] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_SINCE] = {PS_ROLE_READER, true},
+    [PS_METHOD_STATUS] = {PS_ROLE_READER, true},
+    [PS_METHOD_LIST] = {PS_ROLE_READER, false},
+    [PS_METHOD_SAVE] = {PS_ROLE_ADMIN, false},
+    [PS_METHOD_DRAIN] = {PS_ROLE_ADMIN, false},
+    [PS_METHOD_BARRIER] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_APPLIED] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_CLUSTER] = {PS_ROLE_READER, true},
+    /* As FinishInitParams: who may initialise a part only would keep the others from it. */
+    [PS_METHOD_BEGIN_INIT] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_END_INIT] = {PS_ROLE_TRAINER, false},
 };
 
 static enum ps_status identify(const struct ps_gate *gate, grpc_call *call,

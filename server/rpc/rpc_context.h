@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "proto/health_codec.h"
+#include "server/core/ownership/cluster.h"
 #include "server/core/requests/service.h"
 #include "server/rpc/budgets.h"
 #include "server/rpc/gate.h"
@@ -26,6 +27,15 @@
 #include <grpc/grpc.h>
 
 #include <stdatomic.h>
+
+/* What a server says of its job's servers. */
+struct ps_cluster_facts {
+    struct ps_cluster *cluster; /* NULL: this server knows nothing of that */
+    const char *job;            /* "": none */
+    const char *unix_path;      /* NULL: none */
+    bool alone;                 /* no etcd */
+    bool in_memory;             /* nor a folder: nobody else can be there */
+};
 
 struct ps_rpc_context {
     grpc_server *server;
@@ -40,6 +50,7 @@ struct ps_rpc_context {
     struct ps_gate gate;
     uint64_t client_bytes_max; /* on their way of one connection; 0: no limit */
     struct ps_waiting waiting;
+    struct ps_cluster_facts cluster;
     struct ps_busy_poll_wish busy_poll;
     struct ps_shared_memory *shared; /* NULL: none is offered */
     uint64_t message_bytes_max;

@@ -113,6 +113,12 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
      * one. */
     if (server->update_threads > 1)
         ps_service_set_crew(options->service, &crew);
+    server->context.cluster =
+        (struct ps_cluster_facts){.cluster = options->cluster,
+                                  .job = options->job != NULL ? options->job : "",
+                                  .unix_path = options->listen_file,
+                                  .alone = options->is_alone,
+                                  .in_memory = options->is_in_memory};
     ps_budgets_init(&server->context.budgets);
     server->context.client_bytes_max = options->client_bytes_max;
     ps_refusals_init(&server->context.refusals, options->metrics, options->log, options->clock);

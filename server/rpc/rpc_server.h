@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/status.h"
+#include "server/core/ownership/cluster.h"
 #include "server/core/requests/service.h"
 #include "server/front/local_users.h"
 #include "server/rpc/tls_port.h"
@@ -24,6 +25,9 @@ struct ps_rpc_server;
 
 struct ps_rpc_server_options {
     struct ps_service *service;
+    struct ps_cluster *cluster; /* for GetCluster and BeginInit; NULL: neither is offered */
+    bool is_alone;              /* no etcd */
+    bool is_in_memory;          /* nor a folder that other servers could share */
     const struct ps_allocator *memory;
     const struct ps_clock *clock;
     const struct ps_log *log;

@@ -347,17 +347,10 @@ static void park(struct unary_call *call)
     ps_rpc_batch_start(&batch, &call->close_tag);
 }
 
-/* The other methods wait for the disk only: they have changed something, and are answered. */
-static bool waits_for_others(enum ps_method method)
-{
-    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_SINCE ||
-           method == PS_METHOD_BARRIER;
-}
-
 static bool count_waiting(struct unary_call *call)
 {
     struct ps_call_answer *answer = &call->answer;
-    if (!waits_for_others(call->method->method))
+    if (!ps_waiting_counts(call->method->method))
         return true;
     answer->status = ps_waiting_enter(&call->call, &answer->error);
     return answer->status == PS_OK;
@@ -471,6 +464,8 @@ static void release_served(struct ps_call_answer *answer)
     ps_bundle_call_release(answer->bundle);
     answer->bundle = NULL;
     ps_service_leave(answer->context->service, &answer->barrier);
+    ps_cluster_inquiry_release(answer->cluster.inquiry);
+    answer->cluster.inquiry = NULL;
 }
 
 /* The call is free when all that is in flight for it has come back. A buffer that grew for one long

@@ -21,6 +21,7 @@
 #include "base/buffer.h"
 #include "proto/codec.h"
 #include "proto/messages.h"
+#include "server/core/ownership/cluster.h"
 #include "server/core/requests/barrier.h"
 #include "server/core/requests/service.h"
 #include "server/rpc/bundle_call.h"
@@ -39,6 +40,15 @@ struct ps_single_call {
     struct ps_served_pull pull;
 };
 
+/* A call that asks where the servers are, or for the right to initialise. */
+struct ps_cluster_wait {
+    uint64_t known_revision;
+    uint64_t until_ms; /* it waits no longer, on the context's clock */
+    uint64_t look_ms;  /* the next question is put then */
+    struct ps_init_question question;
+    struct ps_cluster_inquiry *inquiry; /* on its way; NULL: none */
+};
+
 /* One request and the answer that is being made to it. */
 struct ps_call_answer {
     struct ps_rpc_context *context; /* borrowed */
@@ -54,7 +64,8 @@ struct ps_call_answer {
     bool once;                          /* ... or to have failed */
     struct ps_barrier_wait barrier;     /* of a member that waits; ended by the call */
     struct ps_push_wait wait;           /* for what the reply says to be durable */
-    gpr_timespec deadline;              /* the client's */
+    struct ps_cluster_wait cluster;
+    gpr_timespec deadline; /* the client's */
     struct ps_single_call single;
     struct ps_bundle_call *bundle; /* of many items; released by the call */
     enum ps_status status;

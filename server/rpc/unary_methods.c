@@ -13,6 +13,7 @@
 #include "proto/bundle_codec.h"
 #include "proto/fields.h"
 #include "server/rpc/applied_call.h"
+#include "server/rpc/cluster_methods.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_content.h"
 
@@ -473,6 +474,10 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {ADMIN_PATH("Drain"), serve_drain, 2, SMALL_REPLY_BYTES_MAX, PS_METHOD_DRAIN},
     {SERVICE_PATH("Barrier"), serve_barrier, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_BARRIER},
     {SERVICE_PATH("LastApplied"), ps_serve_applied, 4, LIST_REPLY_BYTES_MAX, PS_METHOD_APPLIED},
+    {SERVICE_PATH("GetCluster"), ps_serve_cluster, 4, LIST_REPLY_BYTES_MAX, PS_METHOD_CLUSTER},
+    {SERVICE_PATH("BeginInit"), ps_serve_begin_init, 4, SMALL_REPLY_BYTES_MAX,
+     PS_METHOD_BEGIN_INIT},
+    {SERVICE_PATH("EndInit"), ps_serve_end_init, 2, SMALL_REPLY_BYTES_MAX, PS_METHOD_END_INIT},
     {PS_HEALTH_LIST_PATH, serve_health_list, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
     {PS_HEALTH_CHECK_PATH, serve_health_check, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };

@@ -30,6 +30,14 @@ static uint32_t share_of(const struct ps_waiting *waiting, struct ps_bytes conne
     return is_local ? waiting->calls_max / 2 + 1 : waiting->connection_calls_max;
 }
 
+bool ps_waiting_counts(enum ps_method method)
+{
+    static const bool waits[PS_METHOD_COUNT + 1] = {
+        [PS_METHOD_PULL] = true,    [PS_METHOD_PULLS] = true,   [PS_METHOD_SINCE] = true,
+        [PS_METHOD_BARRIER] = true, [PS_METHOD_CLUSTER] = true, [PS_METHOD_BEGIN_INIT] = true};
+    return waits[method];
+}
+
 /* The server's bound comes first, since it is the one that an operator has to know of. */
 enum ps_status ps_waiting_enter(struct ps_rpc_call *call, struct ps_error *error)
 {

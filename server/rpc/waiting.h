@@ -1,5 +1,6 @@
 /* How many calls wait for what other clients do: pulls before the initialisation is finished,
- * members of barriers, health watches, reflection streams. Such a call costs memory and nothing
+ * members of barriers, questions for the other servers or for the right to initialise, health
+ * watches, reflection streams. Such a call costs memory and nothing
  * else, for as long as its client likes: so a server has a bound for all of them, and a connection
  * has half of the calls that it may have, because the other half must be able to bring what they
  * wait for.
@@ -13,6 +14,7 @@
 #define PS_SERVER_RPC_WAITING_H
 
 #include "base/status.h"
+#include "proto/messages.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -29,6 +31,10 @@ struct ps_waiting {
 
 /* Before any call. A connection may have `client_calls` calls at once. */
 void ps_waiting_init(struct ps_waiting *waiting, uint32_t calls_max, uint32_t client_calls);
+
+/* Do calls of this method count? The others wait for the disk or the store: they have changed
+ * something, and are answered. */
+bool ps_waiting_counts(enum ps_method method);
 
 /* Counts a call that is to wait, until it leaves or is cleared.
  *

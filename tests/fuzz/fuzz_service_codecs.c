@@ -1,7 +1,9 @@
-/* Any bytes as a question to the health and the reflection service, and as LastApplied. */
+/* Any bytes as a question to the health and the reflection service, as LastApplied, and as what a
+ * server says of the others. */
 #include "fuzz_target.h"
 
 #include "proto/applied_codec.h"
+#include "proto/cluster_codec.h"
 #include "proto/health_codec.h"
 #include "proto/reflection_codec.h"
 
@@ -40,6 +42,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
 
     read_applied(ps_view_of(&bytes));
+
+    struct ps_cluster_reply cluster = {0};
+    if (ps_decode_cluster(ps_view_of(&bytes), ps_allocator_heap(), &cluster, NULL) == PS_OK &&
+        cluster.shard_count > PS_SHARDS_MAX)
+        abort();
+    ps_cluster_reply_release(&cluster);
 
     struct ps_buffer reply;
     ps_buffer_init(&reply, ps_allocator_heap(), PS_REFLECTION_REPLY_BYTES_MAX);

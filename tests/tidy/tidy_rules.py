@@ -28,7 +28,7 @@ ROOMS = {
                       "tools"],
     "tools/psctl": ["base", "json", "proto", "etcd", "client", "tools"],
     "tools": ["base", "json", "proto", "optimizer", "etcd", "client"],
-    "client/members": ["base", "proto", "etcd", "client/calls"],
+    "client/members": ["base", "proto", "etcd", "client/calls", "client/channel"],
     "client/channel": ["base", "proto", "optimizer", "client/calls", "client/local"],
     "client/local": ["base", "proto", "client/calls"],
     "client/replica": ["base", "proto", "optimizer", "client/engine", "client/calls"],

@@ -17,6 +17,8 @@ enum ps_topic {
     PS_TOPIC_LIFE,       /* phase, proof, drain, a generation that is over */
     PS_TOPIC_JOURNAL,    /* records became durable, or will not for now */
     PS_TOPIC_CHECKPOINT, /* an attempt to save ended */
+    PS_TOPIC_CLUSTER,    /* a server of the job came, went or moved */
+    PS_TOPIC_INIT,       /* questions about the right to initialise were answered */
     PS_TOPIC_MEETING     /* this and the rest: members of a barrier are all there (meetings.h) */
 };
 

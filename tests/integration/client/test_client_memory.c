@@ -6,6 +6,7 @@
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,15 +19,20 @@ START_TEST(open_survives_any_refused_allocation)
 {
     struct fault_heap heap = {.refuse_at = _i};
     const struct ps_allocator memory = fault_heap_allocator(&heap);
-    const struct psclient_options options = {.servers = "127.0.0.1:1,127.0.0.1:2"};
+    struct fake_server *server = fake_server_start(0);
+    char list[64];
+    snprintf(list, sizeof list, "%s,127.0.0.1:2", fake_server_address(server));
+    const struct psclient_options options = {.servers = list, .open_timeout_ms = LONG_MS};
     struct psclient *client = NULL;
 
     enum ps_status status = ps_client_open(&options, &memory, &client, NULL);
 
-    ck_assert_int_eq(status, heap.seen > _i ? PS_ERR_NO_MEMORY : PS_OK);
+    /* A question to a server that met no memory is put again. */
+    ck_assert(status == PS_OK || (status == PS_ERR_NO_MEMORY && heap.seen > _i));
     ck_assert(_i < SWEEP_MAX - 1 || status == PS_OK);
     psclient_close(client);
     ck_assert_int_eq(heap.live, 0);
+    fake_server_stop(server);
 }
 END_TEST
 

@@ -49,8 +49,10 @@ END_TEST
 
 START_TEST(b17_empty_batches_return_at_once_even_without_servers)
 {
-    const struct psclient_options options = {.servers = "127.0.0.1:1"};
+    struct fake_server *server = fake_server_start(0);
+    const struct psclient_options options = {.servers = fake_server_address(server)};
     ck_assert_int_eq(psclient_open(&options, &client, &error), PSCLIENT_OK);
+    fake_server_stop(server);
 
     ck_assert_int_eq(psclient_pull(client, NULL, 0, PSCLIENT_FOREVER, NULL, &error), PSCLIENT_OK);
     ck_assert_int_eq(psclient_push(client, NULL, 0, PSCLIENT_FOREVER, NULL, NULL), PSCLIENT_OK);

@@ -80,6 +80,11 @@ struct fake_server *fake_server_start(int port)
     ck_assert_int_gt(fake->port, 0);
     snprintf(fake->address, sizeof fake->address, "127.0.0.1:%d", fake->port);
     grpc_server_start(fake->server);
+    /* As an older server, which knows no others. */
+    const struct fake_answer unknown = {.kind = FAKE_REFUSE, .status = PS_ERR_UNSUPPORTED};
+    fake->rules[PS_METHOD_CLUSTER].always = unknown;
+    fake->rules[PS_METHOD_BEGIN_INIT].always = unknown;
+    fake->rules[PS_METHOD_END_INIT].always = unknown;
     for (int i = 0; i < 64; i++)
         ask(fake);
     ck_assert_int_eq(ps_thread_start(&fake->thread, "fake_server", run, fake, NULL), PS_OK);

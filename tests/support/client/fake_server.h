@@ -33,7 +33,8 @@ struct fake_server *fake_server_start(int port);
 int fake_server_port(const struct fake_server *server);
 const char *fake_server_address(const struct fake_server *server);
 
-/* How calls of this method are answered from now on. At first: an empty reply. */
+/* How calls of this method are answered from now on. At first: an empty reply; but
+ * GetCluster, BeginInit and EndInit are unknown to it. */
 void fake_server_answer(struct fake_server *server, enum ps_method method,
                         struct fake_answer answer);
 /* The next `count` calls of the method get this, then the rule above holds again. */

@@ -25,8 +25,11 @@ static void start(void)
 
 static void follow(void)
 {
-    ck_assert_int_eq(ps_follower_create(&script.kv, "", &wake, ps_clock_real(), ps_allocator_heap(),
-                                        &follower, NULL),
+    struct ps_member_source source;
+    ck_assert_int_eq(
+        ps_members_of_store(&script.kv, "", ps_clock_real(), ps_allocator_heap(), &source, NULL),
+        PS_OK);
+    ck_assert_int_eq(ps_follower_create(&source, &wake, ps_allocator_heap(), &follower, NULL),
                      PS_OK);
 }
 
@@ -172,10 +175,11 @@ END_TEST
 
 START_TEST(a_bad_job_name_is_refused_and_the_store_stays_the_callers)
 {
+    struct ps_member_source source;
     start();
-    ck_assert_int_eq(ps_follower_create(&script.kv, "a/b", &wake, ps_clock_real(),
-                                        ps_allocator_heap(), &follower, NULL),
-                     PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(
+        ps_members_of_store(&script.kv, "a/b", ps_clock_real(), ps_allocator_heap(), &source, NULL),
+        PS_ERR_BAD_INPUT);
     ck_assert(!script.destroyed);
     ps_kv_destroy(&script.kv);
     ps_wake_fini(&wake);
@@ -187,12 +191,18 @@ START_TEST(create_survives_a_refused_allocation)
 {
     struct fault_heap heap = {.refuse_at = 0};
     const struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_member_source source;
     start();
-    ck_assert_int_eq(
-        ps_follower_create(&script.kv, "", &wake, ps_clock_real(), &memory, &follower, NULL),
-        PS_ERR_NO_MEMORY);
+    ck_assert_int_eq(ps_members_of_store(&script.kv, "", ps_clock_real(), &memory, &source, NULL),
+                     PS_ERR_NO_MEMORY);
+    heap.refuse_at = 2;
+    ck_assert_int_eq(ps_members_of_store(&script.kv, "", ps_clock_real(), &memory, &source, NULL),
+                     PS_OK);
+    ck_assert_int_eq(ps_follower_create(&source, &wake, &memory, &follower, NULL),
+                     PS_ERR_NO_MEMORY);
+    ck_assert(!script.destroyed);
+    source.destroy(source.self);
     ck_assert_int_eq(heap.live, 0);
-    ps_kv_destroy(&script.kv);
     ps_wake_fini(&wake);
     scripted_kv_fini(&script);
 }
