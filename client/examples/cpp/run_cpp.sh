@@ -6,9 +6,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 proto=$here/../../../proto
 out=${OUT:-$here/../../../build/examples/cpp}
 mkdir -p "$out"
+protoc -I "$proto" --cpp_out="$out" pserver/v1/optimizer_config.proto
 protoc -I "$proto" --cpp_out="$out" --grpc_out="$out" \
-    --plugin=protoc-gen-grpc="$(command -v grpc_cpp_plugin)" \
-    pserver/v1/pserver.proto pserver/v1/optimizer_config.proto
+    --plugin=protoc-gen-grpc="$(command -v grpc_cpp_plugin)" pserver/v1/pserver.proto
 if [ -n "$(find "$here" "$proto" -newer "$out/example" 2>&1)" ]; then # or there is none
     g++ -std=c++17 -I "$out" -o "$out/example" "$here/example.cc" \
         "$out"/pserver/v1/*.pb.cc \
