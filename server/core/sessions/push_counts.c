@@ -13,14 +13,20 @@ static struct ps_push_count *place_of(const struct ps_push_counts *counts, uint6
 static enum ps_status grow(struct ps_push_counts *counts, struct ps_push_count_room *room,
                            struct ps_error *error);
 
-/* The mark is part of the id, so that journal and checkpoint say of each client whether it is
- * counted. */
+/* The form is part of the id, so that journal and checkpoint say of each client whether it is
+ * counted. A random id of 16 bytes has it once in more than a million: such a client is counted for
+ * nothing. The mark alone would be there once in 256, and with it a format that programs of before
+ * do not read. */
 bool ps_client_is_named(struct ps_bytes client_id)
 {
     PS_ASSERT(client_id.size == 0 || client_id.data != NULL);
-    /* Random ids of 16 bytes begin so once in 256: they are counted for nothing, which costs memory
-     * within the bound and nothing else. */
-    return client_id.size > 1 && client_id.data[0] == '@';
+    if (client_id.size < 4 || client_id.data[0] != '@')
+        return false;
+    size_t end = client_id.size;
+    while (client_id.data[end - 1] >= '0' && client_id.data[end - 1] <= '9')
+        end--;
+    /* At least one digit, and at least one byte between both marks. */
+    return end < client_id.size && end > 2 && client_id.data[end - 1] == '#';
 }
 
 /* The same for journals, checkpoints and live pushes: counts of all three are added up. */

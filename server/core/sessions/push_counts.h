@@ -43,7 +43,7 @@ struct ps_push_count_room {
     uint64_t places;                   /* taken by all */
 };
 
-/* Has the client chosen its id? Those ids begin with '@'. */
+/* Has the client chosen its id? Those ids are "@NAME#SHARD", with a number behind the last mark. */
 bool ps_client_is_named(struct ps_bytes client_id);
 
 /* What stands for a name; never 0. */

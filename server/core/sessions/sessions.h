@@ -29,7 +29,7 @@
  * Each slot has the fingerprint of its request (fingerprint.h). An id that comes back with another
  * one is another request under a used id, and is told so.
  *
- * A client that has chosen its id (it begins with '@') is asked for by the process that comes back
+ * A client that has chosen its id ("@NAME#SHARD") is asked for by the process that comes back
  * under it: ps_sessions_applied ends what the former one has sent, and says how many of its pushes
  * were applied to each parameter (push_counts.h). A new session leaves those counts as they are.
  *

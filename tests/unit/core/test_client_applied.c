@@ -23,7 +23,7 @@ static enum ps_status push_as(struct core_world *world, const char *client, cons
 static enum ps_status ask(struct core_world *world, struct ps_applied_request request)
 {
     request.id.present = true;
-    request.id.client_id = text("@a");
+    request.id.client_id = text("@a#0");
     return ps_service_applied(world->service, &request, &applied, &world->error);
 }
 
@@ -42,10 +42,10 @@ START_TEST(rows_are_sorted_and_go_page_by_page)
 {
     struct core_world world;
     init_named(&world);
-    ck_assert_int_eq(push_as(&world, "@a", "c", 1), PS_OK);
-    ck_assert_int_eq(push_as(&world, "@a", "a", 2), PS_OK);
-    ck_assert_int_eq(push_as(&world, "@a", "c", 3), PS_OK);
-    ck_assert_int_eq(push_as(&world, "@b", "b", 1), PS_OK);
+    ck_assert_int_eq(push_as(&world, "@a#0", "c", 1), PS_OK);
+    ck_assert_int_eq(push_as(&world, "@a#0", "a", 2), PS_OK);
+    ck_assert_int_eq(push_as(&world, "@a#0", "c", 3), PS_OK);
+    ck_assert_int_eq(push_as(&world, "@b#0", "b", 1), PS_OK);
 
     ck_assert_int_eq(ask(&world, (struct ps_applied_request){.limit = 1}), PS_OK);
     ck_assert_uint_eq(applied.reply.row_count, 1);
@@ -71,7 +71,7 @@ START_TEST(an_answer_waits_until_the_journal_has_what_it_says)
 {
     struct core_world world;
     world_init_journal(&world);
-    ck_assert_int_eq(push_as(&world, "@a", "w", 1), PS_OK);
+    ck_assert_int_eq(push_as(&world, "@a#0", "w", 1), PS_OK);
 
     ck_assert_int_eq(ask(&world, (struct ps_applied_request){.begins = true}), PS_OK);
 
@@ -80,7 +80,7 @@ START_TEST(an_answer_waits_until_the_journal_has_what_it_says)
     (void)world_write_journal(&world);
     ck_assert_int_eq(world_acknowledge(&world), PS_OK);
     ck_assert_uint_eq(applied.reply.rows[0].pushes, 1);
-    ck_assert_int_eq(push_as(&world, "@a", "w", 2), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(push_as(&world, "@a#0", "w", 2), PS_ERR_STALE_SESSION);
     ps_service_release_applied(world.service, &applied);
     world_fini(&world);
 }
@@ -90,7 +90,7 @@ START_TEST(an_answer_keeps_its_names_when_the_shard_is_lost)
 {
     struct core_world world;
     init_named(&world);
-    ck_assert_int_eq(push_as(&world, "@a", "c", 1), PS_OK);
+    ck_assert_int_eq(push_as(&world, "@a#0", "c", 1), PS_OK);
     ck_assert_int_eq(ask(&world, (struct ps_applied_request){.begins = false}), PS_OK);
 
     ps_service_reset(world.service);
@@ -118,7 +118,7 @@ START_TEST(any_refused_allocation_leaves_nothing)
 {
     struct core_world world;
     init_named(&world);
-    ck_assert_int_eq(push_as(&world, "@a", "c", 1), PS_OK);
+    ck_assert_int_eq(push_as(&world, "@a#0", "c", 1), PS_OK);
     int64_t live = world.heap.live;
     world.heap.refuse_at = world.heap.seen + _i;
 

@@ -30,11 +30,14 @@ static void push(uint64_t name, uint64_t version)
     ps_push_counts_add(&counts, name, 1, version);
 }
 
-START_TEST(ids_that_were_chosen_begin_with_a_mark)
+START_TEST(ids_that_were_chosen_have_a_mark_at_both_ends)
 {
-    ck_assert(ps_client_is_named(text("@a")));
-    ck_assert(!ps_client_is_named(text("@")));
-    ck_assert(!ps_client_is_named(text("a@")));
+    static const char *const others[] = {"@",    "@a",  "@a#",  "@#1",  "a#1",
+                                         "@a#x", "@12", "@123", "@a1#", "a@b#1"};
+    ck_assert(ps_client_is_named(text("@a#0")));
+    ck_assert(ps_client_is_named(text("@a#b#4095")));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        ck_assert_msg(!ps_client_is_named(text(others[i])), "%s", others[i]);
     ck_assert(!ps_client_is_named((struct ps_bytes){0}));
 }
 END_TEST
@@ -119,7 +122,7 @@ int main(void)
 {
     TCase *tests = tcase_create("push_counts");
     tcase_add_checked_fixture(tests, begin_test, end_test);
-    tcase_add_test(tests, ids_that_were_chosen_begin_with_a_mark);
+    tcase_add_test(tests, ids_that_were_chosen_have_a_mark_at_both_ends);
     tcase_add_test(tests, each_name_has_its_own_count);
     tcase_add_test(tests, names_that_meet_are_told_apart);
     tcase_add_test(tests, a_later_version_that_was_counted_first_stays);

@@ -48,13 +48,13 @@ static void end_asking(void)
 
 START_TEST(pushes_of_all_sessions_are_counted_once_each)
 {
-    ck_assert_int_eq(push("@a", 1, 1), PS_OK);
-    ck_assert_int_eq(push("@a", 1, 2), PS_OK);
-    ck_assert_int_eq(push("@a", 1, 2), PS_OK); /* a repeat */
-    ck_assert_int_eq(push("@a", 2, 1), PS_OK);
-    ck_assert_int_eq(apply("@a", 2, 2, 0), PS_OK); /* not a push */
+    ck_assert_int_eq(push("@a#0", 1, 1), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 2), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 2), PS_OK); /* a repeat */
+    ck_assert_int_eq(push("@a#0", 2, 1), PS_OK);
+    ck_assert_int_eq(apply("@a#0", 2, 2, 0), PS_OK); /* not a push */
 
-    ck_assert_int_eq(ask("@a", false), PS_OK);
+    ck_assert_int_eq(ask("@a#0", false), PS_OK);
 
     ck_assert(applied.is_known && applied.is_whole);
     ck_assert_uint_eq(pushes(), 3);
@@ -66,25 +66,25 @@ END_TEST
 
 START_TEST(what_was_sent_before_the_question_is_refused_after_it)
 {
-    ck_assert_int_eq(push("@a", 1, 1), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 1), PS_OK);
 
-    ck_assert_int_eq(ask("@a", true), PS_OK);
+    ck_assert_int_eq(ask("@a#0", true), PS_OK);
 
     ck_assert_uint_eq(pushes(), 1);
-    ck_assert_int_eq(push("@a", 1, 2), PS_ERR_STALE_SESSION);
-    ck_assert_int_eq(push("@a", applied.begun, 1), PS_OK);
-    ck_assert_int_eq(ask("@a", false), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 2), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(push("@a#0", applied.begun, 1), PS_OK);
+    ck_assert_int_eq(ask("@a#0", false), PS_OK);
     ck_assert_uint_eq(pushes(), 2);
 }
 END_TEST
 
 START_TEST(also_of_a_client_whose_first_push_is_on_its_way)
 {
-    ck_assert_int_eq(ask("@a", true), PS_OK);
+    ck_assert_int_eq(ask("@a#0", true), PS_OK);
 
     ck_assert(!applied.is_known && applied.is_whole);
     ck_assert_uint_ge(applied.begun, 5000);
-    ck_assert_int_eq(push("@a", 1, 1), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(push("@a#0", 1, 1), PS_ERR_STALE_SESSION);
     ck_assert_uint_eq(ps_sessions_count(&sessions), 1);
 }
 END_TEST
@@ -92,32 +92,32 @@ END_TEST
 START_TEST(a_push_under_way_keeps_the_question_waiting)
 {
     struct ps_session_call call;
-    struct ps_request_id id = push_of("@a", 1, 1);
+    struct ps_request_id id = push_of("@a#0", 1, 1);
     ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 7, 0, &call, &error), PS_OK);
 
-    ck_assert_int_eq(ask("@a", true), PS_ERR_BUSY);
+    ck_assert_int_eq(ask("@a#0", true), PS_ERR_BUSY);
 
     ps_sessions_commit(&sessions, &call, (struct ps_session_answer){.version = 1});
-    ck_assert_int_eq(ask("@a", true), PS_OK);
+    ck_assert_int_eq(ask("@a#0", true), PS_OK);
     ck_assert_uint_eq(pushes(), 1);
 }
 END_TEST
 
 START_TEST(looking_changes_nothing)
 {
-    ck_assert_int_eq(ask("@a", false), PS_OK);
+    ck_assert_int_eq(ask("@a#0", false), PS_OK);
     ck_assert_uint_eq(ps_sessions_count(&sessions), 0);
-    ck_assert_int_eq(push("@a", 1, 1), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 1), PS_OK);
 
-    ck_assert_int_eq(ask("@a", false), PS_OK);
+    ck_assert_int_eq(ask("@a#0", false), PS_OK);
 
-    ck_assert_int_eq(push("@a", 1, 2), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 2), PS_OK);
 }
 END_TEST
 
 START_TEST(nobody_asks_about_the_client_of_another)
 {
-    struct ps_request_id id = push_of("@a", 1, 1);
+    struct ps_request_id id = push_of("@a#0", 1, 1);
     struct ps_session_call call;
     id.owner = 1;
     ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 7, 0, &call, &error), PS_OK);
@@ -128,21 +128,21 @@ START_TEST(nobody_asks_about_the_client_of_another)
                      PS_ERR_DENIED);
 
     ck_assert_int_eq(error.refusal, PS_REFUSED_CLIENT_ID);
-    ck_assert_int_eq(push("@a", 1, 2), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 2), PS_OK);
 }
 END_TEST
 
 START_TEST(who_was_forgotten_is_not_told_that_it_is_all)
 {
-    ck_assert_int_eq(push("@a", 1, 1), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 1), PS_OK);
     for (uint64_t i = 0; i < CLIENTS_MAX; i++)
         ck_assert_int_eq(push(&"b\0c\0d\0e"[2 * i], 1, 1), PS_OK);
 
-    ck_assert_int_eq(ask("@a", true), PS_OK);
+    ck_assert_int_eq(ask("@a#0", true), PS_OK);
 
     ck_assert(!applied.is_known && !applied.is_whole);
-    ck_assert_int_eq(push("@a", applied.begun, 1), PS_OK);
-    ck_assert_int_eq(ask("@a", false), PS_OK);
+    ck_assert_int_eq(push("@a#0", applied.begun, 1), PS_OK);
+    ck_assert_int_eq(ask("@a#0", false), PS_OK);
     ck_assert(applied.is_known && !applied.is_whole);
 }
 END_TEST
@@ -162,13 +162,13 @@ END_TEST
 START_TEST(a_replayed_push_counts_in_whatever_order_it_comes)
 {
     for (uint64_t i = 3; i > 0; i--) {
-        struct ps_request_id id = push_of("@a", i, 1);
+        struct ps_request_id id = push_of("@a#0", i, 1);
         ck_assert_int_eq(ps_sessions_remember(&sessions, &id, 7, 0,
                                               (struct ps_session_answer){.version = i}, &error),
                          PS_OK);
     }
 
-    ck_assert_int_eq(ask("@a", false), PS_OK);
+    ck_assert_int_eq(ask("@a#0", false), PS_OK);
 
     ck_assert_uint_eq(pushes(), 3);
     ck_assert_uint_eq(applied.session, 3);
@@ -209,12 +209,12 @@ static uint32_t through_a_checkpoint(void)
 START_TEST(counts_are_in_checkpoints)
 {
     ck_assert_int_eq(push("b", 1, 1), PS_OK);
-    ck_assert_int_eq(push("@a", 1, 1), PS_OK);
-    ck_assert_int_eq(push("@a", 1, 2), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 1), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 2), PS_OK);
 
     ck_assert_uint_eq(through_a_checkpoint(), 3);
 
-    ck_assert_int_eq(ask("@a", true), PS_OK);
+    ck_assert_int_eq(ask("@a#0", true), PS_OK);
     ck_assert(applied.is_known && applied.is_whole);
     ck_assert_uint_eq(pushes(), 2);
 }
@@ -230,10 +230,10 @@ END_TEST
 
 START_TEST(any_refused_allocation_leaves_nothing)
 {
-    ck_assert_int_eq(push("@a", 1, 1), PS_OK);
+    ck_assert_int_eq(push("@a#0", 1, 1), PS_OK);
     heap.refuse_at = heap.seen + _i;
 
-    enum ps_status status = ask("@a", true);
+    enum ps_status status = ask("@a#0", true);
 
     ck_assert_int_eq(status, _i < 1 ? PS_ERR_NO_MEMORY : PS_OK);
     ck_assert_uint_eq(applied.begun > 0, status == PS_OK);
