@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _pserver, errors
-from .about import Counters, ParameterInfo, Saved, ServerStatus, join_rows
+from .about import Applied, Counters, LastApplied, ParameterInfo, Saved, ServerStatus, join_rows
 from .arrays import Array, log
 from .loops import Loops
 from .operation import Operation
@@ -267,6 +267,18 @@ class Client:
         """Has every server write a checkpoint; returns when all are on disk."""
         return [Saved(**self._handle.save(index, self._timeout_ms))
                 for index in range(self.shard_count)]
+
+    def last_applied(self, *, timeout: float | None = None) -> LastApplied:
+        """What of this client's pushes is in the parameters; ask before the first push.
+
+        For trainers that come back: with the same ``connect(client_id=...)`` as before, a trainer
+        learns from which batch to go on, whatever was lost of the answers that it was to get.
+
+        Raises:
+            InvalidError: the client was opened without a client_id.
+        """
+        known, whole, rows = self._handle.last_applied(self._milliseconds(timeout))
+        return LastApplied(known, whole, {name: Applied(*numbers) for name, *numbers in rows})
 
     def barrier(self, name: str, round: int, member: int, of: int, *,
                 timeout: float | None = None) -> None:
