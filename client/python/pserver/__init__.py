@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import time
 from typing import Literal
 
 from . import _pserver
 from .about import (
     Applied, Counters, LastApplied, ParameterInfo, ReplicaCounters, Saved, ServerStatus)
 from .arrays import as_source, as_target, log
-from .client import Client
+from .client import Client, ask
 from .errors import (
     AccessError, AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,
     FailedError, ForkedError, InvalidError, ItemResult, NotFoundError, NotInitializedError,
@@ -102,15 +103,17 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
         UnavailableError: not every server answered within `wait`.
         InvalidError: options that contradict each other.
     """
-    handle = _pserver.Client(
-        servers=servers, etcd=etcd, job=job, open_timeout_ms=max(1, round(1000 * wait)),
-        split_bytes=split_bytes, ack=_ACKS[ack], encoding=_ENCODINGS[encoding],
-        reply_encoding=_ENCODINGS[reply_encoding], top_k_share=top_k, busy_poll=busy_poll,
-        client_id=client_id,
-        shared_memory=0 if shared_memory else 1, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key,
-        tls_server_name=tls_server_name, token_file=token_file, etcd_user=etcd_user,
-        etcd_password_file=etcd_password_file, etcd_ca=etcd_ca, etcd_cert=etcd_cert,
-        etcd_key=etcd_key)
+    def open_client(limit_ms: int) -> _pserver.Client:
+        return _pserver.Client(
+            servers=servers, etcd=etcd, job=job, open_timeout_ms=limit_ms, split_bytes=split_bytes,
+            ack=_ACKS[ack], encoding=_ENCODINGS[encoding], top_k_share=top_k,
+            reply_encoding=_ENCODINGS[reply_encoding], client_id=client_id, busy_poll=busy_poll,
+            shared_memory=0 if shared_memory else 1, tls_ca=tls_ca, tls_cert=tls_cert,
+            tls_key=tls_key, tls_server_name=tls_server_name, token_file=token_file,
+            etcd_user=etcd_user, etcd_password_file=etcd_password_file, etcd_ca=etcd_ca,
+            etcd_cert=etcd_cert, etcd_key=etcd_key)
+
+    handle = ask(open_client, time.monotonic() + (wait or timeout))
     client = Client(handle, job=job, timeout=timeout)
     try:
         if wait > 0:

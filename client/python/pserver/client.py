@@ -253,7 +253,7 @@ class Client:
         """All parameters of the job by name, sorted, as their servers hold them now."""
         until = self._until(None)
         rows = (row for index in range(self.shard_count)
-                for row in _ask(partial(self._handle.list, index), until))
+                for row in ask(partial(self._handle.list, index), until))
         self._infos = {name: info.of_shape(self._shapes.get(name, info.shape))
                        for name, info in join_rows(rows).items()}
         return dict(self._infos)
@@ -347,7 +347,7 @@ class Client:
             self._status_of(index, until)
 
     def _status_of(self, index: int, until: float) -> ServerStatus:
-        return ServerStatus(**_ask(partial(self._handle.server_status, index), until))
+        return ServerStatus(**ask(partial(self._handle.server_status, index), until))
 
 
 def milliseconds(seconds: float) -> int:
@@ -357,7 +357,7 @@ def milliseconds(seconds: float) -> int:
     return _FOREVER if seconds == math.inf else min(round(1000 * seconds), _FOREVER)
 
 
-def _ask(question: Callable[[int], T], until: float) -> T:
+def ask(question: Callable[[int], T], until: float) -> T:
     """Asks something that changes nothing, again and again with more patience: ctrl-C is heard
     between two attempts."""
     slice_ms = _ASK_SLICE_MS
