@@ -310,6 +310,8 @@ static PyMethodDef methods[] = {
      "server_status(index, timeout_ms) -> dict"},
     {"list", ps_python_list, METH_VARARGS, "list(index, timeout_ms) -> list of dict"},
     {"save", ps_python_save, METH_VARARGS, "save(index, timeout_ms) -> dict"},
+    {"last_applied", ps_python_last_applied, METH_VARARGS,
+     "last_applied(timeout_ms) -> (known, whole, rows)"},
     {"barrier", ps_python_barrier, METH_VARARGS, "barrier(name, round, member, of, timeout_ms)"},
     {"counters", ps_python_counters, METH_NOARGS, "counters() -> dict"},
     {NULL, NULL, 0, NULL}};

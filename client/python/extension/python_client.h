@@ -39,6 +39,7 @@ PyObject *ps_python_operation_create(struct ps_python_client *client,
 PyObject *ps_python_server_status(PyObject *self, PyObject *arguments);
 PyObject *ps_python_list(PyObject *self, PyObject *arguments);
 PyObject *ps_python_save(PyObject *self, PyObject *arguments);
+PyObject *ps_python_last_applied(PyObject *self, PyObject *arguments);
 PyObject *ps_python_barrier(PyObject *self, PyObject *arguments);
 PyObject *ps_python_counters(PyObject *self, PyObject *none);
 

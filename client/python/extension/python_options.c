@@ -43,6 +43,7 @@ static const struct option table[] = {
     TEXT_OPTION(servers),
     TEXT_OPTION(job),
     TEXT_OPTION(busy_poll),
+    TEXT_OPTION(client_id),
     TEXT_OPTION(tls_ca),
     TEXT_OPTION(tls_cert),
     TEXT_OPTION(tls_key),

@@ -47,6 +47,7 @@ PyObject *ps_python_server_status(PyObject *object, PyObject *arguments)
         (unsigned long long)row.lost_push_count);
 }
 
+/* One row of a cut parameter has the shape of the whole: about.py joins them. */
 static PyObject *shape_of(const struct psclient_param_info *row)
 {
     PyObject *shape = PyTuple_New((Py_ssize_t)row->rank);
@@ -140,6 +141,51 @@ PyObject *ps_python_save(PyObject *object, PyObject *arguments)
     return Py_BuildValue("{sksssssKsK}", "index", index, "uuid", saved.uuid, "path", saved.path,
                          "position", (unsigned long long)saved.position, "bytes",
                          (unsigned long long)saved.bytes);
+}
+
+/* Tuples here, since neither struct of these ever grows. */
+static PyObject *rows_of(const struct psclient_last_applied *applied)
+{
+    PyObject *list = PyList_New(0);
+    /* Rows that are many are made one by one: the list has no size that could be wrong. */
+    for (size_t i = 0; list != NULL && i < applied->count; i++) {
+        const struct psclient_applied *from = &applied->rows[i];
+        PyObject *row = Py_BuildValue("(sKKK)", from->name, (unsigned long long)from->pushes,
+                                      (unsigned long long)from->pushes_of_any,
+                                      (unsigned long long)from->version);
+        if (row == NULL || PyList_Append(list, row) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* The library's rows are copied and released at once, also when the copy failed. `known` and
+ * `whole` are told apart by the Python half's class: a client that nobody knows has no rows, and
+ * neither has one that has only initialised.
+ *
+ * From this answer on, pushes of an earlier process with the same client_id are refused; so the
+ * Python half asks when its user says so, and never by itself. */
+PyObject *ps_python_last_applied(PyObject *object, PyObject *arguments)
+{
+    struct ps_python_client *self = (struct ps_python_client *)object;
+    struct psclient_last_applied applied = {0};
+    struct psclient_error error;
+    unsigned long long timeout_ms;
+    if (!PyArg_ParseTuple(arguments, "K:last_applied", &timeout_ms) ||
+        !ps_python_client_check(self))
+        return NULL;
+    PyThreadState *thread = ps_python_enter(self);
+    int status = psclient_last_applied(self->client, timeout_ms, &applied, &error);
+    ps_python_leave(self, thread);
+    if (status != PSCLIENT_OK)
+        return ps_python_raise(self->state, status, error.text, NULL);
+    PyObject *rows = rows_of(&applied);
+    PyObject *answer = rows != NULL ? Py_BuildValue("(OON)", applied.known ? Py_True : Py_False,
+                                                    applied.whole ? Py_True : Py_False, rows)
+                                    : NULL;
+    psclient_last_applied_release(&applied);
+    return answer;
 }
 
 /* All numbers are the caller's; the server judges whether they agree with those of the others. */

@@ -22,12 +22,14 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import time
 from typing import Literal
 
 from . import _pserver
-from .about import Counters, ParameterInfo, ReplicaCounters, Saved, ServerStatus
+from .about import (
+    Applied, Counters, LastApplied, ParameterInfo, ReplicaCounters, Saved, ServerStatus)
 from .arrays import as_source, as_target, log
-from .client import Client
+from .client import Client, ask
 from .errors import (
     AccessError, AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,
     FailedError, ForkedError, InvalidError, ItemResult, NotFoundError, NotInitializedError,
@@ -39,8 +41,9 @@ from .replica import Replica
 
 __all__ = [
     "SGD", "AccessError", "Adadelta", "Adagrad", "Adam", "AdamW", "Add", "AlreadyInitializedError",
+    "Applied",
     "Assign", "Client", "ClosedError", "Counters", "DataLossError", "Error", "ExhaustedError",
-    "FailedError", "ForkedError", "Ftrl", "InvalidError", "ItemResult", "Max", "Min",
+    "FailedError", "ForkedError", "Ftrl", "InvalidError", "ItemResult", "LastApplied", "Max", "Min",
     "NotFoundError", "NotInitializedError", "Operation", "Optimizer", "ParameterInfo", "RMSProp",
     "Replica", "ReplicaCounters", "Saved", "Schedule", "ServerStatus", "UnavailableError",
     "UnknownOutcomeError", "connect", "wait"]
@@ -64,7 +67,8 @@ _ENCODINGS: dict[str, int] = {"native": 0, "float32": 1, "float64": 2, "bfloat16
 def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "",
             timeout: float = 30.0, wait: float = 5.0, ack: Ack = "default",
             encoding: Encoding = "native", reply_encoding: Encoding = "native",
-            top_k: float = 0.01, split_bytes: int = 0, busy_poll: str | None = None,
+            top_k: float = 0.01, split_bytes: int = 0, client_id: str | None = None,
+            busy_poll: str | None = None,
             shared_memory: bool = True, tls_ca: str | None = None, tls_cert: str | None = None,
             tls_key: str | None = None, tls_server_name: str | None = None,
             token_file: str | None = None, etcd_user: str | None = None,
@@ -87,6 +91,8 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
         top_k: the share of the elements that the encoding ``"top_k"`` sends.
         split_bytes: larger parameters are cut over all servers; 0: 16 MiB. The same for all
             trainers of a job.
+        client_id: who this trainer is, 1 to 56 letters, digits and marks, for ``last_applied()``
+            of a later process; one process at a time. None: somebody new.
         busy_poll: how long a caller looks for its answer before it sleeps: ``"50us"``, ``"off"``.
         shared_memory: whether content for servers of this host goes through shared memory.
         tls_ca, tls_cert, tls_key, tls_server_name, token_file: paths of files (and the name in the
@@ -97,14 +103,17 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
         UnavailableError: not every server answered within `wait`.
         InvalidError: options that contradict each other.
     """
-    handle = _pserver.Client(
-        servers=servers, etcd=etcd, job=job, open_timeout_ms=max(1, round(1000 * wait)),
-        split_bytes=split_bytes, ack=_ACKS[ack], encoding=_ENCODINGS[encoding],
-        reply_encoding=_ENCODINGS[reply_encoding], top_k_share=top_k, busy_poll=busy_poll,
-        shared_memory=0 if shared_memory else 1, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key,
-        tls_server_name=tls_server_name, token_file=token_file, etcd_user=etcd_user,
-        etcd_password_file=etcd_password_file, etcd_ca=etcd_ca, etcd_cert=etcd_cert,
-        etcd_key=etcd_key)
+    def open_client(limit_ms: int) -> _pserver.Client:
+        return _pserver.Client(
+            servers=servers, etcd=etcd, job=job, open_timeout_ms=limit_ms, split_bytes=split_bytes,
+            ack=_ACKS[ack], encoding=_ENCODINGS[encoding], top_k_share=top_k,
+            reply_encoding=_ENCODINGS[reply_encoding], client_id=client_id, busy_poll=busy_poll,
+            shared_memory=0 if shared_memory else 1, tls_ca=tls_ca, tls_cert=tls_cert,
+            tls_key=tls_key, tls_server_name=tls_server_name, token_file=token_file,
+            etcd_user=etcd_user, etcd_password_file=etcd_password_file, etcd_ca=etcd_ca,
+            etcd_cert=etcd_cert, etcd_key=etcd_key)
+
+    handle = ask(open_client, time.monotonic() + (wait or timeout))
     client = Client(handle, job=job, timeout=timeout)
     try:
         if wait > 0:

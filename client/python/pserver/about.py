@@ -111,6 +111,38 @@ class ReplicaCounters:
     mismatches: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Applied:
+    """What of a client's pushes is in one parameter, over all processes that had its client_id.
+
+    A trainer that pushes each batch once goes on with batch ``pushes``, counted from 0.
+    ``pushes_of_any`` is more than that only of a parameter that is cut over several servers, when a
+    push that its process did not see to the end is in some of its ranges. ``version`` is that of
+    the parameter after the last of them.
+    """
+
+    pushes: int
+    pushes_of_any: int
+    version: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LastApplied:
+    """What servers remember of a client: nothing when not ``known``, all when ``whole``.
+
+    ``parameters`` has those to which it pushed.
+    """
+
+    known: bool
+    whole: bool
+    parameters: dict[str, Applied]
+
+    def pushes(self, name: str) -> int:
+        """The client's pushes that were applied to this parameter; 0: none."""
+        applied = self.parameters.get(name)
+        return 0 if applied is None else applied.pushes
+
+
 def join_rows(rows: Iterable[dict[str, Any]]) -> dict[str, ParameterInfo]:
     """Rows of all servers, by name; the ranges of a parameter that is cut become one again."""
     parts: dict[str, list[dict[str, Any]]] = {}

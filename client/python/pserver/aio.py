@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterable, Mapping, TypeVar
 import numpy.typing as npt
 
 from . import connect as _connect
-from .about import Counters, ParameterInfo, Saved, ServerStatus
+from .about import Counters, LastApplied, ParameterInfo, Saved, ServerStatus
 from .arrays import Array
 from .client import Client as _Client
 from .client import Progress
@@ -77,6 +77,10 @@ class Client:
     async def save(self) -> list[Saved]:
         """As ``pserver.Client.save``."""
         return await asyncio.to_thread(self.sync.save)
+
+    async def last_applied(self, *, timeout: float | None = None) -> LastApplied:
+        """As ``pserver.Client.last_applied``."""
+        return await asyncio.to_thread(self.sync.last_applied, timeout=timeout)
 
     async def barrier(self, name: str, round: int, member: int, of: int, *,
                       timeout: float | None = None) -> None:

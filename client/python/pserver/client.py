@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _pserver, errors
-from .about import Counters, ParameterInfo, Saved, ServerStatus, join_rows
+from .about import Applied, Counters, LastApplied, ParameterInfo, Saved, ServerStatus, join_rows
 from .arrays import Array, log
 from .loops import Loops
 from .operation import Operation
@@ -253,7 +253,7 @@ class Client:
         """All parameters of the job by name, sorted, as their servers hold them now."""
         until = self._until(None)
         rows = (row for index in range(self.shard_count)
-                for row in _ask(partial(self._handle.list, index), until))
+                for row in ask(partial(self._handle.list, index), until))
         self._infos = {name: info.of_shape(self._shapes.get(name, info.shape))
                        for name, info in join_rows(rows).items()}
         return dict(self._infos)
@@ -267,6 +267,18 @@ class Client:
         """Has every server write a checkpoint; returns when all are on disk."""
         return [Saved(**self._handle.save(index, self._timeout_ms))
                 for index in range(self.shard_count)]
+
+    def last_applied(self, *, timeout: float | None = None) -> LastApplied:
+        """What of this client's pushes is in the parameters; ask before the first push.
+
+        For trainers that come back: with the same ``connect(client_id=...)`` as before, a trainer
+        learns from which batch to go on, whatever was lost of the answers that it was to get.
+
+        Raises:
+            InvalidError: the client was opened without a client_id.
+        """
+        known, whole, rows = self._handle.last_applied(self._milliseconds(timeout))
+        return LastApplied(known, whole, {name: Applied(*numbers) for name, *numbers in rows})
 
     def barrier(self, name: str, round: int, member: int, of: int, *,
                 timeout: float | None = None) -> None:
@@ -335,7 +347,7 @@ class Client:
             self._status_of(index, until)
 
     def _status_of(self, index: int, until: float) -> ServerStatus:
-        return ServerStatus(**_ask(partial(self._handle.server_status, index), until))
+        return ServerStatus(**ask(partial(self._handle.server_status, index), until))
 
 
 def milliseconds(seconds: float) -> int:
@@ -345,7 +357,7 @@ def milliseconds(seconds: float) -> int:
     return _FOREVER if seconds == math.inf else min(round(1000 * seconds), _FOREVER)
 
 
-def _ask(question: Callable[[int], T], until: float) -> T:
+def ask(question: Callable[[int], T], until: float) -> T:
     """Asks something that changes nothing, again and again with more patience: ctrl-C is heard
     between two attempts."""
     slice_ms = _ASK_SLICE_MS

@@ -74,6 +74,23 @@ class Faults(unittest.TestCase):
         self.assertFalse(caught.exception.retryable)
         self.server.resume()
 
+    def test_a_trainer_that_comes_back_knows_how_far_it_was(self):
+        with pserver.connect(self.server.address, client_id="trainer-0") as client:
+            client.initialize({"w": np.zeros(4, F4)}, pserver.SGD(1.0))
+            self.assertEqual(client.last_applied().pushes("w"), 0)
+            for _ in range(3):
+                client.push(ONES)
+        self.server.kill()
+        self.server.start()
+        with pserver.connect(self.server.address, client_id="trainer-0") as client:
+            applied = client.last_applied()
+            self.assertTrue(applied.known and applied.whole)
+            self.assertEqual(applied.pushes("w"), 3)
+            self.assertEqual(client.push(ONES), {"w": 4})
+        with pserver.connect(self.server.address) as client, \
+                self.assertRaises(pserver.InvalidError):
+            client.last_applied()
+
     def test_a_closed_client_says_so(self):
         client = self.connect()
         client.close()
