@@ -126,7 +126,7 @@ def visitor_of(flags):
     paths = dict(zip(flags, flags[1:]))
     if "--tls-cert" not in paths:
         return None
-    context = ssl.create_default_context(cafile=paths["--tls-ca"])
+    context = ssl.create_default_context(cafile=paths.get("--tls-ca", paths["--tls-cert"]))
     context.load_cert_chain(paths["--tls-cert"], paths["--tls-key"])
     return context
 

@@ -36,6 +36,14 @@ class Abuse(unittest.TestCase):
         cls.first_rss = cls.server.rss_kib()
         cls.first_descriptors = descriptors(cls.server.pid)
 
+    def setUp(self):
+        """The test before may have made this host an offender, which waits outside for a moment."""
+        wait_until(self.newcomers_come_in, "newcomers are let in")
+
+    def newcomers_come_in(self):
+        with Peer(self.port, HELLO) as peer:
+            return peer.pong(0.5)
+
     def tearDown(self):
         self.assertTrue(self.server.process.alive(), self.server.process.log()[-2000:])
         self.good_client_is_answered()
