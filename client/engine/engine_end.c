@@ -24,7 +24,9 @@ void ps_engine_cancel(struct ps_engine *engine, struct ps_batch *batch)
     ps_engine_fill_rooms(engine);
 }
 
-/* A batch of no calls is finished already and has no method worth asking for. */
+/* One pass is enough: a cancellation ends calls and fills lanes of other batches, but neither takes
+ * a batch off the list nor adds one. Batches that are finished already, for want of calls say, are
+ * passed over. */
 void ps_engine_cancel_all(struct ps_engine *engine, bool (*is_one)(enum ps_method method))
 {
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
