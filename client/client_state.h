@@ -86,6 +86,8 @@ struct psclient {
     bool members_pending;              /* not all of them could be told yet: no memory */
     struct ps_initialiser initialiser; /* used by one thread at a time: `initialising` */
     bool initialising;
+    bool has_init_way;          /* and it stays */
+    atomic_bool init_cancelled; /* what `initialising` stands for is to end */
 };
 
 /* psclient_open with another heap, for tests: no call of the library allocates elsewhere, but for

@@ -99,7 +99,7 @@ static enum ps_status ask(struct servers_way *way, enum ps_method method,
         if (!is_away || status == PS_ERR_NO_MEMORY)
             return status;
         choose_next(way);
-        if (ps_time_left_ms(clock, deadline_ms) == 0)
+        if (ps_time_left_ms(clock, deadline_ms) == 0 || atomic_load(&way->client->init_cancelled))
             return status;
     }
 }

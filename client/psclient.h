@@ -251,6 +251,11 @@ int psclient_init(struct psclient *client, const struct psclient_parameter *para
 int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
                          struct psclient_error *error);
 
+/* Ends what other threads do in psclient_begin_init, psclient_init and psclient_finish_init, as if
+ * their timeouts were over: PSCLIENT_UNAVAILABLE or PSCLIENT_UNKNOWN. Each of them may be called
+ * again. A trainer that waited for its turn gives its place up. Returns at once. */
+void psclient_cancel_init(struct psclient *client);
+
 /* ---- Training ---- */
 
 int psclient_push(struct psclient *client, const struct psclient_gradient *gradients, size_t count,

@@ -31,6 +31,8 @@ static enum ps_status enter_initialising(struct psclient *client, struct ps_erro
     ps_mutex_lock(&client->mutex);
     bool busy = client->initialising;
     client->initialising = true;
+    if (!busy)
+        atomic_store(&client->init_cancelled, false);
     ps_mutex_unlock(&client->mutex);
     if (busy)
         return ps_fail(error, PS_ERR_INTERNAL, "another thread of this client is initialising");
@@ -52,6 +54,15 @@ static void forget_epochs(struct psclient *client)
     ps_mutex_unlock(&client->mutex);
 }
 
+/* After a cancellation its consequences are no reasons. */
+static int fail_init(struct psclient *client, enum ps_status status, const struct ps_error *why,
+                     struct psclient_error *error)
+{
+    if (atomic_load(&client->init_cancelled))
+        return ps_client_fail(error, PS_ERR_UNAVAILABLE, "the initialisation was cancelled");
+    return ps_client_fail(error, status, why->text);
+}
+
 /* Epochs of an earlier attempt are forgotten by whoever is selected: each server tells its own
  * again with its answer to psclient_init. */
 PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
@@ -71,7 +82,7 @@ PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, 
         forget_epochs(client);
     leave_initialising(client);
     if (status != PS_OK)
-        return ps_client_fail(error, status, why.text);
+        return fail_init(client, status, &why, error);
     *selected = ours ? 1 : 0;
     return ps_client_succeed(error);
 }
@@ -96,6 +107,10 @@ static enum ps_status open_way(struct psclient *client, struct ps_error *error)
         }
     }
     ps_initialiser_init(&client->initialiser, &way, client->lock_ttl_ms, client->clock);
+    client->initialiser.is_cancelled = &client->init_cancelled;
+    ps_mutex_lock(&client->mutex);
+    client->has_init_way = true;
+    ps_mutex_unlock(&client->mutex);
     return PS_OK;
 }
 
@@ -170,7 +185,8 @@ static enum ps_status look_at_states(struct psclient *client, uint64_t deadline_
         }
         if (status != PS_OK || !starting)
             break;
-        if (ps_time_left_ms(client->clock, deadline_ms) == 0) {
+        if (ps_time_left_ms(client->clock, deadline_ms) == 0 ||
+            atomic_load(&client->init_cancelled)) {
             status = ps_fail(error, PS_ERR_UNAVAILABLE, "a server is still loading");
             break;
         }
@@ -194,7 +210,7 @@ PS_EXPORT int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
         status = finish_with_lock(client, deadline_ms, &why);
     leave_initialising(client);
     if (status != PS_OK)
-        return ps_client_fail(error, status, why.text);
+        return fail_init(client, status, &why, error);
     return ps_client_succeed(error);
 }
 
@@ -209,7 +225,8 @@ static enum ps_status finish_with_lock(struct psclient *client, uint64_t deadlin
         PS_TRY(ps_initialiser_prepare(&client->initialiser, deadline_ms, error));
         PS_TRY(finish_shards(client, deadline_ms, error));
         status = ps_initialiser_finish(&client->initialiser, deadline_ms, error);
-    } while (status == PS_ERR_CONFLICT && ps_time_left_ms(client->clock, deadline_ms) > 0);
+    } while (status == PS_ERR_CONFLICT && ps_time_left_ms(client->clock, deadline_ms) > 0 &&
+             !atomic_load(&client->init_cancelled));
     return status;
 }
 

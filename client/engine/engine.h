@@ -219,6 +219,9 @@ bool ps_engine_is_range(uint64_t call);
  * Nothing happens to a batch that is finished. */
 void ps_engine_cancel(struct ps_engine *engine, struct ps_batch *batch);
 
+/* The same for all batches of those methods. */
+void ps_engine_cancel_all(struct ps_engine *engine, bool (*is_one)(enum ps_method method));
+
 /* Event: time has passed. */
 void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms);
 

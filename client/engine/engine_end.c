@@ -18,9 +18,22 @@ void ps_engine_cancel(struct ps_engine *engine, struct ps_batch *batch)
 {
     if (batch->is_given_up || ps_batch_is_finished(batch))
         return;
+    PS_ASSERT(!batch->is_cancelled);
     batch->is_cancelled = true;
     ps_engine_give_up(engine, batch);
     ps_engine_fill_rooms(engine);
+}
+
+/* One pass is enough: a cancellation ends calls and fills lanes of other batches, but neither takes
+ * a batch off the list nor adds one. Batches that are finished already, for want of calls say, are
+ * passed over. */
+void ps_engine_cancel_all(struct ps_engine *engine, bool (*is_one)(enum ps_method method))
+{
+    for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
+        PS_ASSERT(batch->request.method < PS_METHOD_COUNT);
+        if (is_one(batch->request.method))
+            ps_engine_cancel(engine, batch);
+    }
 }
 
 /* Queues are emptied first: give_call_up would otherwise have to look for each call in them. */

@@ -72,6 +72,12 @@ void ps_initialiser_fini(struct ps_initialiser *initialiser)
     initialiser->way = (struct ps_init_way){0};
 }
 
+/* Whoever cancels interrupts the way afterwards, so that no wait is begun that nobody ends. */
+static bool is_cancelled(const struct ps_initialiser *initialiser)
+{
+    return initialiser->is_cancelled != NULL && atomic_load(initialiser->is_cancelled);
+}
+
 /* A lost lease costs the place in the queue and nothing else, so that it is repeated as well. A
  * failure that repeating cannot mend, a denied login for example, is not. */
 static bool worth_repeating(enum ps_status status)
@@ -115,7 +121,7 @@ enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t
         if (status != PS_OK)
             why = failure;
         /* Behind the look, not before it: a deadline of 0 asks once. */
-        if (ps_time_left_ms(initialiser->clock, deadline_ms) == 0)
+        if (ps_time_left_ms(initialiser->clock, deadline_ms) == 0 || is_cancelled(initialiser))
             break;
         if (status != PS_OK)
             ps_wake_wait(&initialiser->stop, ps_wake_count(&initialiser->stop), PAUSE_MS);

@@ -21,10 +21,11 @@ struct ps_initialiser {
     uint64_t ttl_ms;
     struct ps_init_way way; /* owned; belongs to the thread while that runs */
     struct ps_thread keeper;
-    struct ps_wake stop; /* woken to end the thread */
-    uint64_t heard;      /* count of `stop` when the thread was started */
-    bool holding;        /* selected, and not finished */
-    _Atomic bool lost;   /* the thread has heard that the lease is over */
+    struct ps_wake stop;             /* woken to end the thread */
+    uint64_t heard;                  /* count of `stop` when the thread was started */
+    bool holding;                    /* selected, and not finished */
+    _Atomic bool lost;               /* the thread has heard that the lease is over */
+    const atomic_bool *is_cancelled; /* borrowed; begin gives up when it is set. NULL: never */
 };
 
 /* Takes what `way` is. */

@@ -340,6 +340,47 @@ START_TEST(without_the_lock_no_server_is_finished)
 }
 END_TEST
 
+static atomic_bool has_returned;
+
+static void *wait_for_lock(void *argument)
+{
+    static int status;
+    int selected;
+    status = psclient_begin_init(argument, LONG_MS, &selected, NULL);
+    atomic_store(&has_returned, true);
+    return &status;
+}
+
+START_TEST(a_wait_for_the_lock_can_be_cancelled)
+{
+    struct fake_server *server = fake_server_start(0);
+    pthread_t thread;
+    void *status;
+    int selected = 0;
+    start(1);
+    own(0, fake_server_address(server));
+    client = open_client();
+    struct psclient *second = open_client();
+    ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
+    pthread_create(&thread, NULL, wait_for_lock, second);
+
+    while (!atomic_load(&has_returned)) {
+        psclient_cancel_init(second);
+        (void)usleep(1000);
+    }
+    pthread_join(thread, &status);
+
+    ck_assert_int_eq(*(int *)status, PSCLIENT_UNAVAILABLE);
+    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_begin_init(second, LONG_MS, &selected, &error), PSCLIENT_OK);
+    ck_assert_int_eq(selected, 0);
+    psclient_close(second);
+    psclient_close(client);
+    fake_server_stop(server);
+    finish();
+}
+END_TEST
+
 START_TEST(closing_gives_the_lock_up)
 {
     int selected = 0;
@@ -401,6 +442,7 @@ int main(void)
     tcase_add_test(tests, b7_the_death_of_the_initialiser_selects_the_next);
     tcase_add_test(tests, the_lock_is_kept_for_longer_than_its_lease);
     tcase_add_test(tests, without_the_lock_no_server_is_finished);
+    tcase_add_test(tests, a_wait_for_the_lock_can_be_cancelled);
     tcase_add_test(tests, closing_gives_the_lock_up);
     tcase_add_test(tests, finishing_with_a_lost_lock_says_begin_again);
     suite_add_tcase(suite, tests);

@@ -65,6 +65,7 @@ static int call_everything(void *argument)
     EXPECT(is_refused(psclient_pull_since(replica, LONG_MS, NULL, &error)));
     EXPECT(psclient_next(client, LONG_MS) == NULL);
     EXPECT(psclient_event_fd(client) == -1);
+    psclient_cancel_init(client);
     psclient_get_counters(client, &counters);
     EXPECT(counters.tcp_servers == 0);
     psclient_replica_close(replica);

@@ -205,22 +205,23 @@ static void *end_it(void *argument)
     return psclient_end(argument, NULL, &why) == PSCLIENT_UNAVAILABLE ? argument : NULL;
 }
 
-/* Nobody serves there, so that no answer ever wakes the thread that waits. */
+/* Nobody serves any more, so that no answer ever wakes the thread that waits. */
 START_TEST(a_cancellation_wakes_the_thread_that_waits)
 {
     struct psclient_operation *operation;
     pthread_t thread;
     void *ended;
     begin();
-    struct psclient *lonely = open_one(&(struct psclient_options){.servers = "127.0.0.1:1"});
-    expect_ok(psclient_push_begin(lonely, &small, 1, LONG_MS, NULL, &operation, &error));
+    struct psclient_parameter w = {
+        .name = "w", .content = values, .content_size = sizeof values, .type = PSCLIENT_FLOAT32};
+    pserver_process_kill(&server);
+    expect_ok(psclient_pull_begin(client, &w, 1, LONG_MS, NULL, &operation, &error));
     pthread_create(&thread, NULL, end_it, operation);
 
     psclient_cancel(operation);
     pthread_join(thread, &ended);
 
     ck_assert_ptr_eq(ended, operation);
-    psclient_close(lonely);
     finish();
 }
 END_TEST

@@ -181,6 +181,34 @@ START_TEST(ranges_that_are_out_are_cancelled_one_by_one)
 }
 END_TEST
 
+static bool is_pull(enum ps_method method)
+{
+    return method == PS_METHOD_PULL;
+}
+
+START_TEST(all_batches_of_a_kind_are_cancelled_and_no_others)
+{
+    float destination[1];
+    struct ps_item pulls[] = {bench_pull_item("w", destination, 1)};
+    struct ps_item pushes[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PULL, pulls, 1, 60000);
+    struct ps_batch *pull = bench.batch;
+    bench_start(&bench, PS_METHOD_PUSH, pushes, 1, 60000);
+
+    ps_engine_cancel_all(bench.engine, is_pull);
+    bench_pump(&bench);
+    ck_assert_uint_eq(bench.cancelled_count, 1);
+    bench_answer(&bench, 0, PS_ERR_CANCELLED, false);
+
+    ck_assert_ptr_eq(bench.finished, pull);
+    ps_engine_end(bench.engine, pull);
+    bench_succeed(&bench, 0, 1);
+    ck_assert_int_eq(pushes[0].status, PS_OK);
+    bench_close(&bench);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine_end");
@@ -194,6 +222,7 @@ int main(void)
     tcase_add_test(cases, a_second_cancellation_and_the_deadline_change_nothing);
     tcase_add_test(cases, a_cancellation_lets_another_batch_go_on);
     tcase_add_test(cases, ranges_that_are_out_are_cancelled_one_by_one);
+    tcase_add_test(cases, all_batches_of_a_kind_are_cancelled_and_no_others);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }
