@@ -212,15 +212,15 @@ START_TEST(a_cancellation_wakes_the_thread_that_waits)
     pthread_t thread;
     void *ended;
     begin();
-    struct psclient *lonely = open_one(&(struct psclient_options){.servers = "127.0.0.1:1"});
-    expect_ok(psclient_push_begin(lonely, &small, 1, LONG_MS, NULL, &operation, &error));
+    stop_server();
+    operation = push(&small);
     pthread_create(&thread, NULL, end_it, operation);
 
     psclient_cancel(operation);
     pthread_join(thread, &ended);
 
     ck_assert_ptr_eq(ended, operation);
-    psclient_close(lonely);
+    kill(server.pid, SIGCONT);
     finish();
 }
 END_TEST
