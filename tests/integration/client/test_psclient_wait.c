@@ -202,10 +202,10 @@ END_TEST
 static void *end_it(void *argument)
 {
     struct psclient_error why;
-    return psclient_end(argument, NULL, &why) == PSCLIENT_UNAVAILABLE ? argument : NULL;
+    return psclient_end(argument, NULL, &why) == PSCLIENT_UNKNOWN ? argument : NULL;
 }
 
-/* Nobody serves there, so that no answer ever wakes the thread that waits. */
+/* The server is stopped, so that no answer ever wakes the thread that waits. */
 START_TEST(a_cancellation_wakes_the_thread_that_waits)
 {
     struct psclient_operation *operation;
