@@ -137,13 +137,11 @@ struct psclient_options {
     const char *etcd;      /* URL[,URL]: find the servers and follow them when they move */
     const char *etcd_user; /* NULL: no authentication */
     const char *etcd_password;
-    const char *servers;      /* HOST:PORT[,HOST:PORT]: some servers of the job, which say where
-                                   the others are; followed when they move. Of servers without etcd,
-                                   and of older ones: all of them, position = index of the shard.
+    const char *servers;      /* HOST:PORT[,HOST:PORT]: some servers of the job, which tell of the
+                                   others. Without etcd: all of them, position = index of the shard.
                                    unix:PATH is a socket of a server on this host */
     const char *job;          /* NULL or "": none */
-    uint64_t open_timeout_ms; /* wait this long for the number of shards, from etcd or a
-                                   server; 0: 30000 */
+    uint64_t open_timeout_ms; /* wait this long for the number of shards; 0: 30000 */
     uint64_t split_bytes;     /* larger parameters are cut over all shards; 0: 16 MiB. The same for
                                  all clients of a job: docs/placement.md */
     uint64_t lock_ttl_ms;     /* lease of the initialisation lock; 0: 10000 */
@@ -194,9 +192,8 @@ uint32_t psclient_shard_count(const struct psclient *client);
 /* ---- Initialisation: exactly one trainer of the job is selected, whatever dies meanwhile ---- */
 
 /* Waits until this trainer is selected (*selected = 1: call psclient_init for every parameter, then
- * psclient_finish_init) or the job is initialised (*selected = 0: pull the parameters). Servers of
- * a list that know no BeginInit have no lock: every caller is selected until they are initialised,
- * so that only one trainer should call this; the others pull. */
+ * psclient_finish_init) or the job is initialised (*selected = 0: pull the parameters). Older
+ * servers in a list have no lock: there only one trainer should call this; the others pull. */
 int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
                         struct psclient_error *error);
 

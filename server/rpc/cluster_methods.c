@@ -214,7 +214,7 @@ enum ps_serve_progress ps_serve_end_init(struct ps_call_answer *answer)
 /* ---- What the three have in common ---- */
 
 /* A client that names a job means that one: under another the same names are other parameters. A
- * server without a name was never told one, and is of any. */
+ * server without a name is whatever job its client takes it for. */
 static bool read_request(struct ps_call_answer *answer, struct ps_fields *fields, uint32_t job)
 {
     const struct ps_cluster_facts *facts = &answer->context->cluster;
@@ -222,7 +222,7 @@ static bool read_request(struct ps_call_answer *answer, struct ps_fields *fields
     answer->status = ps_fields_read(answer->request, fields, &answer->error);
     if (answer->status == PS_OK && facts->cluster == NULL)
         answer->status = ps_fail(&answer->error, PS_ERR_UNSUPPORTED, "this server knows no others");
-    if (answer->status == PS_OK && fields->text[job][0] != '\0' && facts->job[0] != '\0' &&
+    if (answer->status == PS_OK && facts->job[0] != '\0' && fields->text[job][0] != '\0' &&
         strcmp(fields->text[job], facts->job) != 0)
         answer->status = ps_fail(&answer->error, PS_ERR_NOT_FOUND,
                                  "this server is of job \"%.80s\", not \"%.80s\"", facts->job,
