@@ -11,7 +11,7 @@ import dense_network as network
 def main(servers: str, data: str, member: int, of: int, epochs: int) -> None:
     """Trains its share of the rows, and prints the loss of every step."""
     x, y = network.load(data)
-    with pserver.connect(servers, job="dense", timeout=120.0, wait=60.0) as ps:
+    with pserver.connect(servers, timeout=120.0, wait=60.0) as ps:
         ps.initialize(network.first_values(x.shape[1]), pserver.Adam(lr=1e-3))
         values = ps.pull()
         for rows in network.batches(len(y), epochs, member, of):

@@ -77,10 +77,11 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
     """Opens a client of a job's servers; ``with connect(...) as ps`` closes it at the end.
 
     Args:
-        servers: ``"host:port,host:port"``; ``unix:PATH`` is a socket of a server on this host.
-        etcd: ``"http://host:2379"``, to find the servers in etcd and follow them when they move.
-            Name this or `servers`.
-        job: the name of the job; "" where there is only one.
+        servers: ``"host:port,host:port"``: some servers of the job, through which the others are
+            found and followed; of servers without etcd all, in the order of their shards.
+            ``unix:PATH`` is a socket of a server on this host.
+        etcd: ``"http://host:2379"``, to find the servers in etcd. Name this or `servers`.
+        job: the name of the job that the servers were started with; "": none.
         timeout: seconds that each call may take unless it says otherwise. Longer than a failover
             takes, or calls fail during one.
         wait: seconds to wait for all servers to answer; 0: do not look.

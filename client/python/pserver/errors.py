@@ -73,9 +73,7 @@ class InvalidError(Error, ValueError):
 
 
 class NotFoundError(Error, KeyError):
-    """No parameter of that name."""
-
-    hint = "client.parameters() has the names"
+    """No parameter of that name, or no job: the text says which."""
 
 
 class AlreadyInitializedError(Error):

@@ -46,7 +46,15 @@ class Job(unittest.TestCase):
         self.assertEqual(client.shard_count, 2)
 
     def test_a_shard_that_moves_is_followed(self):
-        client = self.connect()
+        self.follow(self.connect())
+
+    def test_a_shard_that_moves_is_followed_from_one_seed(self):
+        seed = self.servers[0].wait_event("listening")["address"]
+        client = self.enterContext(pserver.connect(seed, timeout=PATIENCE, wait=PATIENCE))
+        self.assertEqual(client.shard_count, 2)
+        self.follow(client)
+
+    def follow(self, client):
         client.initialize(VALUES, pserver.SGD(1.0))
         for step in range(20):
             if step == 5:
