@@ -50,7 +50,7 @@ def train_together(data: str, epochs: int) -> tuple[dict[str, network.Array], li
              str(TRAINERS), str(epochs)], stdout=subprocess.PIPE, text=True)
             for member in range(TRAINERS)]
         with pserver.connect(addresses, timeout=120.0) as ps:
-            kill_on_the_way(ps, second, data, epochs)
+            kill_on_the_way(ps, second, trainers, count_rows(data) * epochs // network.BATCH // 3)
             losses = [[float(line) for line in trainer.communicate()[0].splitlines()]
                       for trainer in trainers]
             if any(trainer.returncode != 0 for trainer in trainers):
@@ -64,14 +64,20 @@ def train_together(data: str, epochs: int) -> tuple[dict[str, network.Array], li
             return ps.pull(into=network.first_values(network.COLUMNS)), losses
 
 
-def kill_on_the_way(ps: pserver.Client, server: Server, data: str, epochs: int) -> None:
-    """kill -9 in the middle of the training; the server comes back with its journal."""
-    with open(data, encoding="ascii") as file:
-        rows = sum(1 for _ in file)
+def count_rows(path: str) -> int:
+    """Lines of a file."""
+    with open(path, encoding="ascii") as file:
+        return sum(1 for _ in file)
+
+
+def kill_on_the_way(ps: pserver.Client, server: Server, trainers: list["subprocess.Popen[str]"],
+                    steps: int) -> None:
+    """kill -9 after so many steps; the server comes back with its journal."""
     ps.pull()  # waits until a trainer has initialised the job
     replica = ps.replica(network.first_values(network.COLUMNS))
-    while min(replica.update().values()) < epochs * rows // network.BATCH // 3:
-        pass
+    while min(replica.update().values()) < steps:
+        if any(trainer.poll() for trainer in trainers):
+            raise RuntimeError("a trainer failed")
     replica.close()
     server.kill()
     print("killed one server with -9")
