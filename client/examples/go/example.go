@@ -1,4 +1,4 @@
-// Initialises two parameters, pushes to them and pulls them: ./run_go.sh HOST:PORT[,HOST:PORT...]
+// Initialises two parameters, pushes to them and pulls them: ./run_go.sh HOST:PORT[,...]
 package main
 
 import (
