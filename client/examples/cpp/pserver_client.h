@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that is safe to copy: every change is applied once, however often it is sent. The rules
  * are in docs/wire.md, "Retrying safely".
  *

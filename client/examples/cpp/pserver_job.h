@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A job: parameters that are spread over its shards as docs/placement.md says. What is left out:
  * parameters above 16 MiB on several servers, ranges and batches (../python/trainer.py has them).
  *

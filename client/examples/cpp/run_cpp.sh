@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes the stubs, builds and runs the example: ./run_cpp.sh HOST:PORT[,...]
 # Needs g++, libgrpc++-dev, protobuf-compiler, protobuf-compiler-grpc, pkg-config.
 set -euo pipefail

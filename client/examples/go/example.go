@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Initialises two parameters, pushes to them and pulls them: ./run_go.sh HOST:PORT[,...]
 package main
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes the stubs, builds and runs the example: ./run_go.sh HOST:PORT[,...]
 # Needs golang-go, golang-google-grpc-dev, golang-goprotobuf-dev, protobuf-compiler.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the servers of a job are, docs/discovery.md, and how to reach them.
 const grpc = require("@grpc/grpc-js");
 const { readFileSync } = require("fs");

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs gRPC and protobuf and runs the example: ./run_node.sh HOST:PORT[,...]
 # Needs nodejs and npm.
 set -euo pipefail

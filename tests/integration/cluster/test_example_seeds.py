@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """client/examples in Go, Node and C++: each is told one server, finds the other by it, and follows
 the shard whose server is killed meanwhile."""
 
