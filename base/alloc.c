@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The heap behind the allocator interface; the only file that calls malloc.
  *
  * Everything else in the tree receives a struct ps_allocator, so that a test can refuse the n-th

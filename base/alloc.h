@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where memory comes from: an interface, so that tests can refuse the n-th allocation.
  *
  * Threads:  the heap is safe from any thread; other implementations say so themselves.

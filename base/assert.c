@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last words of a process whose invariant broke. */
 #include "base/assert.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Assertions that stay on in release builds: a broken invariant stops the process at once.
  *
  * Threads:  any.

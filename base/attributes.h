@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler extensions that this project allows itself, each behind a name of ours.
  *
  * Threads:  none.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three bytes in four characters and back (RFC 4648, section 4). Decoding is strict, so that one
  * byte sequence has exactly one text: texts are compared as texts, and etcd keys are made of them.
  * Hence no line breaks, no missing padding, and no bits set where a short group has none to

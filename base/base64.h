@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes as text (RFC 4648, section 4: with padding, without line breaks).
  *
  * Threads:  any.

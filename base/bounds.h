@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every fixed maximum of the system in one place, tied together by assertions at compile time.
  *
  * Threads:  constants.

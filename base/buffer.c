@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text that grows by doubling, up to a bound that its owner states.
  *
  * A buffer that has failed once refuses everything after that, so a page is written without a check

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text that grows: for JSON documents, metrics pages and other output of unknown length.
  *
  * Threads:  a buffer belongs to one thread.

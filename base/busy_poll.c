@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking instead of sleeping, where a processor is free for it.
  *
  * The adaptive mode protects other threads in two ways. It measures how long sched_yield() took: a

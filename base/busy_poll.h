@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long a thread that waits for events goes on looking before it sleeps. Waking a sleeping
  * thread costs tens of microseconds; looking costs a processor.
  *

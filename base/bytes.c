@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading borrowed bytes that lie in one or in many pieces.
  *
  * A message arrives as slices of gRPC's, and its content is used where it lies. A view describes

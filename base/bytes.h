@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Borrowed bytes: a contiguous run, and a view over many runs (what a network message is).
  *
  * Threads:  plain values; as safe as the memory they point to.

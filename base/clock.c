@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's clock behind the clock interface.
  *
  * Three clocks, each for one purpose. CLOCK_BOOTTIME judges leases and deadlines: a machine that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The only way to learn the time.
  *
  * Threads:  the real clock is safe from any thread.

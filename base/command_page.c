@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pages of commands: the list under "Commands:" in a program's help, and the page of each command.
  * Both are printed from the same table that completion.c reads, so a new command is one row and
  * cannot be missing from one of them. */

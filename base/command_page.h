@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a program's commands are for: the lines of --help, the page of one command, and the words
  * that a shell completes. One table says it once.
  *

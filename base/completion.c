@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Completion scripts: one small table of words per shell, and the shell's own machinery.
  *
  * The words are written into the script when it is generated, instead of the script asking the

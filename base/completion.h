@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scripts that have a shell complete a program's commands and options, made of the same tables as
  * its help.
  *

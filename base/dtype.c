@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The element type table turned into look-ups. Each is an index into one array that is generated
  * from the table, so a new type needs no line here. */
 #include "base/dtype.h"

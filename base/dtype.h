@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The six element types. The tables here are the only lists of them: every switch, name table,
  * codec and kernel table is generated from them. The enum values are the numbers on the wire, so
  * that a new type goes to the end (docs/add-an-element-type.md).

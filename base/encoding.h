@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the elements of a gradient (or of a pulled parameter) are written on the wire. This table is
  * the only list of the encodings; the enum values are the numbers on the wire and in the journal.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole-file helpers that work on any file system interface, so that the tests which cut power at
  * every call of a save also cover these two. */
 #include "base/file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the file system that we need, as an interface: the real one, and in tests one that
  * fails the n-th call or forgets what was not synced.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's file system behind the interface of base/file.h.
  *
  * Durability rests on three habits of this file. Data is synced with fdatasync before a name points

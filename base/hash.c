@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FNV-1a (Fowler, Noll, Vo), 32 bits, and the placement made of it.
  *
  * Both are part of the contract: clients place a parameter by the same function, so neither the

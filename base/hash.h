@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FNV-1a, 32 bits (Fowler, Noll, Vo): it decides which shard a parameter lives on, so it is part
  * of the public contract and never changes.
  *

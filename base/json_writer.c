@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON out (RFC 8259): commas, quotes and escapes in one place.
  *
  * The writer keeps one bit for each open container (object or array) and one for "something stands

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes one JSON document (RFC 8259) into a buffer, without spaces.
  *
  *     ps_json_begin_object(&writer, NULL);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unix sockets of the kind SOCK_SEQPACKET, and descriptors in their messages (SCM_RIGHTS, unix(7)).
  *
  * SEQPACKET keeps the borders of messages, so the protocol above needs no lengths and a reader no

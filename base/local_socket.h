@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Short messages between processes of one machine, with a descriptor if need be: unix sockets that
  * keep the borders of messages, under abstract names. Such a name is of no folder, ends with its
  * socket, and is known in one network namespace only.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Builds a log line on the stack and hands it to the kernel in one write(2), so that lines of
  * several threads never mix and logging allocates nothing: a process that is out of memory can
  * still say so.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One structured line per event: text for people, JSON for machines.
  *
  *     PS_LOG(log, PS_LOG_INFO, "checkpoint", "checkpoint saved",

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The registry of metrics, and the updates that running code makes.
  *
  * Registration is done once at start by one thread and builds two levels of lists: families (one

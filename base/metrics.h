@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters, gauges and histograms in the Prometheus text format 0.0.4.
  *
  * Names follow Prometheus' rules: prefix ps_, base units (seconds, bytes), _total for counters.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads what the kernel knows about this process, each time a page is rendered: nothing is kept, so
  * nothing can be stale. The names are those of Prometheus' own client libraries, so that dashboards
  * made for other programs work for this one. What cannot be read is left out of the page; a

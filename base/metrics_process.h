@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics that every process has, under the names that Prometheus' own clients use.
  *
  * Threads:  any.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page of metrics: Prometheus' text format, version 0.0.4.
  *
  * Rendering takes no lock. Numbers may therefore be from slightly different moments, which scrapers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the registry keeps, for the two files that it is made of: one that updates and one that
  * renders.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Distances between words: Damerau and Levenshtein in the restricted form, in which two neighbours
  * are swapped at most once and not edited again. A swap is the most frequent slip on a keyboard,
  * and plain Levenshtein would count it as two. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the name that somebody most likely meant.
  *
  * Threads:  any.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One table per program says every option once; flags, environment, configuration file, --help
  * and the man page all come from it. Order of precedence: flag, environment, file, default.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text of --help. This page, the man page (options_man.c), the configuration file's comments
  * and the completion scripts are all made from the one table of options, so none of them can lag
  * behind the program. */

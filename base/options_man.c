@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The man page: the table of options once more, in roff (groff_man(7)). Only the macros that every
  * implementation of man knows are used, and the date is left empty so that equal sources give equal
  * pages. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads options from where they come: defaults, a file's pairs, the environment, arguments.
  *
  * Each source writes over what the one before has set, so the precedence is the order of the calls

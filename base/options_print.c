@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options and their values as the YAML that a configuration file is made of: the page of
  * --print-config can be saved and read back and gives the same values. */
 #include "base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One text, one type, one field; and finding the option that was meant. */
 #include "base/options_value.h"
 

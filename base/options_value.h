@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns one option's text into its value; shared by the files that read options.
  *
  * Threads:  any.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Printing has worked only when the last byte is out. stdout is buffered, so a full disk or a
  * closed pipe shows at the flush and not at the printf: without this check "psctl status > file"
  * would report success for a truncated file. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a program's standard output.
  *
  * Threads:  the main thread, when no other prints.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every program does before its work: read its options, print the page that was asked for,
  * find its command. Exit statuses are those of sysexits(3): EX_USAGE for anything that somebody
  * typed wrong, which scripts can tell from a failure of the work itself. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a program begins: its options, the pages that --help, --man and --version ask for, and the
  * command among its words.
  *

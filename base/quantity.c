@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Digits, and a unit out of a table. Whole numbers only: "1.5GiB" is refused, because a fraction of
  * a unit would have to be rounded, and somebody who writes a limit means that limit. */
 #include "base/quantity.h"

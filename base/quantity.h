@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and times as people write them: the one reader of "2GiB" and "500ms" for all programs.
  *
  *     sizes   4096 or 4096B; 64KiB or 64Ki (1024), 64KB, 64kB, 64K or 64k (1000); so for M, G, T

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers, seeded and from the system.
  *
  * The seeded generator repeats bit for bit on every machine, so that a failed simulation is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers: a small seeded generator for everything that must repeat, and the system's
  * source for identities that must not.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names are taken apart from the end, since a name may hold '#' and '/' itself. */
 #include "base/range_name.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of ranges: a client cuts a large parameter into ranges, and stores each as a parameter
  * of its own, "w#1/3" for the second of three (docs/placement.md).
  *

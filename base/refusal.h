@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bounds and rules by which a server refuses: one word each, as metrics and logs name it.
  *
  * Threads:  constant.

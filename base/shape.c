@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every number here may come from outside: a product is formed only when it cannot overflow.
  *
  * Ranges are why a shape is not simply compared with a count. To a server a range of a cut

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shape of a parameter: how many dimensions it has, and how long each is. Servers compute with
  * rows of elements and know nothing of it; it goes from InitParam to the checkpoint and to whoever
  * lists parameters, so that a framework gets its tensors back as they were.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sealed memory files (memfd_create(2), fcntl(2) F_ADD_SEALS).
  *
  * Memory that another process can resize is a trap: a page that is cut off under a reader raises

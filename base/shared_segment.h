@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that two processes of one machine see: made by one, handed to the other as a descriptor.
  *
  * Its size is sealed when it is made. So whoever maps it can rely on every page for as long as the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slabs straight from the kernel, not from the heap: a slab is aligned to its own size, which
  * malloc could provide only by wasting a second slab, and goes back to the kernel when it is given
  * back. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory in slabs of 2 MiB, each aligned to its size and in one large page where the system gives
  * large pages to those who ask: one page fault instead of 512, and one TLB entry.
  *

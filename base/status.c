@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The status table (PS_STATUS_TABLE in the header) turned into look-ups. Word, remedy and sentence
  * of a status stand in one row, so a new status cannot lack one of them. */
 #include "base/status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can go wrong, in one table, with what the caller does about it.
  *
  * Threads:  everything here is safe from any thread; an error belongs to its caller.

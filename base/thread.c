@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* POSIX threads behind our own names, with the lock order asserted.
  *
  * The order is asserted at every lock in every build, also in release: the check is one comparison

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mutexes that know their place in the lock order, conditions with deadlines, named threads.
  *
  * Threads:  that is what it is for.

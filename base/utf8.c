@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8, read byte by byte, after table 3-7 of the Unicode standard (and RFC 3629): the shortest
  * form only, no surrogates, nothing above U+10FFFF. Lenient decoders let two different byte
  * sequences be one text, by which a name could pass a check in one place and mean another

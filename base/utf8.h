@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells UTF-8 (RFC 3629) from other bytes.
  *
  * Threads:  any.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One write at a time, and its result is kept until the caller asks: a failure between two waits
  * cannot be overwritten by the success of a later write. */
 #include "base/write_behind.h"

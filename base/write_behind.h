@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread that makes writes to files while its caller goes on: the caller fills one buffer while
  * the other is on its way to the disk.
  *

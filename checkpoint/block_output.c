@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies into one buffer while the other is written.
  *
  * The invariant: at most one write is at work, from the buffer that is not being filled, and `size`

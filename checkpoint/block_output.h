@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes on their way to a file that is written past the system's cache: two buffers, of which one
  * is filled while the other is written. The journal's segments and checkpoints go to the disk this
  * way.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checkpoints of one folder, by their names alone: listing and sweeping open no file, so a
  * damaged checkpoint costs nothing here and is judged by the reader that wants to load it.
  *

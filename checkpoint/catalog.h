@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which checkpoints a folder holds, which one to load, and which ones may go.
  *
  * Threads:  pure but for the file system.

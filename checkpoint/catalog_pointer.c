@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON of /checkpoints/<i>, which says where a shard's published checkpoint is.
  *
  * The first four members are those of the system that this one replaces, with the names and forms

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One checkpoint file: the state of one shard at one instant, readable as safetensors by every
  * framework. docs/checkpoint-format.md is the format's description.
  *

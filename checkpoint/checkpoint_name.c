@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of checkpoint files, both ways: "<epoch>-<position>-<uuid><suffix>", numbers in 16
  * hexadecimal digits, so that the names sort as text in the order of the numbers and `ls` shows the
  * newest last. A name is read strictly: what does not fit exactly is somebody else's file and is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of checkpoint files: "<epoch>-<position>-<uuid>.safetensors", both numbers in 16 lower-case
  * hexadecimal digits, so that names sort by age; while being written, with ".tmp" behind.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An open checkpoint file: its verified header, and its arrays on demand.
  *
  * Opening reads and verifies the header and the sessions, a small part of the file; arrays are read

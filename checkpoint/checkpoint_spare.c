@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A spare has the name of the checkpoint that it was, and a suffix of its own behind it, so that
  * nobody takes it for one. */
 #include "checkpoint/checkpoint_spare.h"

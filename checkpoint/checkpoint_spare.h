@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A checkpoint that no recovery needs and that is kept to be written over: the sweep puts it aside,
  * the writer of the same epoch makes its next checkpoint of it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes one checkpoint file.
  *
  * One pass over the arrays, past the system's cache: they are copied piece by piece into a buffer

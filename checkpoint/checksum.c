@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CRC-32C and CRC-32 by isa-l, with one convention for both: an empty text has 0, and the checksum
  * of a whole is made by passing that of its beginning on.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two checksums of a checkpoint file. isa-l computes them (the home of that library).
  *
  * Both are continued: start with 0 and give each result to the next call.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One pass over the JSON header of a checkpoint file, shared by the files that read its parts:
  * header_reader.c (facts and parameters) and header_tensors.c. Private to checkpoint/.
  *

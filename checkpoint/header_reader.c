@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON header of a checkpoint file to facts and parameters, believing nothing.
  *
  * The order of the checks is what makes this safe. The stated length is compared with the file

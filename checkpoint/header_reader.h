@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads and verifies the head of a checkpoint file. Nothing in it is believed before the checksum
  * of the whole head is right, and after that every bound is checked all the same.
  *

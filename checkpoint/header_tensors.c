@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a checkpoint's header: each must be exactly the array that follows in the file.
  *
  * Names, types, counts and offsets follow from the parameters and from what was read before, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Facts and parameters to the JSON header of a safetensors file (docs/checkpoint-format.md).
  *
  * Other programs read the tensors; what only we understand is in "__metadata__", which the format

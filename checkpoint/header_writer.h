@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The head of a checkpoint file: length, JSON header, padding (docs/checkpoint-format.md).
  *
  * Threads:  pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The journal of one shard: every push, in the order in which it was applied, on disk.
  * docs/journal-format.md is the format's description.
  *

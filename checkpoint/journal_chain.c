@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks from the newest epoch down. The first record of each epoch says which one it goes on from;
  * the epochs between the two are void and are taken out of the list. */
 #include "checkpoint/journal_chain.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which epochs of a folder's journal count: those that the newest one goes on from, by what the
  * first record of each says.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the way of a journal's reader over segments and epochs: where each epoch begins, which
  * segment holds a position, and what the first record of a segment must say.
  *

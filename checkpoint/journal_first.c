@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One small read of a file that is opened for it. The reader of a whole segment reads the same
  * bytes through its window, and judges what is wrong with them; here nobody asks for the reason. */
 #include "checkpoint/journal_first.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first record of a segment, read by itself: which epoch the segment's owner went on from, and
  * which life the file has.
  *

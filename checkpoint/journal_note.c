@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notes as names of files, and as JSON in the store.
  *
  * A note has no content, so there is nothing of it that a crash could tear, and moving it on is one

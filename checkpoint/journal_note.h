@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How far the journal was once durable, noted beside it.
  *
  * Records say what was durable when they were written, so the last write of a journal has nobody to

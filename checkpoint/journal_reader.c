@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a journal from a position on: over segments, over epochs, up to the first byte that no
  * reader may believe.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of a journal's reader, shared by the files that it is made of: journal_reader.c reads
  * records and judges what is bad, journal_epochs.c finds the way over segments and epochs. Private
  * to checkpoint/.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records of the journal to bytes and back, believing nothing (docs/journal-format.md).
  *
  * A head has a fixed part with every number at a fixed place, little-endian, then client id and

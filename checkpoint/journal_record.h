@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One record of the journal as bytes: a fixed head, the client's id and the parameter's name,
  * zeros to a multiple of 8; then the content and zeros again (docs/journal-format.md).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks behind bad bytes for what tells a torn end from damage.
  *
  * A crash tears the last write: its bytes are partly there, and nothing that was acknowledged is

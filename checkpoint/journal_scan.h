@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* No record in the last segment of an epoch: the end of the journal, or damage?
  *
  * Threads:  those of the window.

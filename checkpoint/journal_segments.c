@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The segments of one folder, by their names alone. A name says epoch and first position, which is
  * all that is needed to put segments in order and to choose where reading begins; contents are
  * verified by the reader, one file at a time. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The segment files of a journal's folder, by their names, and which epochs they belong to.
  *
  * Threads:  pure but for the file system.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Spares are files in the journal's folder with a suffix of their own behind epoch and first
  * position, so that no reader takes them for segments. */
 #include "checkpoint/journal_spares.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Segments that no recovery needs and that are kept to be written over: the sweep puts them aside,
  * the writer of the same epoch takes them for its next segments.
  *

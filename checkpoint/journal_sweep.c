@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Removes the segments that no recovery needs.
  *
  * A segment may go when a checkpoint that is kept covers every position in it, and when the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading ahead in large pieces where records are small, and straight to where the content goes
  * where they are large.
  *

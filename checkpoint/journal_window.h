@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A segment file read from front to back through one buffer.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Appends records to the segments of one epoch.
  *
  * Heads and contents are copied into the buffers of block_output.c, which writes whole blocks.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From decoded replies to the rows of the public header, in which every text has a fixed size, so
  * that a caller has nothing to free. Texts in a reply are borrowed and end with the batch:
  * everything is copied here, while the engine still holds the reply. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers to an operator's calls, copied into the structs of the public header. The engine knows
  * nothing of that header: it hands each answer to a taker.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parameter that was cut has a name like "w#3/8" on each server (engine/placement.h). A process
  * that died in the middle of such a push may leave ranges that have it and ranges that do not: both
  * numbers are kept. */

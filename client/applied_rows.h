@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of LastApplied as they come from the servers, and put together again: what was cut over
  * servers is one row.
  *

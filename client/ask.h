@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An operator's call as bytes: for calls of PS_ASKED_TABLE, which psctl knows and the engine
  * carries without looking inside.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long the structs of a program may be. A struct that is shorter than its first form is a
  * mistake (a binding that declares it wrongly), and would have fields read behind its end. A longer
  * one than ours is that of a newer header. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The structs of psclient.h as the caller's compiler laid them out. A program may have been
  * compiled with an older header than this library, or with a newer one, so that its structs are
  * shorter or longer than ours. They grow at their ends only: what both sides know is at the same

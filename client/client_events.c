@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A descriptor that says that operations are finished, for programs with a loop of their own.
  * Without one, operations make progress while some caller waits; behind one, the channel's own
  * thread takes outcomes, ticks the engine and sends what is next while no caller does. The work is

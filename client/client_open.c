@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a client: finding out how many shards there are, and where. With etcd a follower reads
  * that from the store; a list of servers is asked (members/seeds.h) whether it is the shards
  * themselves or some servers of a cluster, which is then followed through whichever answers. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client is told when it is opened: checked, completed from the environment, copied. */
 #include "client/client_state.h"
 #include "client/engine/engine_session.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop in which waiting callers drive the engine. The thread that wants an answer polls the
  * channel itself, so that no other thread has to be woken to hand the answer over. Of several that
  * wait one polls at a time, the leader, for all of them; a finished batch wakes the thread that

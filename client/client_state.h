@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands behind `struct psclient`: an engine, a channel, and what feeds them. Private.
  *
  * Whoever waits for a batch does the work meanwhile: polls the channel, takes its outcomes, feeds

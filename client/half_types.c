@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What halves are called on the wire, and how long they are as float32. Items are told as float32
  * from here on, since the placement of a parameter counts its own bytes: a trainer with halves and
  * another with floats must find the same ranges on the same servers. */

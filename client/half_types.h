@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of two bytes in the caller's memory: bfloat16 and float16. No parameter is of such a
  * type. The wire has them as encodings of float32, so an item of halves is one of float32 whose
  * content is encoded already, and whose reply is taken as it comes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations that leave together, as long as nobody loses by it. A message costs a client and a
  * server some tens of microseconds each, whatever is in it: sixteen small pushes in one are several
  * times as fast as sixteen messages, if the caller begins them in a row anyway.

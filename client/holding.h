@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether small operations that a caller begins wait for the next ones, to leave together with
  * them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any server can go on with what another one began, since everything lies in the store under the
  * client's number: a server that does not answer is left for the next. Servers of a list do not
  * know each other, so that the first of them has the right for all. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The right to initialise, asked for through the servers of the job (BeginInit): for clients that
  * do not know the store.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PaddlePaddle's client interface on top of ours: programs of 2017 are linked against this library
  * and go on working. Each function looks its handle up, puts the arguments into our structs and
  * calls the public function; no rule of the client lives here.

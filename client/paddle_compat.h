@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The C interface of PaddlePaddle's Go parameter server client (2017), so that programs written
  * for it go on working against pserver. New programs use psclient.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A page of ones that a fork turns into zeros (madvise(2), MADV_WIPEONFORK). */
 #include "client/process_mark.h"
 

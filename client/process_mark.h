@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether this process is the one that made the mark, or a child that was forked since. A thread
  * that a fork did not copy will never come, and a lock that it held is held for ever: whoever has
  * threads has to know.

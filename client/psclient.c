@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: opening and closing. Batches are in psclient_batch.c. A client is opened
  * in the order: options, members (client_open.c), engine, channel, routes; psclient_close
  * undoes whatever of these is there, so that every failure on the way ends in it. */

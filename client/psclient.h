@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: the C client of pserver. Link with -lpsclient. The headers that this one includes
  * are parts of it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psclient_last_applied: what an earlier process of this client has done, server by server. */
 #include "client/psclient_applied.h"
 

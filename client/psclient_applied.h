@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LastApplied of one server, for psclient_last_applied and for psctl.
  *
  * Threads:  any.

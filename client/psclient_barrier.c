@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psclient_barrier: one flat message, to the server that the name stands for. */
 #include "client/psclient.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: batches of parameters, and the operators' calls. Each public function makes an item
  * of each of its arguments, lets the engine run them as one batch, and reads the results back in
  * the same order. The engine judges each item, and its failure stands in that item: so all the

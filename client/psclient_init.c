@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: initialisation. Exactly one trainer of a job gives the servers their parameters:
  * the trainer that holds the lock, in etcd or at the servers. */
 #include "client/psclient.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A part of psclient.h, which includes it: going on where an earlier process ended.
  *
  * psclient_options.client_id says who a client is: 1 to 56 letters, digits and marks of ASCII. One

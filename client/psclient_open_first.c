@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The symbol psclient_open for programs that were compiled when psclient_open was a function of the
  * library, or that look it up by name. In the header it is an inline function by now, which tells
  * the library how long the program's structs are: so this file does without the header, whose

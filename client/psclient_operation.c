@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: pushes and pulls that do not wait. An operation is a batch that somebody may ask for
  * later; it has no thread. Its messages leave when it is begun, and its answers are taken by
  * whichever thread of the program waits for anything of this client.

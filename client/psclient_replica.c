@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: parameters that are kept up to date by delta pulls. The public side of
  * client/replica: it turns parameters into parts (a parameter that is cut lives on several servers,
  * each of which knows its own part of it), runs rounds until no part is stale, and turns what

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A part of psclient.h, which includes it: keeping parameters up to date, by what has changed only
  * (docs/delta-pull.md).
  *

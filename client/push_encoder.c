@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Encoding with error feedback: what was left out is added to the next gradient. Seide et al.
  * (2014) showed for gradients of one bit that training converges as without encoding if nothing is
  * lost, only delayed; top-k and int8 here rely on the same.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients in another encoding: encoded once, before they are numbered, so that a push that is
  * sent again is the same bytes again; and what int8 and top-k leave out, kept for the next push of
  * the same parameter ("error feedback").

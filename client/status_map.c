@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Public statuses: fewer than ours, and each with one thing to do about it. A program that uses the
  * library has to decide among these; what is behind them stands in the text, for people. */
 #include "client/status_map.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the inside's statuses to the public ones.
  *
  * Threads:  pure.

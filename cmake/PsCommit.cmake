@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes a C source that says which commit a program was built from, and only when that changed:
 #   cmake -D SOURCE_DIR=tree -D OUTPUT=file.c -D NAME=ps_thing -P PsCommit.cmake
 # defines NAME[]. A tree that git does not know gives "unknown".

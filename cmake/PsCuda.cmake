@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds a CUDA compiler where one is wanted, and sets PS_HAS_CUDA. Which GPU there is, if any, is
 # asked when the program runs: a build looks for none.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Turns a file into a C source with its bytes:
 #   cmake -D INPUT=file -D OUTPUT=file.c -D NAME=ps_thing -P PsEmbed.cmake
 # defines ps_thing_data[] and ps_thing_size.

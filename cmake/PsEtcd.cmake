@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Lets a test program run with the etcd on the PATH and once more with etcd 3.5, where
 # deploy/install-deps.sh etcd-3.5 has put one. Without an etcd the test counts as skipped.
 function(ps_etcd_versions name)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Warnings are errors (PS_WERROR=OFF: on a machine whose compiler nobody has tried), and the
 # arithmetic of a float is the arithmetic of its type: no contraction into fused multiply-add
 # anywhere, so that every build gives the same bits.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One library per folder. A folder's headers are reachable as "folder/name.h" only by targets that
 # list it in USES, so an include in the wrong direction does not compile. Each header of a folder
 # is also compiled by itself, as C.

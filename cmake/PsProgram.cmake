@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Installs a program together with its man page, which it prints itself.
 include(GNUInstallDirs)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One test program per file, written with Check, run by ctest.
 #
 #   ps_test(test_bytes SOURCES test_bytes.c USES ps_base [LABEL unit] [ASAN] [TSAN] [VALGRIND])

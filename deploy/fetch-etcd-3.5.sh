@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts etcd 3.5 (Debian 13's package) into build/etcd-3.5, for tests against a second version.
 #
 # Nothing of the system changes: apt works in folders of its own, and the package is only unpacked.

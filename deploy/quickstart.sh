@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The whole system on one machine in a few minutes: installs what is needed, builds, starts a
 # private etcd and two parameter servers, trains with two trainers, kills one server with -9 on the
 # way, shows it come back, prints loss and accuracy, and cleans up after itself.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copying, checking and wiping what we show to etcd. The copies are made by the list of texts, so
  * that a new one cannot be forgotten in one of the places. */
 #include "etcd/etcd_access.h"

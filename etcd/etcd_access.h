@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who we are to etcd and whom we take for etcd, and the options by which every program is told.
  *
  * A password goes to etcd only over https, unless that was asked for: whoever sees it on its way

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One question to etcd: endpoints in turn, a token when one is wanted, and what is known about the
  * request when no answer came.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON replies of etcd's gRPC gateway. By the rules of protobuf's JSON mapping, fields that are
  * zero, false or empty are absent, 64-bit numbers are strings, and keys and values are base64.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the JSON replies of etcd's gateway, versions 3.4 to 3.6. Nothing in a reply is trusted.
  *
  * Threads:  none inside.

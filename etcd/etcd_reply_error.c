@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From gRPC codes, HTTP statuses and etcd's words to what we do next.
  *
  * etcd is not consistent about codes: a stale token, for example, is reported in three different

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What etcd's errors mean; the part of etcd_reply.h that its two sources share.
  *
  * Threads:  none inside.

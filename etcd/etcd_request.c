@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON requests, one function each (etcd's api reference, v3). Keys and values are base64,
  * 64-bit numbers are strings. A request that does not fit its buffer marks the buffer, which
  * ps_etcd_call asks before it sends. */

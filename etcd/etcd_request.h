@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the JSON requests of etcd's gateway. 64-bit numbers are strings, keys and values base64.
  *
  * Threads:  none inside.

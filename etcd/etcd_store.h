@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of kv_etcd.c, shared by its files: endpoints, token, the calls, the watch.
  *
  * Threads:  one at a time, but for `interrupted` and the wake-up.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one file that talks to libcurl: its types and options appear nowhere else.
  *
  * All transfers of a store (a question, the watch, the watch's heartbeat) run on one multi handle,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP for kv_etcd.c: one curl_multi with kept-alive connections, a few transfers at a time.
  *
  * A request's body can be read only once. curl repeats a request by itself when a kept-alive

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The watch of kv_etcd.c: a POST whose reply never ends, and the heartbeat beside it.
  *
  * A stream that is silent may be idle or dead, and TCP takes minutes to tell. So after a while

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all stores have in common: the check of arguments, the dispatch, the release of results.
  * Bounds are checked here, so that the three stores refuse the same things in the same words, and a
  * program tried with one of them behaves alike with the others. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of etcd that we need, and nothing more.
  *
  * Implementations: kv_etcd.c (the HTTP/JSON gateway), kv_file.c (one machine, a folder) and

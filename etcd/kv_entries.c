@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies keys and values into the result of a read. A NUL goes behind each (ps_copy_text), so that
  * values which are text can be used as such. */
 #include "etcd/kv_entries.h"

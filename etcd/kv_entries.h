@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fills the entries that a read returns; for the stores only.
  *
  * Threads:  none inside.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd's HTTP/JSON gateway behind the store interface: one function per method, each made of a
  * request (etcd_request.c), a call (etcd_call.c) and a reply (etcd_reply.c).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store in a folder, for servers of one machine: each call takes a lock, reads the file, does its
  * work in a table, and replaces the file when something changed. The file is small (a few keys per
  * server), so this is quick, and a process that dies at any point leaves a whole file and no lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Locks of open file descriptions (fcntl F_OFD_SETLK): they belong to the descriptor, not to the
  * process, so that two stores of one process are two owners. The kernel gives them up when the last
  * descriptor is closed, by whatever death, which is the one proof of a process's end that needs no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells of the leases of a shared folder whether their owners still run: each owner holds a lock on
  * one byte of a file, at the place of the lease's number, through a descriptor of its own. The
  * kernel lets go of it when the last thread of the process is gone, however it died, so that no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* flock(2) waits for ever or not at all, and a wait with a deadline is needed. The holder of this
  * lock closes the file to give it up, and inotify tells of that, so a wait needs no polling and no
  * signal. */

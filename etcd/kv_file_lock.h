@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lock between processes that share a folder: flock(2) with a deadline.
  *
  * Threads:  each lock belongs to one thread; two locks in one process exclude each other too.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads the file of kv_file.c: a first line with format and checksum, then one JSON
  * document. Values that are text stay readable for people, who look into this file when something
  * is wrong.

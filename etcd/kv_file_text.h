@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table as text and back: the content of kv_file.c's file.
  *
  * The first line is "pserver-store 1 CHECKSUM", the rest one JSON document; CHECKSUM is FNV-1a-32

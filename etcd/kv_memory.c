@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store in memory for simulations and tests: one table (the hub), any number of connections to
  * it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys with revisions, transactions on them, and the history that watches look at: what etcd does
  * with its data, for the two stores that are not etcd.
  *

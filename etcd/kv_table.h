@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keys, leases and recent history of a small store in memory: what kv_memory.c and kv_file.c
  * have in common. It decides as etcd does and does no input or output.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The leases of a table: their time, and the keys that go with them. Time comes as an argument and
  * is never read here, so that simulated time works like the real one. */
 #include "etcd/kv_table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of the job's keys, and the number of shards. Every key is made here by ps_registry_key,
  * which puts the job in front, so no function can reach into another job. */
 #include "etcd/registry_keys.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of one job in the store, and the few transactions made on them. docs/etcd-keys.md.
  *
  *   /ps_desired          decimal number of shards; no lease (B13)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a shard's newest checkpoint is, and that it has none: written by the owner of the shard, or
  * by an operator while there is no owner.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which trainer initialises the parameters: a queue of leased keys, the oldest of which holds.
  *
  * Each trainer that wants to initialise puts a key of its own under its own lease. The one with the

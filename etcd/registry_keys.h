@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the registry share: names of keys, and reading one key.
  *
  * Threads:  as the store.

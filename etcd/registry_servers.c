@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who owns which shard: claims, addresses, and the list of servers that clients follow.
  *
  * A claim is the key /ps/<i> under the owner's lease, made by a transaction that demands its

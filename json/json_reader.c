@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cJSON behind our own names, for text from outside.
  *
  * cJSON is lenient about what bytes a text may hold and would end a text at an escaped NUL, so that

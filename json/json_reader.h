@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads JSON documents from outside: etcd's replies, checkpoint headers. The home of cJSON.
  *
  * Threads:  a document belongs to one thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adadelta: A <- rho A + (1 - rho) g g; u = sqrt(D + eps) / sqrt(A + eps) g;
  * D <- rho D + (1 - rho) u u; p <- p - (eta u + eta lambda p).
  *

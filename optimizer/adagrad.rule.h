@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adagrad: A <- A + g g; p <- p - (eta g / root + eta lambda p), root = sqrt(A + eps) or
  * sqrt(A) + eps. The old system's sign is eta and eta lambda negated by the caller.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adam: m <- beta_1 m + (1 - beta_1) g; v <- beta_2 v + (1 - beta_2) g g;
  * p <- p - eta_t (m / root + lambda p), eta_t = eta sqrt(1 - beta_2^t) / (1 - beta_1^t).
  *

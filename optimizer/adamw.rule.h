@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AdamW: p <- p - (eta_t m / root + eta lambda p), moments and eta_t as in Adam,
  * root = sqrt(v) + eps sqrt(1 - beta_2^t).
  *

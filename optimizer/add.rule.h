@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Add: p <- p + g. On floats one IEEE addition; whole numbers saturate or wrap.
  *
  * Threads:  pure.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # optimizer/ by itself: for a machine with a C compiler and CMake, or to see that it needs no more.
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)

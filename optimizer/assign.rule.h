@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Assign: p <- g, bit for bit.
  *
  * Threads:  pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One element of an encoded gradient becomes one element of the parameter's float type.
  *
  * Conversions are whole-number arithmetic, and where a value must be rounded, one IEEE operation

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin interface of a device: parameters whose values and states live in its memory, and the
  * pushes, reads and snapshots of them. A plugin is a shared library with one exported symbol,
  * PS_DEVICE_ENTRY, which gives a constant table of functions; nothing of CUDA is seen here.

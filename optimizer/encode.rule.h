@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One element of a parameter's float type becomes one element of an encoding: the other direction
  * of decode.rule.h, rounded once, to nearest even.
  *

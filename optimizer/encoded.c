@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes, refusals, and the loops put together to whole contents. */
 #include "optimizer/encoded.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients (and pulled parameters) in the encodings of base/encoding.h: how long they are, what is
  * refused, and both directions for whole runs of elements. One element is in decode.rule.h and
  * encode.rule.h; which instructions do it can never be seen in a result.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops that encode and decode. This file is compiled once for each instruction set, under the
  * table name PS_ENCODING_LOOPS_TABLE; what one element becomes is in decode.rule.h and
  * encode.rule.h. */

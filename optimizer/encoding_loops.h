@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops that encode and decode, compiled several times from encoding_loops.c for different
  * instruction sets, as the rules' loops are. Which set runs can never be seen in a result.
  *

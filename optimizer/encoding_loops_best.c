@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the loops that encode and decode this processor runs. */
 #include "optimizer/encoding_loops.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The elements of greatest magnitude, without sorting and without memory: the bits of a magnitude,
  * read as a whole number, order as the magnitude does, so the smallest one that is kept is found
  * digit by digit. */

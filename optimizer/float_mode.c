@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Brings a thread's floating-point unit back to IEEE 754: round to nearest, subnormals kept. */
 #include "optimizer/optimizer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FTRL-proximal: n' = n + g g; z <- z + g - (sqrt(n') - sqrt(n)) / eta p; n <- n';
  * p <- 0 where |z| <= l1, else (sign(z) l1 - z) / ((beta + sqrt(n)) / eta + ftrl_l2).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tests for exactly the features that loops.cmake compiles for. */
 #include "optimizer/instruction_sets.h"
 

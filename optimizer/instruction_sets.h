@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How far the loops that are compiled for several instruction sets may go on this processor.
  *
  * Threads:  safe from any thread.

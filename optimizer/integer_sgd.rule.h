@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradient descent on whole numbers: p <- p - d, computed exactly and clamped to the type.
  *
  * A rate of exactly 1 takes d = g, all 64 bits. Else t = eta g in double, and d is t rounded to the

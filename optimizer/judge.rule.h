@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the sum of squares of a push decides: written once, since the GPU decides by itself.
  *
  * Threads:  pure.

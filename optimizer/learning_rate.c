@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The learning-rate policies as pure functions of the step. */
 #include "optimizer/power.h"
 #include "optimizer/settings.h"

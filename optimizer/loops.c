@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops over every rule and type. This file is compiled once for each instruction set, under
  * the table name PS_LOOPS_TABLE; the rules themselves are in *.rule.h. */
 #include "optimizer/loops.h"

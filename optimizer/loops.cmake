@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # loops.c and encoding_loops.c are compiled once per instruction set: the same source, the same
 # results, other widths.
 #

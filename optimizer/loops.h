@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops over the rules, compiled several times from loops.c for different instruction sets.
  * Which set runs can never be seen in a result.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the rules' loops this processor runs. */
 #include "optimizer/loops.h"
 

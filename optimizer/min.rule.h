@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The smaller of value and gradient, for all types. A NaN in either leaves the value as it is.
  *
  * Threads:  pure.

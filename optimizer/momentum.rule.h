@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Momentum: m <- mu m - (eta g + eta lambda p); p <- p + m.
  *
  * The state is the velocity, learning rate included. With a constant rate this is PyTorch's form

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nesterov's momentum: m <- mu m - (eta g + eta lambda p); p <- p + (mu m - eta g).
  *
  * As the reference has it: the decay acts through the velocity alone, so with mu = 0 it vanishes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of optimizer.h, each sent to the loop for its rule, its type and this processor. */
 #include "optimizer/optimizer.h"
 #include "optimizer/loops.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Applies one push to a parameter, block by block. The same source serves CPU and GPU and gives
  * the same bits on both (the bit contract of optimizer/README.md).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Philox4x32-10, a random number that is a pure function of a counter and a key (Salmon et al.,
  * SC 2011): the same numbers on CPU and GPU, in any order, after any restart.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 2^(exponent * log2(base)), both functions as plain series of + - * /. */
 #include "optimizer/power.h"
 

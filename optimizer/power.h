@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Powers with the same bits on every machine. The C library's pow may differ in the last bit from
  * one version, and from one processor, to the next, and a learning rate that does would make a
  * replay on another machine differ.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RMSProp: A <- rho A + (1 - rho) g g; p <- p - eta g / (sqrt(A) + eps).
  *
  * Threads:  pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows on the CPU: a stable merge sort of the arrivals, sums row by row, one update per row. */
 #include "optimizer/rows.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The update of single rows of a table: the rows of a push may come in any order and more than
  * once. What the kernels of cuda/rows.cu do, on the CPU.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every *.rule.h file stands on: one spelling of "a function of one element" for C, C++ and
  * CUDA, and the preparation of a float gradient.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every rule, one row each. The enum, the names, the states, the checks of the numbers, the loops
  * of the CPU, the kernels of CUDA and the choices of pstrain come from this table; a rule that is
  * added here is added everywhere (docs/add-a-rule.md).

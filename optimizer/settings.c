@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that an optimizer's settings can get wrong, found before a byte is allocated. */
 #include "optimizer/settings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one parameter's optimizer is told to do: a rule with its numbers, checked once at InitParam.
  *
  * A settings struct comes from a serialized OptimizerConfig (proto/optimizer_config.h fills a plain

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradient descent on floats: p <- p - (eta g + eta lambda p).
  *
  * Threads:  pure.

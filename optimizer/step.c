@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers of one step: computed in double, rounded once (the bit contract, B2). */
 #include "optimizer/judge.rule.h"
 #include "optimizer/optimizer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one order in which partial sums are added up (the bit contract, B7). */
 #include "optimizer/sum.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a sum of fixed shape: 256 lanes are folded in halves, whatever the machine.
  *
  * Threads:  pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a client id need not be text, and a reply has rows: so neither message is flat
  * (fields.h), and both are read here. */
 #include "proto/applied_codec.h"

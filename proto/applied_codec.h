@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LastApplied as bytes, both ways. Names of a reply are copied row by row into the reader's own
  * memory, so that nothing of the message is kept.
  *

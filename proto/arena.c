@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for one decoded message. Every block begins with a link to the one taken before it, so
  * that giving everything back is one walk and the arena needs no table that could itself be
  * refused. */

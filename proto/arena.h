@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for one decoded message: taken piece by piece up to a cap, given back all at once. With
  * it protobuf-c, which needs up to 44 times the size of a hostile message, stays within a bound.
  *

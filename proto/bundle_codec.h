@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bundles (SendGrads, GetParams, PushPull) as bytes and back. As in codec.h the content of an item
  * is never copied, however deep it lies: decoding gives views, encoding gives what goes before each
  * content.

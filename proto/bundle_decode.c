@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes to bundles, in two passes. The first only walks the outer fields and counts, so that one
  * block holds all items; the second reads each item where it lies. A peer cannot make us allocate
  * by what it claims: every counted item is there, with at least a tag and a length in the message.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Items of bundles to bytes. Each item is a message in a message, whose length goes before it and
  * includes the content that the sender appends afterwards. The nested head is therefore written
  * into a buffer on the stack first, whose size is then known; the content is only counted. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client needs to call every server of a job. Servers write it with the functions here, and
  * clients read it; nothing in it is believed before it was compared with a bound.
  *

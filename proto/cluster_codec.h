@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GetClusterResponse: who serves which shard of a job.
  *
  * Threads:  pure.

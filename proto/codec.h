@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes <-> messages, for the server and for the client. The bulk field (`content`) is never
  * copied: decoding leaves it where it lies and gives a view, encoding gives the small fields and
  * leaves the sender to append the content.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes to structs, for the messages of training (proto/pserver/v1/pserver.proto) and the request
  * that lists parameters.
  *

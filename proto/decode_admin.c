@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What operators' tools and servers say to each other (proto/pserver/v1/admin.proto). The replies
  * have many fields, are rare and small, and nothing in them is bulk, so protobuf-c unpacks them,
  * which is worth the copy; the requests of one field are read by hand, as the calls of training are

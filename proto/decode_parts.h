@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts from which the codecs of the calls and of bundles read messages. Private to proto/.
  *
  * Threads:  pure.

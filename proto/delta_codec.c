@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Held and Delta: what a client says that it has, and what the server sends instead of everything.
  *
  * A chain (the shard's epoch and a random number) is 16 bytes on the wire, which nobody but the

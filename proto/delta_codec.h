@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of messages that make a pull a delta pull: Held and Delta. Private to proto/.
  *
  * Threads:  pure.

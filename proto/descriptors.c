@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks names up in the embedded FileDescriptorSet (google/protobuf/descriptor.proto), by walking
  * its bytes with our own wire reader. The set is some ten KiB and asked rarely, so no index is
  * built; it is written by the build from the very .proto files that the codecs are made of and

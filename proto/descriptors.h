@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The .proto files as serialized FileDescriptorProtos, built into the program: what the reflection
  * service hands out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one place that knows xxHash (XXH64, seed 0), whose header is the whole library: nothing to
  * link. The digests are part of the contract with clients, so neither function nor seed may
  * change. */

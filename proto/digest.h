@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a receiver of blocks checks them by: xxHash64, and a chain of the digests of blocks, which
  * says what a whole parameter is without reading again what did not change. It finds accidents;
  * it is not a signature. docs/delta-pull.md has the rule for clients in other languages.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Structs to bytes: everything but the bulk content, whose tag and length end the head. The sender
  * puts the content's own slices behind the head, so a parameter of many megabytes is never copied
  * to be sent.

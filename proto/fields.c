@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a flat message. A call that an operator makes once in a while needs no codec that is fast,
  * and a struct of its own would be four functions more for each of them. */
 #include "proto/fields.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flat messages of operators' calls, without a codec of their own: numbers and short texts by the
  * numbers that their fields have in admin.proto. They are written with ps_wire_put_uint and
  * ps_wire_put_text.

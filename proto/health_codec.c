@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grpc.health.v1: two messages of one field each, written by hand because a generated codec would
  * be larger than these functions. */
 #include "proto/health_codec.h"

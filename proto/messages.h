@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of pserver.proto and admin.proto as plain structs of borrowed views. Everything
  * above floor 2 speaks in these; nobody outside proto/ sees protobuf-c.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* OptimizerConfig <-> struct, through protobuf-c, which knows the defaults of the .proto. These
  * messages come from Paddle's proto2 files, whose fields have defaults and presence, so "absent"
  * and "0" differ: every field is read through its default and written with its presence.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A serialized OptimizerConfig as a plain struct, and back.
  *
  * The .proto is the only list of optimizers and of their numbers: an optimizer is its name there in

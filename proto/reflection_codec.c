@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers what tools such as grpcurl ask about our .proto files, from the embedded descriptors
  * (grpc.reflection.v1 and v1alpha, which have the same messages). gRPC's own reflection is C++,
  * which this program does not link. */

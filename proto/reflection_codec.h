@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grpc.reflection.v1 and v1alpha (the same messages in two packages): a request in, the whole
  * response out.
  *

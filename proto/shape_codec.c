@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether lengths and elements fit is for the service to judge, which knows how many there are.
  * Here stands what no shape can be, so that no reader meets more lengths than there is room for.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shapes in messages: two fields, the lengths (repeated, packed or not) and a flag for a scalar,
  * which has none. The numbers of the fields are the caller's: each message has its own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of shared memory in messages, and the two messages by which such memory is agreed on.
  *
  * The agreement is made once for each connection over a local socket, not over gRPC: a descriptor

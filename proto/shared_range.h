@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Content that lies in memory which a client and a server of one machine share, instead of in a
  * message: how it is named in messages, and the two short messages by which such memory is agreed
  * on. docs/shared-memory.md tells the whole story.

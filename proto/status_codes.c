@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One switch from our statuses to gRPC's codes; the way back goes by the word.
  *
  * gRPC has sixteen codes, several of our statuses share one, and gRPC itself makes some of them on

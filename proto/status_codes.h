@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a status travels in a gRPC reply, and back. Numbers only: no gRPC header is needed.
  *
  * A server that answers with a failure sends three things: the gRPC code that belongs to the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arena behind protobuf-c's allocator interface. protobuf-c allocates for each field as it
  * parses, several times the size of the message if that was made to blow up; with the arena's cap
  * it fails instead. */

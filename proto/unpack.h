@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* protobuf-c on a leash: unpacks a message with no more memory than a bound says. Only for
  * messages that are not recursive, since protobuf-c has no limit to its depth.
  *

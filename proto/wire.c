@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The protobuf wire format, read from a view whose pieces may end anywhere, also within a number.
  *
  * The reader keeps one cursor and one count of the bytes that are left, and every length is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The protobuf wire format over a view: fields one after the other, nothing copied, nothing
  * allocated, no recursion.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The present state of the files, swapped under a lock. Files are read whole at each look and
  * compared by their bytes: times of files tell less, where they are links to what is exchanged
  * behind them, as the secrets of Kubernetes are.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may come in, and what for, as the files say at this moment: certificates, tokens, roles. The
  * files are read at the start and looked at again and again; what is whole takes the place of what
  * was, and what is not leaves that in place and is complained of.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The check that a TLS library would make with a certificate, made with a throw-away context of
  * OpenSSL. What passes here is taken by gRPC, whose TLS is OpenSSL too, and by GnuTLS.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A certificate with its key and the authorities that peers are checked against, as they lie in
  * files: read whole, checked, and constant from then on. A library that is handed a pair which does
  * not fit drops it without a word, so the check is made here, before anybody is handed anything.

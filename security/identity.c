@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names go into the log as they are, and are compared with rules that people write: hence only what
  * prints is a name.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who somebody is, once that is proved: a name out of a certificate, the name of a token, or the
  * user of a process on this host.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pure decisions over a list of rules, without state and without a clock. Rules only ever allow,
  * so that their order does not matter and nobody has to think about which of two wins. To take a
  * right away one takes the rule away.

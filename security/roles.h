@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What somebody may do: rules that give a role to identities, for jobs and parameters. What no rule
  * allows is denied.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libcyaml checks the form by the schema below, and what it found is copied, so that the roles are
  * two pieces of memory of ours, and nothing of the library's lives on.
  *

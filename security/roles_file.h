@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file of roles: YAML, one list of rules.
  *
  *     rules:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why a file of hashes and not of tokens: it is backed up, mounted into containers and read over
  * people's shoulders, and nothing of that may let anybody in.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bearer tokens: who shows one is whom the file names. The file has no token, only what a token
  * hashes to, so that whoever reads it can let nobody in.
  *

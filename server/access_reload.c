@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread and not a timer of a lane: files may lie on a disk that stands still, and no call is to
  * wait for that. */
 #include "server/access_reload.h"

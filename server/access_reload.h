@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The access that the options ask for, and a thread that looks at its files every second:
  * certificates, tokens, roles.
  *

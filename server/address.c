@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checking addresses, and choosing the advertised one. Each mistake has its own sentence, since an
  * address is what people get wrong most often, and a server that advertises a wrong one starts well
  * and is reached by nobody. */

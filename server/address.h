@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses that people write, and which one clients are told.
  *
  * Threads:  any.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two duties of one thread, since both are of the store and neither is urgent: it reads who is
  * where, watches, and reads again; and between two waits it answers trainers' questions. A question
  * interrupts the watch, and is answered before anything is read. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that knows where the servers of the job are, and asks the store for trainers that do
  * not (server/core/ownership/cluster.h).
  *

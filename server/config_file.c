@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Builds libcyaml's schema from the option table, lets it read the file, and turns what it found,
  * or what it says, into options and sentences. So an option that is added to the table can stand in
  * the file without a line here; and what the library says in its own words never reaches an

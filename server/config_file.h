@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration file: YAML, one flat mapping of option names to values.
  *
  *     listen: 0.0.0.0:8000

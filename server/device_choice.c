@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the words of --device to an open device. With "auto" nothing that goes wrong here keeps a
  * server from starting: it says in the log why it computes on the CPU. With the name of a device
  * everything does, since whoever names one has bought it and wants to know. */

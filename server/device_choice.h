@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which device a server keeps its parameters on: the words of --device, the plugin that knows such
  * devices, and the device opened.
  *

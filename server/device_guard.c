@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A death is met by any thread that asks the device for something, with whatever locks it holds:
  * nothing here waits for one but for the coordinator's mail box. */
 #include "server/device_guard.h"

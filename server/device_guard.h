@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device of a server, and what becomes of the server when it dies: first of all nothing is
  * acknowledged any more, then the shard goes back, the main thread is told by a signal, and the
  * death is noted (device_record.h).

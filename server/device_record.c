@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A few lines of text, replaced as a whole by a rename: a crash in between leaves the old record or
  * the new one. Text, so that a person can read it and remove it, which is how a card is used again.
  * */

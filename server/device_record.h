@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How often a device has failed at work, kept in a small file of the data directory,
  * device-<uuid>.failures: a line for each failure, "<seconds since 1970> <what it said>", the
  * newest last. One that has failed three times within ten minutes is bad, and stays bad until

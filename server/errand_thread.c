@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A wake is a flag and not a count: whoever wakes says "look again", and one look sees everything
  * that was there before. So a thousand pushes during one sync cost one signal and one more turn. */
 #include "server/errand_thread.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread with one errand that it does again and again: when it is woken, or when the time has
  * come that the last turn named. The journal's writer and the writer of notes are such threads.
  *

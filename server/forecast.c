@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A checkpoint is as large as what it is loaded into, but for the header. The largest shard is
  * taken, since a spare does not know which one it will get; what is made ready and not needed goes
  * back to the system. */

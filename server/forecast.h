@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much memory the shard will need that this server is going to load, before it knows which one
  * that is.
  *

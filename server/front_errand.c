@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread of its own, because no bytes come on a connection that stands still, and because giving
  * memory back takes longer than whoever serves may wait. */
 #include "server/front_errand.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that looks after connections on which nothing happens (server/front).
  *
  * Threads:  one of its own, from init to fini.

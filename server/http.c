@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table of pages behind libmicrohttpd. The port is for people and machines that watch, perhaps on
  * an open network: it reads nothing but a path, keeps few connections, gives each little memory and
  * closes those that are silent. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP port for people and machines that watch: /metrics, /livez, /readyz and an index. The
  * home of libmicrohttpd.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates are handed out at each handshake, by a function that GnuTLS calls with nothing but
  * its session. libmicrohttpd keeps its connection there, and our context in the connection: from
  * its beginning to its end a connection holds one set. All of that happens on the port's thread, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS of the HTTP port, with the certificates of the gRPC port. The home of GnuTLS, which
  * libmicrohttpd is made with.
  *

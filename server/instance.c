@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Building a pserver of its parts, and the thread that coordinates them. The order of building is
  * that of need: what a part borrows is there before it. Taking apart goes the other way round, and
  * each step can be made when the ones behind it were never built. */

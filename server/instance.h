@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One running pserver: all its parts, put together and taken apart in the right order.
  *
  *   coordinator thread   owns the driver and the store: claims, keeps the lease, publishes

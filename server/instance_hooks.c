@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the parts of a server meet: the driver starts tasks, the service wakes threads, an operator
  * asks for the end. None of these functions waits or decides anything; each hands over to the
  * thread whose business it is. */

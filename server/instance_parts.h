@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of an instance: its parts, shared by what builds them (instance.c) and what lets them call
  * each other (instance_hooks.c). Nobody else includes this.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Group commit, and what happens when the disk fails. While one batch is being synced, pushes queue
  * up for the next, so that the number of syncs follows the disk and not the number of pushes (the
  * idea is as old as DeWitt et al., Implementation Techniques for Main Memory Database Systems,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one thread that writes the journal: takes what pushes have queued, writes and syncs it in one
  * go (group commit), and tells the service what is durable. While one batch is on its way to the
  * disk, the next is taken and copied.

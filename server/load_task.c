@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loading: from the files of a shard to a service that may begin, with a journal behind it. The
  * plan: settle the epoch, read the store's pointer and note, apply the checkpoint and the journal,
  * open the new journal, and let the service begin last. All of it runs in the worker thread of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The errand of the thread "notes": one turn of the note writer, paced by what that turn says. */
 #include "server/note_thread.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that notes how far the journal is durable (server/core/recovery/note_writer.h), beside
  * the one that writes it: a note waits for the store, and no push waits for a note.
  *

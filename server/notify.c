@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Datagrams of "NAME=value" lines to the socket that the service manager names (sd_notify(3)).
  * Written by hand, since it is a hundred lines and the library would be the only reason to link
  * systemd's. */

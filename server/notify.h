@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells the service manager (systemd's sd_notify protocol) how the server is.
  *
  * Threads:  init and fini belong to one thread; messages may be sent from any.

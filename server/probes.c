@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP port's answers and the service manager's messages. Both say the same three things
  * (alive, ready, going), from a few atomics that the coordinator's thread sets: no answer here
  * takes a lock that the server works under. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the world outside learns how the server is: the HTTP port and the service manager.
  *
  * Threads:  turn, limit_wait and started belong to the coordinator thread; stopping to any.

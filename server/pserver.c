@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pserver: the program. Reads the options, builds the parts, waits for signals. All that a signal
  * does is done here, in a thread that waits for it (sigwaitinfo): no code of ours runs in a
  * handler. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option table of pserver, and what holds between options. The table is the only list: the
  * help, the man page, the shell's completion, the configuration file, the variables of the
  * environment and the printed configuration are made of it, so that an option cannot be in one of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that pserver can be told, in one table: flags, PSERVER_* variables, the YAML file of
  * --config, --help and the man page come from it.
  *

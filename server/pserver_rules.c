@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one option alone cannot say: ranges, and what options mean together. Each rule that is
  * broken has a sentence of its own, which names the option as it is typed. */
 #include "server/pserver_rules.h"

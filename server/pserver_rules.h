@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What holds between the options of pserver, once each of them is read.
  *
  * Threads:  one, at start.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One lock for all queues: a record is at least a scan and an update of its parameter, beside which
  * the lock is nothing. */
 #include "server/replay_pool.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Spreads the records of a journal over threads, by parameter: each thread has a queue, and a
  * parameter always goes into the same one, so its records are applied in their order.
  *

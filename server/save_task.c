@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Saving: one checkpoint, with rests, behind the journal. */
 #include "server/task.h"
 

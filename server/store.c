@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Choosing and opening the store: etcd where it is named, a folder of the data directory for
  * servers of one machine, memory for a server that is alone and keeps nothing. */
 #include "server/store.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a server coordinates: etcd, a folder of its data directory, or nothing but memory.
  *
  * Threads:  a store belongs to one thread at a time; open one for each thread that needs it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to tasks.c, load_task.c and save_task.c: the threads, and what one task is.
  *
  * Threads:  a task runs in the worker thread; what the mutex guards is said at it.

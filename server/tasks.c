@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two threads that do what the coordinator must not wait for, since it keeps the lease: loading and
  * saving take as long as the shard is large. They never overlap, so one thread does both; draining
  * waits for calls in flight, during which a save may still be at work, and has a thread of its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The work that the coordinator starts and does not wait for: loading, saving and draining, each
  * answered by a tell_* call when it is done.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads for a while: started for one piece of work and ended with it, so that a server which
  * recovers once in a month keeps none for that. A thread that is refused makes fewer; the caller's
  * own always works. */

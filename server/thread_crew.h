@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The crew of a server: threads that live as long as the work does.
  *
  * Threads:  as said in server/core/values/crew.h; the calling thread works, too.

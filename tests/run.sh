@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what is needed, builds, runs every test. The one test command of the project.
 #
 #   tests/run.sh              every tier (TESTING.md says what each is for)

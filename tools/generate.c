@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making a data set with a known best accuracy. The test of a trainer needs data whose answer is
  * known: "is the accuracy right?" can only be asked when the best possible one is. Rows are drawn
  * from a seed, so that two machines make the same file, and the hidden function has a seed of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a data set whose best reachable accuracy is known, for machines without data.
  *
  * Rows have binary features; the label is the sign of a hidden linear function, flipped with a

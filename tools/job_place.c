@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One place, not two and not none. */
 #include "tools/job_place.h"
 

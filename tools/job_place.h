@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a job is to be found, by its etcd or by its servers' addresses, and who its client is
  * there, with the options by which every program is told.
  *

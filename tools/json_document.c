@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Building and printing one JSON document. The document is built in memory and printed at once, so
  * that standard output has either a whole document or nothing: a program behind a pipe cannot use
  * half of one. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One JSON document that a tool builds and prints on standard output.
  *
  * Threads:  one.

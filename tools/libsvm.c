@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parsing LIBSVM files: one pass to count, one to fill. The first pass counts lines and colons,
  * which bounds rows and features from above; the second fills arrays of exactly that size. So
  * nothing grows while it is read, and a file of gigabytes takes the memory of its content. Numbers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Data sets in the LIBSVM text format: "label index:value index:value ..." per line, indices from
  * 1 and rising.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loss and gradient of logistic and softmax regression. Sums are formed in double and kept in
  * float, which is what travels: a sum over a batch in float would lose small contributions, and the
  * servers' parameters are float32 anyway. Features that the model does not have (a test set may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linear classifiers on sparse rows: logistic regression (2 classes, one weight vector) and softmax
  * regression (K classes, K weight vectors). Loss and gradient only; the updates happen on the
  * servers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Optimizers by name. A rule of optimizer/rules.h has the name of its optimizer in the .proto; the
  * two that do not are SGD with a momentum, as the old system has them. */
 #include "tools/optimizer_choice.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The optimizers that pstrain knows by name, as serialized OptimizerConfigs.
  *
  * Threads:  pure.

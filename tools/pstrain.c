@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pstrain: trains logistic or softmax regression on a LIBSVM file through parameter servers. The
  * program is an example of a trainer as well as a tool: several threads, each with a client of its
  * own, pull the model, compute a gradient on a few rows and push it, without waiting for each

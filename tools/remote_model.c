@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of training against the servers. Values that come back never land where the last whole ones
  * are: an answer that breaks off would leave a mixture, and servers that have lost everything would
  * be given that mixture. So each step has room of its own for its answer, which trades places with

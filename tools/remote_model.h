@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A linear model that lives on the servers, as one worker has it: a copy to compute from, and
  * steps, each of which pushes a gradient and brings the values back in the same call.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals are waited for in a thread: a handler could not print, and would need globals. All
  * threads have the signals blocked (they inherit the mask, which is why init comes before any other
  * thread), and one waits for them. The first signal asks for an orderly end: every worker finishes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ctrl-C in the middle of a training run: says where the run stands and has it end after the steps
  * that are under way, so that nothing is left in doubt. A second one ends the process at once.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Showing how training goes and how it went. The progress line is drawn by a thread of its own, so
  * that workers never wait for a terminal; it only reads atomic counters. On a terminal the line is
  * written over again, in a file or a pipe it would be a mess, so there it is a line a second. */

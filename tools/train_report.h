@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What pstrain shows: one progress line while it runs, and the result at the end.
  *
  * Threads:  the progress line has a thread of its own between init and fini.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop. Workers never wait for each other: a gradient is computed from a model that
  * others change meanwhile, which is what asynchronous training is. Rows are shared out by a fixed
  * rule and shuffled by a seed, so the order of each worker's batches repeats; the order in which

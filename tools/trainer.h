@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One training run: worker threads that compute gradients on their share of the rows, push them and
  * get the model back. Asynchronous: workers never wait for each other.
  *

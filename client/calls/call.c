@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The halves of a request and of a reply: a push and a pull go alone or together, and most code
  * asks for one of them without caring which. */
 #include "client/calls/call.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One call to one server as plain structs: what goes out, and what became of it. The engine, the
  * channel and the simulator meet here; bytes are the channel's business.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of methods. A method that is added gets its row here and a member in call.h; a method
  * of PS_ASKED_TABLE needs neither.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client knows of each call: one row for each method, and nothing about methods elsewhere.
  *
  * Threads:  constants.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The content of a reply comes in the slices in which gRPC read it, which may cut an element in
  * two. So encoded elements are gathered, some at a time, into a buffer on the stack before they are
  * decoded: a second copy of the whole content would cost more than the decoding. */

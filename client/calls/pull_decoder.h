@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The content of a pull's reply, in whatever encoding and however cut, into the caller's memory.
  *
  * Threads:  pure.

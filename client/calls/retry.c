@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which failures are repeated, and when. Two facts decide: whether the server may have applied the
  * request, and whether it knows a repeat by its number. A push that may have been applied is
  * repeated under its number until the server says what became of it; under a new number it would be

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What follows the outcome of one attempt, and how long to pause before the next one.
  *
  * Threads:  pure functions.

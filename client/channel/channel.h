@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How calls reach the servers: an interface. channel_grpc.c is the real one; a simulator has its
  * own. Decides nothing: it carries out the engine's actions and hands back outcomes.
  *

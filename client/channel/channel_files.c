@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading, checking and comparing the files. A file is known to be new by what stat says of it,
  * which is cheap enough to be asked each second; its content is read when a connection is made. */
 #include "client/channel/channel_files.h"

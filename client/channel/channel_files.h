@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files by which a client shows who it is and knows who a server is, read when a connection is
  * made, and looked at again while it lives.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls over gRPC's C core. channel_grpc*.c are the only files of the client
  * that know gRPC.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the gRPC channel: its state, its connections, its calls. Private to
  * channel_grpc*.c, the only files of the client that know gRPC.
  *

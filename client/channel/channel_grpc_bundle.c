@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several calls in one message: what goes out, and an outcome for each. */
 #include "client/channel/channel_grpc.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections to servers: made, replaced, watched, ended. */
 #include "client/channel/channel_grpc.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One call on its way: encoding, gRPC's batch, and what came back. */
 #include "client/channel/channel_grpc.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which thread sits in the completion queue. A caller that waits for an answer sits there itself,
  * so that its answer wakes no other thread. While no caller does, the keeper does: without any
  * thread there, gRPC neither reads nor answers pings. The keeper leaves the queue to callers for as

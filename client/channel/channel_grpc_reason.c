@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why a connection does not come up. gRPC tells the state of a channel, and not what is behind it;
  * a call that does not wait for the connection fails with the reason. Such a call is made beside
  * those that wait, of TLS connections only: a certificate that is refused once is refused again,

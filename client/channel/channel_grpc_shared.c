@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Content in memory that the server shares: what goes there, what the message says of it instead,
  * and when a slot is given back. A caller's request is never changed, since it may be sent again
  * another way. */

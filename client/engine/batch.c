@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From items to calls: cutting, naming, queueing.
  *
  * A batch is built in two passes over its items. The first counts calls and the bytes of names; the

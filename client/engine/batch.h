@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One batch of the engine: its calls, and the lanes (one per shard) in which they queue. Private
  * to the engine.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The client's decisions: one event at a time in, actions out. engine.h has the picture. The file
  * has the events first, then what they do to a call and to the number of a call.
  * Only the start of a batch allocates, so that an outcome can always be taken. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decides what a client does: which calls go to which shard, in which order, what is repeated,
  * when to give up. It only decides: no thread, no network, no clock.
  *

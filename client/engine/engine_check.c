@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What always holds in an engine, read from its state alone. Each assertion stands for a promise
  * that other files keep: no number is used twice, no message is counted twice, and no call is
  * forgotten while its caller waits. */

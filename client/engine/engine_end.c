@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the calls of a batch end when nobody waits for them any longer: at the deadline, or earlier
  * when the caller cancels. Both are the same event; only the words differ. A call that is out has
  * to come back first, so that the channel uses none of the caller's memory when the batch is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A call that goes in ranges: when, under which ids its ranges leave, and how their outcomes become
  * the one outcome of the call. What the ranges are is decided in client/ranges. */
 #include "base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which calls are sent, in which messages: small ones of a batch go together.
  *
  * A call leaves in two steps. Filling a lane moves calls from the lane to the outbox of their batch

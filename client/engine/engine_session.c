@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Under which client id and session a shard's requests go, and what becomes of their numbers. */
 #include "client/engine/engine_session.h"
 

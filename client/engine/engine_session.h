@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Under which client id and session the requests to a shard go: a random id, or one that the caller
  * has chosen so that a later process finds what this one has done.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands behind `struct ps_engine`. Private to the engine.
  *
  * Threads:  one at a time, with the engine.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a trainer knows about who took its parameters. Without this a server that was replaced in
  * the middle of an initialisation would be told to finish, and would serve half of a model. */
 #include "client/engine/init_epoch.h"

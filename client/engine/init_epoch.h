@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Under which epoch each shard took this trainer's parameters. FinishInitParams says it, so that a
  * server that has lost them meanwhile refuses to be READY without them.
  *

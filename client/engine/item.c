@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One item of a batch: what is wrong with it before it is sent, and what a reply does to it. */
 #include "client/engine/batch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sequences that are handed out in order and given back in any. A server remembers the newest
  * request of each residue of sequences. So a slow request at the bottom of the span holds up all
  * that come after its top: otherwise a newer request could take the slow one's place in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers under which the requests to one shard are remembered there: {session, sequence}.
  *
  * A server remembers PS_NUMBERING_REMEMBERED requests of a client. So that it can always tell

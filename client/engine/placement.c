@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole or cut, and where: the arithmetic of placement. Nobody stores where a parameter lives: each
  * client works it out from name, size and number of shards, so all of them must compute the same,
  * and a change here would hide every parameter that servers have already. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the bytes of a parameter live: whole on one shard, or cut into ranges over several.
  * docs/wire.md says the same rule for clients in other languages.
  *

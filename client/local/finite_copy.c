@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gradient is copied into shared memory and looked through in one pass: what is loaded to be
  * stored is looked at on the way, which costs nothing beside the memory. The server need not read
  * it once more to refuse what is not finite.

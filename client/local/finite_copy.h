@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies a gradient and looks on the way whether all of its elements are finite, so that a server
  * that shares the memory need not read it once more for that.
  *

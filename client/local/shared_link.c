@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Asking, offering, and the segment that comes of it. The states and the rule of reuse are in the
  * header; here is how they are kept.
  *

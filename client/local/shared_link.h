@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection's way to pass content through memory that it shares with a server on this host.
  * Nobody turns it on: the first calls ask the server for the name of its local socket, and if this
  * machine knows that name, memory is handed over there. Until the server has taken it, and whenever

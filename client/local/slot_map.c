@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* First fit over bits. 2,048 of them are looked through faster than any tree of free runs could be
  * kept, and the lowest run is the one whose pages exist and are in the cache. */
 #include "client/local/slot_map.h"

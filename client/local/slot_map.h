@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which parts of a shared segment are in use: runs of units of one size, the lowest free run first,
  * so that few pages are touched and those stay in the cache.
  *

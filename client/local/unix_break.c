@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process's descriptors are looked through: cancelled calls are few. */
 #include "client/local/unix_break.h"
 

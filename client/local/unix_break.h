@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ends unix sockets whose server does not read. gRPC finishes a write before it ends anything, also
  * calls that were cancelled. TCP ends a socket whose peer reads nothing for a while; a unix socket
  * waits for ever, and gRPC does not tell its descriptor.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that knows where the servers are. It asks its source, tells whoever waits, and asks
  * again.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Follows the servers of a job: a thread that asks a source, again and again.
  *
  * Threads:  one of its own, which owns the source; take and shard_count from any.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue for the initialisation lock, asked in the store itself. */
 #include "client/members/init_way.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a trainer asks for the right to initialise: an interface. init_by_store.c asks the store
  * itself, client/init_by_servers.c any server of the job.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queue for the initialisation lock, seen from one trainer. The lock is a key under a lease:
  * the trainer whose key was created first is selected, and a trainer that dies leaves the queue
  * when its lease ends. Nothing here decides by time who may go on; that is the store's transaction

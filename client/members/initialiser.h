@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* This trainer's part in initialising the job: queue for the lock, hold it, mark the job done.
  *
  * While it holds the lock, a thread keeps its lease; when this process dies, the lease ends and

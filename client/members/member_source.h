@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a client learns who serves which shard: an interface. members_of_store.c asks the store,
  * seeds.c the servers themselves; the follower does not see a difference.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads all servers' keys, watches for the next change, and reads all of them again. A change is
  * never applied to what was read before: a reader of a whole, small prefix cannot end up with a
  * mixture of two states, and a watch that broke costs one more reading and nothing else. */

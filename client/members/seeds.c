@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All seeds are asked at once in the beginning, so that a dead one costs no time; then one server
  * at a time, with a question that waits there until something has changed. When that one does not
  * answer, the next is asked: first with a short question, because a message that waits for a

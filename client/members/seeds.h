@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the servers of a job through any of them: a list of addresses, the seeds, each of which is
  * asked where the others are (GetCluster), and a source that follows them through whichever
  * answers.

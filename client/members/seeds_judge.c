@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one rule by which a list of servers is told from seeds. It must never take one for the other:
  * parameters that were placed over half of a job's servers are found by nobody else. */
 #include "client/members/seeds.h"

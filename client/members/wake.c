@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A counter behind a condition: no wake-up is missed between looking and waiting, because whoever
  * waits says which count it has seen. A flag would have to be taken down by somebody, and with
  * several who wait nobody knows by whom. */

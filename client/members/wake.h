@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A wake-up for everyone who waits: whoever waits looks at its state again.
  *
  *     uint64_t seen = ps_wake_count(wake);

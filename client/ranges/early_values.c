@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One version, of one life, of all ranges, and the push got it: else nothing is believed. */
 #include "client/ranges/early_values.h"
 

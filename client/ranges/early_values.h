@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the ranges of a push bring back of the pull behind it (docs/wire.md, "What a range makes"),
  * and whether it may be believed: no parameter has that version yet when they say it.
  *

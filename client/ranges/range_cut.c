@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where each range's bytes are: in one run, or in one run of each half. */
 #include "client/ranges/range_cut.h"
 

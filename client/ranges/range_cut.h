@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts the content of a push or of an initialisation, in whatever encoding, into ranges, and finds
  * the bytes of each where they lie: what they are is in docs/encodings.md.
  *

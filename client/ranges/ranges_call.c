@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The whole of a call in ranges: the ranges of the push or of the initialisation, what an answer
  * says of the whole, and the end. */
 #include "client/ranges/ranges_call.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One call that goes in ranges: which range leaves next, what each answer says of the whole, and
  * when the whole is over. It only decides: no thread, no network, no clock.
  *

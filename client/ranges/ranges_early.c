@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A push and the pull behind it as one: each range of the gradient brings back what it makes of its
  * elements, while the next is on its way. That holds when all ranges did, and the push got the
  * version that they have said; else the pull goes on as any other. */

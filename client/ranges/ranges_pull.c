@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A large pull in ranges. The first range says which version it is of, the others ask for the same,
  * and each is put into the caller's memory while it is in the cache and others are on their way.
  * When the version has gone meanwhile, all ranges are asked for again, of the present one. */

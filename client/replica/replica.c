@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decides which server is asked for which parts, and puts each answer to its parts.
  *
  * A round goes over all parts that are stale. Each message asks one shard for as many of them as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of parameters that are kept up to date by delta pulls: decides what to ask for and takes
  * the answers. It only decides: no thread, no network, no clock.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The version that is held, the version that is coming, and when the one becomes the other.
  *
  * The content is the caller's memory, in which a whole version lies at all times. So blocks of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One part of a replica: what one server knows as a parameter, kept up to date. Private to
  * replica.c, which has the picture.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The update of one contiguous run: a kernel per rule and type for gradients of the native type,
  * and one for all other encodings. */
 #include "optimizer/cuda/rules.cuh"

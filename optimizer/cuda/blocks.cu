@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many blocks a launch gets. */
 #include "optimizer/cuda/device.cuh"
 

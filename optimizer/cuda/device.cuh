@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every kernel file stands on: one spelling for nvcc and for the emulator, sixteen bytes of
  * elements as one thing to load and store, and which elements a thread works on.
  *

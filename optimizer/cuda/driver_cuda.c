@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver that is a GPU: each call of device/driver.h is one of CUDA's runtime library.
  * Launches report their errors by themselves (launch.h). */
 #include "optimizer/device/driver.h"

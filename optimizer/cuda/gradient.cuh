@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients as they come: a pack or one element of any encoding becomes the parameter's type.
  *
  * Threads:  those of a kernel.

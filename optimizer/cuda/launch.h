@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that runs on a GPU, as plain C calls: each puts one or a few kernels into a stream.
  *
  * Two libraries offer these calls: the CUDA one (optimizer/cuda/) and the emulator, which runs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The update of the rows of a sparse push, in three kernels: one adds up the gradients of each part
  * of a row (rows.h) in the order of arrival, one the parts of rows that have several, the last
  * applies the rule. In each a warp looks at 32 sorted positions at a time, and where a part or a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every rule under one form, so that kernels can be written once: one element, one pack, one span
  * of a run. Generated from the rules' own lists; a rule's arithmetic is in its *.rule.h alone.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is found out about a push before anything changes: non-finite elements, the sum of squares
  * in its fixed shape (README.md, "The bit contract", 7), sums that would overflow; and the verdict.
  *

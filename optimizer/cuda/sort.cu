@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sorting row numbers with CUB's radix sort, which is stable. The only kernels that are not ours,
  * and the only file that the emulator does not run: emulated_sort.cpp stands in for it. */
 #include "optimizer/cuda/launch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The update of many small runs in one launch. A block takes a chunk, looks up which run it is of,
  * and does it alone. */
 #include "optimizer/cuda/rules.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a launch is given, as far as it needs no kernel: entries and chunks of tables, sizes. */
 #include "optimizer/cuda/launch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Accounting of device memory. */
 #include "optimizer/device/budget.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a device's memory, counted before any are asked for.
  *
  * Threads:  any; a few atomic operations.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gradient that nobody has looked at: all of it goes into slots and is looked at there; nothing
  * changes by that. Its update, if there is one, finds it there. What the verdict says comes to it
  * from the host, in the step: the place of the verdict is that of the first slot, and whoever gets

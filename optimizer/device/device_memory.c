@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device's memory for parameters and copies of them. What is given back is kept, and given out
  * again to whoever asks for as much: freeing would wait for all that is queued, and a checkpoint
  * asks for the same pieces each time. What is kept counts for nobody, and goes where the budget, or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parameter in the device's memory: one piece of it, the arrays one after another. */
 #include "optimizer/device/runtime.h"
 

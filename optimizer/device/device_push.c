@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients on their way: cut into parts, copied once from wherever the message left them into a
  * slot, and applied by one launch for each slot. What fits into one slot together goes together. */
 #include "optimizer/device/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and loading a parameter's arrays. A read is cut into parts, each with a ticket of its
  * own: an update waits for the part that it writes over, not for all of a copy that takes as long
  * as the bus needs. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parameter as it was at one moment. Memory for the copy is there before that moment, in which
  * nobody waits: a copy on the device takes its place in the compute stream, and where there was no
  * room for one, the parameter's own arrays are lent to the snapshot. They come to the host with the

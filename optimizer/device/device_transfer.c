@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies between the host's ordinary memory and the device's, by way of the pinned slots. They are
  * for loading, recovery and checkpoints; gradients and pulls have ways of their own. */
 #include "optimizer/device/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The watch over waits, and the wait for an event: by looking again for a moment, then asleep. */
 #include "optimizer/device/device_wait.h"
 

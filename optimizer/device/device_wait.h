@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for a device, and a watch over those who do: a device that hangs answers nothing, and who
  * waits for it waits for ever. When a wait lasts longer than the device was opened with, the watch
  * says that the device is dead; who waits goes on waiting, and the process is to end without them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The few things that the runtime asks of a device's driver. CUDA answers them in the plugin
  * (optimizer/cuda/driver_cuda.c), and an emulator with streams that run late and in random order in
  * the tests (optimizer/emulator/driver_emulator.c).

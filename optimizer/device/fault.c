@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The error funnel: one place that every number of the driver goes through. */
 #include "optimizer/device/fault.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the numbers of CUDA's errors mean for a server, and the first one that ended a device.
  *
  * Threads:  any.

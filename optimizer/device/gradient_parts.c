@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cutting encoded gradients. */
 #include "optimizer/device/gradient_parts.h"
 

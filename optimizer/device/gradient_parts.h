@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How an encoded gradient is cut into runs of elements that each fit in a slot, and how the bytes
  * of a run are laid out there: elements first, then what belongs to them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one symbol of a plugin: the table of optimizer/device.h. The driver that it is linked with
  * makes it CUDA's or the emulator's. */
 #include "optimizer/device/runtime.h"

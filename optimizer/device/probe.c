@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Does the device keep what it is given, and compute what the CPU computes? Asked once, before
  * anything is entrusted to it. */
 #include "optimizer/device/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ring of slots that gradients pass through: each is a piece of pinned host memory and a piece
  * of device memory of the same size, so that filling, copying and computing overlap. */
 #include "optimizer/device/runtime.h"

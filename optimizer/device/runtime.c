@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device's life, the funnel of its errors, and its tickets. */
 #include "optimizer/device/runtime.h"
 

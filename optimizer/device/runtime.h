@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device runtime from the inside: four streams, a ring of slots, tickets. What a driver does
  * is in driver.h; what users see is in optimizer/device.h.
  *

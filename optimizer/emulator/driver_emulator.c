@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emulator as a driver: memory, faults, and the calls that queue work (stream_emulator.c runs
  * it). */
 #include "optimizer/device/driver.h"

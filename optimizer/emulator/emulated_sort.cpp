@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Stands in for cuda/sort.cu: a stable sort of the standard library's, in the stream. */
 #include "optimizer/cuda/launch.h"
 #include "optimizer/emulator/kernel_emulator.hpp"

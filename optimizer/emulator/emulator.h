@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device that is not there: memory of the host, and streams whose work runs as late as it may and
  * in a random order among all that is legal, so that a wait that was forgotten shows. What runs is
  * the kernels themselves (optimizer/cuda/, compiled for the CPU).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Threads of a block as fibers. A fiber takes one CUDA thread after the other and runs each to its
  * end; only when a thread has to wait is another fiber begun. So a kernel without barriers costs
  * no switch at all. */

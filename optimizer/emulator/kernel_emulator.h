@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the project's kernels on the CPU: the same source as on a GPU, one CUDA thread after the
  * other, under whatever sanitizer the program is built with. For tests; nothing here is fast.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running streams by lot. */
 #include "optimizer/emulator/stream_emulator.h"
 

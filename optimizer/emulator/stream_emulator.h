@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events as CUDA defines them, run one piece of work at a time, and by lot where more
  * than one stream may go on. For some time at a stretch one of them, by lot as well, is slow: it
  * goes on where no other may, so that the rest gets far ahead of it.

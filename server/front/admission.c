@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is let in. Descriptors are what connections use up: some stay in reserve for the journal and
  * for checkpoints, which must go on when strangers have taken all others.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the table of connections: what connections.c, which follows the bytes, and admission.c,
  * which lets connections in, both see. Nobody else includes this.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every connection is in a list, for whoever looks for the largest or the oldest, and in a table by
  * its descriptor, for the way of its bytes, which takes the lock of that connection and no other.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The connections that this process has accepted, by their descriptors; and, under TLS, the plain
  * bytes of each. Inside of server/front: what the replaced functions of the C library call.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decides from frame headers alone, nine bytes each, and from what they add up to. A bound is
  * checked where its sum grows, so that nothing is ever counted that was not bounded. */
 #include "server/front/frame_inspector.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks at the frame headers of one HTTP/2 connection, in both directions, and says when its peer
  * has gone beyond a bound. Payloads are skipped and header blocks are never decoded: what gRPC
  * makes of the bytes is gRPC's business, how much a peer may make it hold is decided here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The front door: who may connect, and how much one connection may make gRPC hold before a call is
  * ours to look at. gRPC 1.51 has no bound for most of that, and its options add none; so the bytes
  * are looked at where they pass anyway, at the system calls (front_hooks.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The C library's functions through which the bytes of connections pass, replaced for this process.
  * An executable that exports them is preferred by the dynamic linker, also for libgrpc; the symbols
  * are exported because shared libraries refer to them, and ENABLE_EXPORTS makes sure.

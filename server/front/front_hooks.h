@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What has to be ready before the first connection. To be called by name is also what makes the
  * linker take these files, whose other functions only shared libraries refer to.
  *

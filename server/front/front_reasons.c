@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words of the table of reasons: whatever turns a peer away is counted under a kind that all
  * refusals of a server share (base/refusal.h), and says in the same words why. */
 #include "server/front/front_reasons.h"

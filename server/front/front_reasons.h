@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why the front door turns a peer away: one row for each bound, in one table.
  *
  * Threads:  constants.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSSL's functions through which the plain bytes of connections under TLS pass, replaced as
  * those of the C library are (front_hooks.c). libgrpc calls both for every record.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection that only breaks leaves its owner to guess. gRPC shows the text of a GOAWAY in the
  * status of the calls that it ends, so that whoever reads the log of a trainer finds the option
  * that its operator has to turn. */

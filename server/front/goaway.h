@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last words to a peer that is turned away.
  *
  * Threads:  any.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gRPC gives every client of a unix socket the same address, so that a call cannot be told from
  * that of another user. Hence a list that lets in, and a name only where the list has one. */
 #include "server/front/local_users.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Users of this host whose processes may come in by local ways: by the number that the kernel
  * gives.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A host is shut out by its offences and not by its connections: whoever has done nothing is let in
  * as often as it comes, and an attack from beside a job costs that job's newcomers a moment. */
 #include "server/front/offenders.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts that had a connection ended for what it did, and how far they are trusted after that.
  *
  * Threads:  none of its own; the lock of the door's list.

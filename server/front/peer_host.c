@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of both families in one form, so that hosts can be compared byte by byte, and a host
  * has one share and not one for each way in which it can write its address. */
 #include "server/front/peer_host.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The host at the other end of a connection: its address without the port.
  *
  * Threads:  pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Open addressing, with the next place tried when one is taken. The streams of a connection are
  * numbered one after the other, so that the number itself is the best hash, and almost every stream
  * lies in its first place. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The open streams of one HTTP/2 connection, by their numbers.
  *
  * Threads:  the caller serialises calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nobody fills a bucket: whoever looks counts what has fallen in since the last look. */
 #include "server/front/token_bucket.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buckets of tokens, filled with time: so many at once, then so many a second.
  *
  * Threads:  a bucket belongs to whoever calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LastApplied: asked once, then parked until the journal has what the answer says. */
 #include "server/rpc/applied_call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the method LastApplied does: proto/pserver/v1/pserver.proto.
  *
  * Threads:  the call's lane.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What was done by whom, for whoever has to explain later why a model is as it is. Pushes are not
  * among it: there are millions, and the journal has them. */
 #include "server/rpc/audit.h"

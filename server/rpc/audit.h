@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One line of the log, under "audit", for each call that changes the state of the job and is not a
  * push: who made it, from where, at which position, and what came of it.
  *

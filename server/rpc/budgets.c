@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table in place, whose chains are indices. A key is hashed by a function that everybody
  * knows, so a peer may choose keys of one chain: it is then as long as the table, which is a few
  * microseconds under the lock, and reached by large calls only. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each caller has taken of what all callers share: sums that go up and down, and paces (so
  * many at once, then so many a minute).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A message of many items, from its bytes to its reply. The items are served by
  * server/core/requests/serve.c, which does not know gRPC; this file gives it memory before, and
  * makes of the results one message after.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A message of many gradients and pulls (SendGrads, GetParams, PushPull, GetParamsSince): its bytes
  * become the requests that serve.h serves, the results become one reply whose contents are not
  * copied.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of a peer string. Its forms are gRPC's: "ipv4:1.2.3.4:5", "ipv6:%5B::1%5D:5",
  * "unix:" for every client of a unix socket alike, "unix:PATH", "fd:N". */
 #include "server/rpc/caller.h"

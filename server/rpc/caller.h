@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who makes a call: the connection that it came through, and the host of that connection.
  *
  * The key of the connection is the whole peer string of gRPC ("ipv4:10.0.0.7:51982"): what is

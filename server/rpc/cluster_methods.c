@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the servers are, and who may initialise: asked by clients that know some server and no
  * store. Nothing is decided here. Views come from the thread with the store as they are; questions
  * go to that thread, and their calls wait for it as others wait for the disk. */

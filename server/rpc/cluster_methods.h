@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What GetCluster, BeginInit and EndInit do: rows of ps_unary_methods.
  *
  * Threads:  a call belongs to its lane's thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits that follow from options that are there anyway: an operator who allows larger messages or
  * more calls must not have to know that something else counts them, too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server tells the front door (server/front), and hears from it: limits that follow from its
  * options, counted refusals, gauges.
  *

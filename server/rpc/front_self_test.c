@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A header block that never ends, on a pair of sockets of which gRPC has one. gRPC by itself would
  * gather the block for ever; so an end of the connection with the door's own words shows that its
  * bytes came through our functions. accept4 cannot be tried without an address: that libgrpc takes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the front door holds: it stands on which functions the gRPC library calls, and another
  * build of that library may call others.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is asked, and in which order. A certificate comes before a token, since the one belongs to
  * the machine that holds its key and the other to whoever has read it; and a name that was checked
  * is used also when a token is shown beside it, but a token that nobody knows is refused in any

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gate that every call passes before anything of it is looked at: who makes the call, by a
  * certificate, a token or the kernel's word, and whether the rules allow what the method does. Of
  * a server without such files the gate stands open, and asks nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A queue of jobs, a list of work that is shared, and threads that empty both.
  *
  * A lane must come back to its queue within about a millisecond, or everybody whose connection it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that answer large requests, so that a lane need not: a gradient of 64 MiB takes longer
  * than somebody who pulls 4 KiB should have to wait. Those that have nothing to answer share the
  * work of others: they are the crew to which the service spreads large updates.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop of a lane's thread: events of gRPC, turns of calls that have more to do, limits, and the
  * wake-ups of other threads. All lists belong to this thread, so that only a wake-up takes a
  * lock. */

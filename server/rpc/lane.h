@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lane: one completion queue, the one thread that reads it, and the calls that live on it.
  *
  * A call belongs to its lane's thread from start to end, so that no lock guards it. Another thread

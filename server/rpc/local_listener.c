@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of unix sockets. A socket's file outlives the process that made it, and bind fails while it
  * is there; so gRPC removes whatever file it finds before it binds. The removal would also take the
  * file away from a living server, whose clients would then reach another one without notice. So

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The unix socket at which a server takes calls beside its TCP port, for clients that name its
  * file. That is open to its owner and group, as far as its folder lets them; to its owner alone
  * where nobody else may come in.

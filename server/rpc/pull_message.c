@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A reply of one pull: a head that is copied, and content that is not. gRPC sends the slices
  * straight from the parameter's blocks and drops each when it is sent, on whichever thread that
  * happens; the holder counts them, and the last one gives the pull back. Until then a push to the

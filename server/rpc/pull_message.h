@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pull's reply as a message that copies no parameter bytes: its slices point at the blocks that
  * the pull holds.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ServerReflectionInfo: each message of the stream is answered by one.
  *
  *   INVITED ──request──► READING ──message──► WRITING ──sent──► READING ...

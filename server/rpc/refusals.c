@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A counter for each row of base/refusal.h, and the moment before which no line of its kind is
  * written again. */
 #include "server/rpc/refusals.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Refusals are counted by the bound or rule that refused, and the first of a kind in a minute is
  * logged: an operator sees that it happens, and a flood of refused calls writes no flood of lines.
  *

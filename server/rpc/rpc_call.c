@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one place where calls touch gRPC's operations: what a slot owns of a call, what keeps a
  * request alive beyond it, and how batches are put together.
  *

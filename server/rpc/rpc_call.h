@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every kind of call does the same way: the request as a view, batches of operations, the
  * status of a reply.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every call slot of a server needs to see of it.
  *
  * Threads:  set up before the lanes start and constant from then on, but for the atomics.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All counters are registered once, for each method and code, so that a call looks nothing up and
  * takes no lock. The names and labels are those of the gRPC middleware for Prometheus: dashboards
  * and alerts that exist elsewhere work here unchanged. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is counted about calls, under the names that gRPC dashboards know.
  *
  * Threads:  registering belongs to start-up; counting to any thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Puts the server together: methods, lanes, slots; and takes it apart in the only order that gRPC
  * forgives: shutdown is told and has completed, then the slots end, then the lanes, then the
  * server, then the queues. A slot that ends before the shutdown is told would be invited again; a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Serves one ps_service over gRPC: lanes (one completion queue and thread each), call slots, one
  * state machine per kind of call, health, reflection.
  *

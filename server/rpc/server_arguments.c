@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each setting with its reason.
  *
  * These are what the library can bound by itself, and it bounds by what a peer admits: a limit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the gRPC server is told at its creation.
  *
  * Threads:  pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* In place, or copied once: the header says when, and why that is the question. */
 #include "server/rpc/shared_content.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls whose content lies in shared memory. The one question here is who may change bytes while
  * the server uses them, and the rule is: what is kept, or judged before it is used, is the server's
  * own copy.

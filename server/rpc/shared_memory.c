@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One thread that takes memory from clients and notices when they go; a table that calls look in.
  *
  * A client is in one of two states: it has connected and has said nothing (and is dropped if it

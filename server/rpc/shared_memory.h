@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that clients on this machine share with the server: who may, how much, and which piece is
  * meant. Clients find the socket by the name that a reply's metadata gives them
  * (proto/shared_range.h), hand over sealed memory and are told a number for it. What the number

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Invitations are renewed when a request has come and was served for one step, and not when its
  * reply was sent: a client that leaves replies unread, or whose calls wait, would otherwise use up
  * the invitations of everybody. The memory of calls is bounded here, and far above what the limits

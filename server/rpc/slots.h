@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The slots of one method on one lane. A slot is an invitation for one request and nothing more:
  * the call that comes in takes its memory along, for as long as it waits, works, or is left unread
  * by its client, and the slot invites the next request with other memory. So no call, whatever its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that are not one request and one reply: health watches, reflection streams, and calls
  * to methods that nobody has.
  *

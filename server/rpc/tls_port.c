@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gRPC asks for a configuration at each handshake and keeps the former one when there is none. The
  * question holds up a lane, so it is answered from memory. gRPC does not tell when it refuses what
  * it was given, and would go on with the former one for ever: hence everything is checked before

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A port of gRPC with TLS, whose certificates are those that the access has at each handshake.
  *
  * Threads:  create and destroy: the server's owner. gRPC asks for certificates on lanes' threads.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a call:
  *
  *   INVITED ──request──► served ──DONE──► REPLYING ──sent──► free

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of one request and one reply: those of proto/messages.h, and the health checks.
  *
  * What a method does is one function, its `serve`. It decodes, calls the service and makes the

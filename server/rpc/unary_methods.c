@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each method does: decode, serve, encode. No rule of the parameter server lives here: what a
  * request means is decided by the service, so that the simulator, which calls that without gRPC,
  * checks the same rules.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three kinds of answer become a message: the results of a bundle, small fields alone, and small
  * fields with the content of a pull behind them. */
 #include "server/rpc/unary_reply.h"

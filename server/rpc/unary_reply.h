@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The message of an answer that was made.
  *
  * Threads:  the lane's.

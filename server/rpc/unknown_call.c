@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls to methods that do not exist: without a slot for them gRPC would let them hang until their
  * deadline.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The server's count needs no lock: a call is counted first and taken back when that was one too
  * many, so that two calls that come at once never both get the last place. */
 #include "server/rpc/waiting.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many calls wait for what other clients do: pulls before the initialisation is finished,
  * members of barriers, questions for the other servers or for the right to initialise, health
  * watches, reflection streams. Such a call costs memory and nothing

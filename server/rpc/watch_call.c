@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Health.Watch: the state now, and again after each change.
  *
  *   INVITED ──request──► SENDING ──sent──► QUIET ──the state changed──► SENDING ...

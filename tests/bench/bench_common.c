@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parameter, its gradient in pieces, a median. */
 #include "bench_common.h"
 

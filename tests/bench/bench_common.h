@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What measurements of pushes have in common.
  *
  * Threads:  one.

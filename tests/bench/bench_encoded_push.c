@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What decoding costs within an update: pushes of one float32 parameter in every encoding, beside
  * the native push, and beside decoding the whole gradient first and pushing that.
  *

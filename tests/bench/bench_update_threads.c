@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What further threads do for one large update: pushes of one float32 parameter by one thread, and
  * by as many as are asked for, in turn.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What strangers do to take more than their share: each attack is a function that is given a
 running server and a number of connections, and returns one number that says how far it came.
 

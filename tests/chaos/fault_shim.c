@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A preloaded library that makes a process's disk fail when told, without root. The environment
  * variable PS_FAULT_SHIM names a file of one byte, which says what happens to regular files from
  * now on (standard input, output and error are left alone):

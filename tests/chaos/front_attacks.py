@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attacks on the door of a server: each is a function of its ports, a scale, and a time until which
 it goes on. They are peers that need no login, and send only what HTTP/2 or HTTP lets them send."""
 

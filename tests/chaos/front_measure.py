@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One attack on one server, and what an honest trainer sees beside it."""
 
 import contextlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Takes one safeguard out of the server at a time (cmake -DPS_MUTATE=NAME) and demands that the
 # storm, the loss of power or 200 simulated worlds notice. A test that no mutation
 # can fail proves nothing.

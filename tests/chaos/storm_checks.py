@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checker: from outside, with arithmetic of its own, it says whether what the trainers were
 told is what the servers hold. Nothing here starts a process or reads a file.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """After a storm: its journals are read, the same pushes are made again without faults, and the two
 states are compared: value by value, and by the state hash of psckpt digest."""
 

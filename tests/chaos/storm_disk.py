@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The disk of a storm: a small file system of its own where that is allowed, a folder elsewhere."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How each kind of fault is done to a world, and undone."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads journals without any code of the server: written from docs/journal-format.md alone.
 
 A segment is a row of records: 80 fixed bytes, the client's id, the parameter's name, zeros to a

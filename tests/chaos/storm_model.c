@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the pushes of a storm look like. */
 #include "tests/chaos/storm_model.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of a storm and what a push to them looks like, so that every value tells exactly
  * which pushes it holds.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network of its own for every process of a storm: namespaces joined by a bridge that stands in a
 namespace too, so that nothing of the machine's own network is touched.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong, when: a list of faults made from a seed, before anything starts.
 
 Equal seeds and options give equal plans. What the processes do between two faults is theirs; a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plot as SVG text, with nothing but Python: acknowledged pushes per second over time, faults as
 marks above, recoveries as bars below."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the processes of a storm wrote down (the format stands in storm_trainer.c)."""
 
 import dataclasses

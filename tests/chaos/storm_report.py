@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a storm found, as one dictionary, and that as text."""
 
 import bisect

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One process of a storm that uses the client library: a trainer that pushes numbered gradients, a
  * reader that watches, and the calls that begin and end a storm. What it did stands in its record
  * file, one line per event, written before the next thing is done:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processes of a storm: etcd, servers, trainers, a reader; and every fault that hits them."""
 
 import calendar

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checker of the storm finds what it should and leaves good runs alone; the rest of the storm's
 arithmetic, too."""
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The behaviour that all stores share: keys and transactions. Leases and watches are in
  * kv_conformance_time.c. */
 #include "tests/conformance/kv_conformance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every store must do, as one test case: run for kv_memory, kv_file and kv_etcd.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The behaviour that all stores share where time goes by: leases and watches. */
 #include "tests/conformance/kv_world.h"
 

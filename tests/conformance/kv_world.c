@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words of kv_world.h. */
 #include "tests/conformance/kv_world.h"
 

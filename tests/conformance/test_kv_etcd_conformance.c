@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kv_etcd.c with a real etcd does what every store does. One etcd for all tests; each has a prefix
  * of its own. */
 #include "tests/conformance/kv_conformance.h"

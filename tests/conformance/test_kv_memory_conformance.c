@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kv_memory.c does what every store does. */
 #include "run_suite.h"
 #include "tests/conformance/kv_conformance.h"

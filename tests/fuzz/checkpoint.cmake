@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 ps_fuzz(checkpoint_reader SOURCES fuzz_checkpoint_reader.c CORPUS checkpoint
         USES ps_checkpoint ps_test_support)
 ps_fuzz(journal_reader SOURCES fuzz_journal_reader.c CORPUS journal

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a bundle or as its reply, cut into pieces: refused, or read so that what is encoded
  * again reads the same. The first byte picks which, the second the size of the pieces. */
 #include "fuzz_target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a checkpoint file: as they are, and with length and checksum of the header put
  * right, since no fuzzer guesses those. */
 #include "fuzz_target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as any message, cut into pieces: refused, or read so that what is encoded again reads
  * the same. The first byte picks the message, the second the size of the pieces. */
 #include "fuzz_target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a configuration file: options are set or there is a complaint; nothing leaks. */
 #include "fuzz_target.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a reply of etcd's, to every reader of replies. */
 #include "fuzz_target.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as frames of a connection, in both directions and cut anywhere: the sums of the
  * inspector are right after each piece, and no verdict is given twice. */
 #include "fuzz_target.h"

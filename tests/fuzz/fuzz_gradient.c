@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a gradient in any encoding, cut into pieces: refused, and nothing has changed, or
  * taken, and then the bits are those of the same bytes in one piece.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a journal of up to three segments and two epochs: as they are, and with the
  * checksums put right, since no fuzzer guesses those: in the format that a head says, with the salt
  * of the first record before it.

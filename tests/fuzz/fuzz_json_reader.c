@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a JSON document: refused, or a tree of which every look-up works. */
 #include "fuzz_target.h"
 

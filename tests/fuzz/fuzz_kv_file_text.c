@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the file of a store, with the checksum put right, since no fuzzer guesses it. What
  * is accepted is whole and comes back when it is written again. */
 #include "fuzz_target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a configuration: refused, or a configuration that reads the same after another
  * round. */
 #include "fuzz_target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a fuzz target on every file of the folders that are given as arguments. */
 #include "fuzz_target.h"
 

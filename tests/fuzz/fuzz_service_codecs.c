@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a question to the health and the reflection service, as LastApplied, and as what a
  * server says of the others. */
 #include "fuzz_target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the sessions of a checkpoint: refused, or a state that gives the same bytes. */
 #include "fuzz_target.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Delta pulls, both ways. A replica and a shard talk as the input says, over bytes of the real
  * codec in pieces; some requests and answers are bent on the way, some answers are any bytes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a fuzz target defines: libFuzzer's entry, or that of the corpus replay.
  *
  * Threads:  one.

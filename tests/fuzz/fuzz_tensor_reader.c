@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a plain safetensors file of another program; and what was taken is spread. */
 #include "fuzz_target.h"
 

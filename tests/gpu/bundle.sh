@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Puts the programs, the plugins and the libraries that they need into one folder, for a machine
 # that has none of them. The C library stays behind: the other machine's own is to be this one's age
 # or newer.

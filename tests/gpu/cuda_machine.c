@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU as a machine for the kernel suite, by calls of CUDA's runtime library alone. Everything is
  * in the default stream, in which the suite launches. */
 #include "gpu_machine.h"

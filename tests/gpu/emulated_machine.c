@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emulator where a GPU would be: for trying these programs without one. */
 #include "gpu_machine.h"
 #include "kernel_emulator_machine.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A whole server on a device: training over loopback, kill -9, recovery on the CPU and back on the
 # device, beside a server on the CPU that gets the same pushes. Their states have to have equal
 # digests after every stage. In the end, how fast pushes and pulls through the device are.

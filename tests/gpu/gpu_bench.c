@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast the kernels and the ring are, beside what the device's memory and its bus can do in the
  * same run. This program measures and judges nothing.
  *

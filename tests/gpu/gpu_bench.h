@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the bench's parts share: a device without the runtime around it, arrays on it, and rows of
  * output. A row is one JSON object in one line of standard output; gpu_report.py makes sense of it.
  *

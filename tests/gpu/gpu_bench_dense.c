@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Large parameters: copies first, which are the limit, then every rule and type, then the scan. */
 #include "gpu_bench.h"
 

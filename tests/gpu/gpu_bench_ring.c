@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pushes through the runtime that a server uses: gradients in ordinary memory of the host, copied
  * by the threads that push into the ring's pinned slots, over the bus, into AdamW. */
 #include "gpu_bench.h"

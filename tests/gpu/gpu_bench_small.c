@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many small parameters in one launch: on the device alone, and with all that the host does for a
  * step: entries, their copy to the device, the launch, the wait. */
 #include "gpu_bench.h"

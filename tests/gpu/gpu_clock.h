@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long the work of a stream takes: by the device's own events, or, for the emulator, by the
  * host's clock.
  *

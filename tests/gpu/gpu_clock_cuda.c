@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events of CUDA that keep the time. */
 #include "gpu_clock.h"
 

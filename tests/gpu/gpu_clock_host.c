@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The host's clock around the emulator's work. */
 #include "gpu_clock.h"
 

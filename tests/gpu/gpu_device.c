@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device runtime over the driver that is linked: a training with reads in between, as in
  * test_device_orders, several times over, and the suite of the plugin's table.
  *

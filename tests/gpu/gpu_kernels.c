@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels on a GPU against the CPU's loops, to the bit.
  *
  * usage: gpu_kernels full            the suite, every kind of tail, several grids

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine that the kernel suite runs on: a GPU (cuda_machine.c), or the emulator in its place,
  * so that the programs of this folder can be run where there is no GPU (emulated_machine.c).
  *

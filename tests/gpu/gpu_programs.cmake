@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The programs that tests/gpu/run.sh runs on a machine with a GPU, and the same ones over the emulator
 # (NAME_emulator), so that they are tried on every other machine.
 #

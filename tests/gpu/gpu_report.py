@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the rows of a GPU run mean: rates, marks made and missed, a table, JSON, a picture.
 
 usage: gpu_report.py FOLDER          reads FOLDER/*.jsonl, writes FOLDER/results.json and .svg

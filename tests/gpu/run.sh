@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Everything that needs a GPU and no server, in one command of less than ten minutes: builds
 # optimizer/ alone (cmake, gcc, nvcc), compares the kernels with the CPU bit by bit, measures
 # bandwidths beside torch's fused optimizers, looks through compute-sanitizer, and says which marks

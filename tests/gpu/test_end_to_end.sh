@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # bundle.sh and end_to_end.sh with the emulator in the GPU's place.
 #
 # usage: test_end_to_end.sh PROGRAMS

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The arithmetic of gpu_report.py on rows made up here: bytes, medians, marks, the exit status."""
 import json
 import os

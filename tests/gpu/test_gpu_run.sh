@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # run.sh without a GPU: it says so and ends with 77; with the emulator in the GPU's place it goes
 # through from the first check to the report, and fails when a check fails; and on machines that are
 # made up of stubs it finds its way around what is missing.

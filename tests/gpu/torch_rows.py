@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """torch's fused optimizers on the same sizes as gpu_bench, as rows for gpu_report.py.
 
 Gradients are there before the clock starts, as they are for our kernels. The device's events are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plays a scenario file and compares what happened with what it says.
  *
  *     sim_scenario FILE            exit 1 and a list of differing lines when they differ

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A whole parameter server in one thread: servers, trainers, store, disks and network, all of it on
  * a clock that only moves from one event to the next. Server core, coordinator, recovery, saver,
  * codec and client engine are the real ones; what is simulated is what surrounds them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the system's random numbers are in a simulated world. The linker puts this in the place of
  * the C library's. */
 #include "tests/sim/sim_chance.h"

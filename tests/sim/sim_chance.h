@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of checkpoints and the numbers of lives come from the system's random numbers; in a
  * world that is to repeat, these come from its seed, too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The promises as code. */
 #include "tests/sim/sim_checker.h"
 

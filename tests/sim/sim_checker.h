@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The promises, looked at after every event. What is seen to be broken goes to sim_fail, with the
  * number of the promise (DESIGN section 2) in front.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* P1 and P2: the pushes of a shard, and which of them survive.
  *
  * An owner begins with a place: a position of an earlier epoch. What survives for it are the pushes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trainer's life: find the servers, initialise, train. */
 #include "tests/sim/sim_client.h"
 

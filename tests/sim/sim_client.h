@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trainer: the real client engine and registry, behind a model of what the client's threads do
  * around them. It finds the servers, takes part in the initialisation, pushes and pulls.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trainer's channel. */
 #include "tests/sim/sim_client_calls.h"
 

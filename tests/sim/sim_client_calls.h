@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trainer's channel: calls of its engine to and from messages. Inside of sim_client.
  *
  * Threads:  one.

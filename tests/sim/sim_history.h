@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every push that was applied to a shard, by whom, and which of them each owner began with.
  *
  * Threads:  one.

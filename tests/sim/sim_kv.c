@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store as a node sees it: slow, deaf, or answering and not heard. */
 #include "tests/sim/sim_kv.h"
 

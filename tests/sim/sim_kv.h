@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One node's connection to the store, through a network that fails.
  *
  * Calls take no time here; what they would have taken adds up in `spent_ms`, and the node that made

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The network: delay, loss, repetition, partitions. */
 #include "tests/sim/sim_network.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between clients and servers, as bytes of the real codec. A call is one request and one
  * reply; a call whose request or reply is lost is heard of as a broken connection, some time later.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Worlds from seeds. */
 #include "tests/sim/sim_random_world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A world made from a seed: random sizes, random faults for a while, then everything is healed and
  * it must make progress.
  *

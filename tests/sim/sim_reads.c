@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The truth about what came in ranges: the engine put them together, out of the simulator's sight,
  * so the whole is compared when the batch is over. */
 #include "tests/sim/sim_reads.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a trainer has read in one batch: every answer to a pull is noted, and when the batch is
  * over, whatever the engine made of them must be one of the versions that the answers were of,
  * whole.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Trainers that are kept up to date, and whether they are. */
 #include "tests/sim/sim_replica.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trainer's copies of all parameters, kept up to date by delta pulls (client/replica/replica.h is
  * the real one), and the truth about them: whenever a server brings a part to a version, what it
  * then has itself is noted, all of it, and what the trainer has when the answer came must be that.

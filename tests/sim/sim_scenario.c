@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of scenarios. */
 #include "tests/sim/sim_scenario.h"
 

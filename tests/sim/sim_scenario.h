@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scenarios: commands as text, played in a world; what happened is the world's trace. README.md
  * says what the commands are.
  *

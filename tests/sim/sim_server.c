@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes: start, turn, pause, crash. */
 #include "tests/sim/sim_server.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server process: the real service, coordinator, recovery and saver, behind a model of what the
  * server's threads and its network do around them.
  *

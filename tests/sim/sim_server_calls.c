@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the server's lanes do: decode, serve, reply now or later. */
 #include "base/assert.h"
 #include "proto/codec.h"

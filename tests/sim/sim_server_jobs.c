@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the server's other thread does: loads, writes, publishes; and its disk. */
 #include "base/assert.h"
 #include "server/core/recovery/recovery_apply.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the server's journal thread does: group commit, and healing by a checkpoint. A write is two
  * events, one in which the disk takes it and one in which the service hears of it, so that a
  * process can die between the sync and the replies. */

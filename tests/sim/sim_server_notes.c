@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the server's thread for notes does: the real note writer, woken when something is durable,
  * over a connection to the store of its own. */
 #include "base/assert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A mutation bends a request before it is served, or an answer before it leaves: what is
  * in between is the code that ships. */
 #include "tests/sim/sim_server_serve.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients and pulls on a simulated server: decoded here, served by the real
  * server/core/requests/serve.c, answered here; and what the checkers are to know of each.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The world: its clock, its queue of events, its making and its end. */
 #include "tests/sim/sim.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator itself: its checkers notice every deliberate fault, and its worlds repeat. */
 #include "run_suite.h"
 #include "tests/sim/sim_random_world.h"

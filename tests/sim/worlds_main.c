@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lives worlds through, one seed after the other.
  *
  *     sim_worlds [--seed N] [--count M] [--mutation K] [--trace]

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads every C and C++ source of a build with clang, which has other warnings than gcc. Nothing is
 made of what is read: a program of clang's would be run by nobody here, and to write and link it
 takes longer than to look.

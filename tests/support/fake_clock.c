@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clock that only moves when told. */
 #include "tests/support/fake_clock.h"
 

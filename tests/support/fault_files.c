@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file system that fails on demand. */
 #include "tests/support/fault_files.h"
 

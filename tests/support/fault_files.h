@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file system over another one that fails the n-th call of the kinds that a test chooses: for
  * sweeping every refused write, sync and rename of a function (STYLE.md, rule 53).
  *

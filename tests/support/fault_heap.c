@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The refusing heap. */
 #include "tests/support/fault_heap.h"
 

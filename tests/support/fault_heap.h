@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A heap that refuses the n-th allocation and counts what is alive, for sweeping every refused
  * allocation of a function (STYLE.md, rule 53).
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the records of a segment end, by docs/journal-format.md, for tests that damage one."""
 
 import struct

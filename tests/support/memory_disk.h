@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a disk in memory consists of: memory_files.c keeps it, memory_files_calls.c works on it.
  *
  * Threads:  one.

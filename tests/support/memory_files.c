@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The disk that forgets what was not synced. */
 #include "tests/support/memory_files.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A disk in memory that knows what is durable, for the simulator and for tests of what is left
  * after a crash.
  *

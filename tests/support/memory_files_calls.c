@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of base/file.h on the disk that forgets. */
 #include "tests/support/memory_disk.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inodes and tables of names. */
 #include "tests/support/memory_names.h"
 

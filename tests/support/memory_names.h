@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files apart from their names, and tables of names: what memory_files.c builds its disk from.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of the optimizer as Python sees them: the rows of optimizer/rules.h."""
 import os
 import re

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Folders made by mkdtemp and removed by a walk from the leaves up. */
 #include "tests/support/temp_folder.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads C as far as tidy needs it: which part is comment, which is code, where functions stand."""
 
 import re

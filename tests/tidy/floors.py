@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Raises the floors in tidy_rules.py to what the rooms have (tidy.py --raise). Never lowers one."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The laws about whole rooms: how much of their C says why, and how much of it asserts.
 
 A file is measured by itself, a room is the sum of its .c files, and each room has floors in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Links between the pages: each leads somewhere, and every page of docs/ can be reached."""
 
 import os

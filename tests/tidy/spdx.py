@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The line that names the licence: the first of every source file, or the one behind "#!".
 
     tests/tidy/spdx.py --fix [ROOT]     writes the line where it is missing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs and the library as they were built: what makes a fault of memory harder to use is
 on.
 

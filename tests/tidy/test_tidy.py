@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Every rule of tidy.py finds what it should, and leaves good files alone."""
 
 import contextlib
@@ -211,6 +212,9 @@ class Licences(unittest.TestCase):
         self.assertEqual(fixed["tools/c"], f"#!/bin/sh\n# {spdx.LICENCE}\necho\n")
         self.assertEqual(fixed["tests/sim/e.txt"], "push\n")
         self.assertEqual(findings_of({**fixed, "LICENSE": "L\n"}), [])
+        self.assertEqual(findings_of({**self.TEXTS, "LICENSE": "L\n"}),
+                         [(path, 1, "licence") for path in sorted(self.TEXTS)
+                          if path not in ("tests/sim/e.txt", "README.md")])
 
     def test_the_line_explains_nothing(self):
         line = f"/* {spdx.LICENCE} */\n"

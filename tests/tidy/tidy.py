@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks what the compiler does not: the shape of files, who may call and include what.
 
     tests/tidy/tidy.py [--figures | --raise] [ROOT]
@@ -275,6 +276,19 @@ def texts_of(root, paths):
             yield path, spdx.with_blank_line(path, file.read())
 
 
+def check_licences(root, paths, findings):
+    """A tree with a licence names it in every source file."""
+    if "LICENSE" not in paths:
+        return
+    for path in paths:
+        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        if not spdx.is_there(path, text):
+            findings.add(path, 1, "licence",
+                         f"the line \"{spdx.expected(path, text)}\" is missing: "
+                         "tests/tidy/spdx.py --fix writes it")
+
+
 def check_pages(root, paths, findings):
     texts = {}
     for path in paths:
@@ -292,6 +306,7 @@ def check_tree(root):
     check_names(paths, findings)
     check_exceptions(paths, findings)
     check_pages(root, paths, findings)
+    check_licences(root, paths, findings)
     for path in missing_tests(paths):
         stem = os.path.splitext(os.path.basename(path))[0]
         findings.add(path, 1, "test-exists", f"no test_{stem}.c or test_{stem}_....c in tests/")

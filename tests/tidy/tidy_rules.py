@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tidy.py holds the tree to: limits, rooms, homes. Limits only ever get tighter."""
 
 LINE_COLUMNS_MAX = 100

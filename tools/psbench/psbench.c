@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psbench: measures the server beside what the machine can do. A figure of a server alone says
  * little: it is the machine's as much as the program's. So every benchmark measures, in the same
  * run and between its own repeats, what the machine can do without us (sockets, gRPC, memory,

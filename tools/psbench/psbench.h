@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every benchmark of psbench is given, and the benchmarks.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memcpy and the optimizer's loop, timed. Two bounds that no server can beat on this machine:
  * copying the bytes once, and running the optimizer's own loop over them without any network. The
  * first is measured twice, with buffers that stay in a cache if they fit, and through so much

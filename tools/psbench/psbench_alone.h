@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What memory and the update alone can do, without any server: the other limits.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch: 1,000 parameters pushed and pulled as one step, beside the same in single calls. The
  * question is what a trainer gains by handing all its small parameters over in one call:
  * psclient_push_pull with 1,000 of them, against 1,000 calls. Both go over the same connection to

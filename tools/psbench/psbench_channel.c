@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The same load over the library's gRPC channel without the engine that decides about retries,
  * splitting and order: one thread keeps every operation in flight. What is faster here than through
  * libpsclient is what the engine and its threads cost. Each run connects anew, within the time that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pushing while a checkpoint is written, beside pushing in peace. A server saves while it serves.
  * Three numbers matter: how fast pushes go meanwhile, beside pushes in peace of the same repeat;
  * the longest single push, which shows whether anything stopped; and how the rate of writing

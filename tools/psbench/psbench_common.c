@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shared part of all benchmarks: wishes by the options, and the bar. Every benchmark starts its
  * servers and loads through these functions, so that an option has one meaning in all of them. */
 #include "tools/psbench/psbench.h"

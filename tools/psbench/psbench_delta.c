@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* delta: 1,000 parameters brought up to date after a part of them was pushed to, beside a full pull
  * of all. A replica that follows a job asks only for what changed since the version it has. How
  * much that saves depends on how much changed, so the share of parameters that are pushed to before

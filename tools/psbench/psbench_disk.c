@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding, reading and forgetting files, without a server between. A recovery is held against
  * reading the same files with a checksum, done with plain system calls in the file system that the
  * server uses. No cleverness is added, so that the quotient shows what the server adds or saves. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files that a server wrote: to be found, read and forgotten by the system's cache.
  *
  * Threads:  one.

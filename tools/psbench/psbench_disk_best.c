@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small, middle and large writes by both ways. A journal decides by itself how it writes; what it
  * is held against is whatever the disk does fastest, in the same run and the same folder. The rate
  * of a disk moves by half from run to run, so only quotients of one repeat are kept. */

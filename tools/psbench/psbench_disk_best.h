@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The disk's own limit in one repeat: both ways of writing, in several sizes, and the best of them,
  * which is what everything durable is held against.
  *

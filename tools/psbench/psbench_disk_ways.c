@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Appending with fdatasync, and direct writes. Plain system calls in the folder in which the server
  * keeps its journal, so that a quotient shows what the server adds. The file for direct writes is
  * written once before anything is timed: a block that was never written costs the file system a

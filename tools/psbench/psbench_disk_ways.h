@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two ways in which bytes become durable on the disk that the server writes to: appended to a
  * file through the system's cache and synced, or written past the cache over blocks that were
  * written before. Which one is faster depends on machine and file system, so both are measured.

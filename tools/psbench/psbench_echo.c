@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts the two processes and passes orders on. gRPC's C core starts threads and is not safe to
  * fork afterwards. Both processes are therefore forked before psbench itself uses gRPC, and each
  * initialises it on its own side. The parent only passes orders on and gets figures back, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What gRPC's C core alone can do: two processes of their own, one that gives every message back as
  * it came, one that sends them and waits on a completion queue. No protocol, no copy, no update, no
  * engine: what a call costs before anything of ours is done.

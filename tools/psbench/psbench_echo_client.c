@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sends messages and counts what comes back. As thin as a client of gRPC can be: one registered
  * method, one channel, one completion queue, one batch of six operations for a call, messages that
  * are never copied. Any cost of our server above this is our own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings and waiting of the bare gRPC echo. The echo must have what our servers and clients have,
  * or the comparison would be unfair: no bound on messages, no retries, the lean stack of filters,
  * busy polling as asked for. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both ends of the bare gRPC echo do alike. Private to psbench_echo_*.c, the only files of
  * psbench that know gRPC.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two processes of psbench_echo.h.
  *
  * Threads:  one each, beside gRPC's own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gives messages back:
  *
  *   WAITING ──message──► ANSWERING ──sent──► WAITING ... */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* encoding: pushes of one parameter in every encoding, beside those of float32. The rate is one of
  * whole gradients, so an encoding that sends a quarter of the bytes shows here only what that gains
  * in time: on loopback little, since the network is memory. The wire bytes stand beside it, for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The watch over a run: folder, signals, left-over processes. Two processes: the child measures and
  * may crash, run out of memory or be killed, and the parent does nothing but wait and clean up.
  * There is a folder of gigabytes to be removed, and there are servers that would go on for ever.

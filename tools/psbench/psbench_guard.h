@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the measuring in a process of its own under a watch that cleans up whatever happens: the
  * private folder goes and no server stays behind, also after Ctrl-C or a crash.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Servers without etcd are told which shard is theirs and how many there are; clients get their
  * addresses in the same order. What several servers have in common is started here, whatever pushes
  * to them: loads of psbench itself, or a trainer. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The servers of one job, with one promise: several shards without etcd.
  *
  * Threads:  one; the servers die with the thread that started them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LOGGED beside MEMORY, both beside the journal's writer alone, and all beside the bare disk. Four
  * shapes of pushes, from large ones, where the disk's rate counts, to a lone small one, where the
  * wait for the disk is nearly everything. Every shape has a server without a journal and one whose

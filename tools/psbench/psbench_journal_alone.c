@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records as a server makes them, handed to the writer as fast as it takes them. Beside LOGGED
  * pushes this says whether the journal or all the rest is the limit; beside the bare disk, what the
  * journal costs. Swept as after a checkpoint, so that the disk does not fill up: the time that

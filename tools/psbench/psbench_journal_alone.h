@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The journal's writer, from memory to disk: without a server, a network or an update around it.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pushing and pulling through libpsclient, a thread for each operation in flight. A load is a
  * trainer without a model: it pushes one gradient again and again and pulls into buffers that
  * nobody reads. Values, gradient and learning rate are chosen so that every weight can be predicted

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker under measurement: pushes and pulls parameters as fast as they are answered, and in the
  * end proves that every update happened exactly as often as it was acknowledged.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of a load, shared by the threads that push through libpsclient (psbench_load.c) and
  * the one that uses the bare channel (psbench_channel.c).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads /proc for what a reader of figures wants to know. Figures travel: into notes, tickets,
  * other people's tables. Everything they depend on has to be printed in the same report, and from
  * the machine itself, since people remember it wrongly. */

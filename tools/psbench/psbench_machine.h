@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a figure is worth nothing without: the machine, the program, the settings.
  *
  * Threads:  one.

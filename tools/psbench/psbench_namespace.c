@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A network namespace that lives as long as the processes in it. Loopback inside the namespace is a
  * device of its own, with the congestion control that was asked for: on a machine whose default
  * paces its packets, large messages over loopback run at half their speed, and the figures would be

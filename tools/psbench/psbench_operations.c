@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The load as an asynchronous trainer makes it: one thread keeps every operation in flight. This is
  * how libpsclient is meant to be used by a program that overlaps communication and computing: begin
  * several operations, take whichever ends first, go on with it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option table of psbench, and what holds between options. The table of benchmarks and the
  * table of options are the only places that know their names; messages, defaults and the choice of
  * the function come from them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What psbench is told: its options, checked.
  *
  * Threads:  one, at start.

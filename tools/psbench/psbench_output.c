@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Table, JSON, CSV. Three forms of one report: a table for people, JSON for programs, CSV for
  * spreadsheets. All print medians over the repeats; a spread beside the rate says how far to trust
  * it. The names in JSON and CSV are read by scripts and do not change. A figure that was not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The report as people, programs and spreadsheets want it, and as a picture.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of the page. The first answers "how many gradients a second, of what model, with which
  * setting, and what am I promised?"; every line of it is a row of a section below, so that nothing
  * stands there that was not measured in this run. Medians are printed with lowest and highest

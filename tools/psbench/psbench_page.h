@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page of figures: what users ask first, the machine's own limits in the same run, then every
  * section with a picture.
  *

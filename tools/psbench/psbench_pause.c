@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* journal --pause: does a push that does not wait for the disk ever stop because of it? A server
  * keeps a journal while pushes are acknowledged from memory, faster than any disk, so the journal's
  * queue fills up and pushes have to be slowed down; how evenly that is done shows in the longest

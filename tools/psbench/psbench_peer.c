@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The measuring side of raw sockets; psbench_peer_process.c is the other. The raw socket is the
  * strictest reference: no framing, no allocation, no threads, the kernel alone. One operation at a
  * time uses blocking calls, which are the fastest way for it; several in flight use poll on one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What sockets alone can do: a second process that takes bytes and gives bytes back, over TCP on
  * loopback and over a unix socket. No protocol, no allocation, nothing computed: the limit that a
  * server on the same machine is held against.

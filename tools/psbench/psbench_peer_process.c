@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads messages and answers them: the other end of every raw socket that psbench measures. Serves
  * one connection after the other, because psbench measures one thing at a time. The process keeps
  * no state between connections and never ends by itself. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The second process of psbench_peer.h, and what both sides do with sockets.
  *
  * Threads:  one each side.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The report as a picture: horizontal bars, one for every row, longest 480 points. SVG is text, so
  * no library is needed, and every browser shows it. Our own rows are blue, what they are compared
  * with grey: rows with ratios are ours. All bars share one scale, since the picture is about

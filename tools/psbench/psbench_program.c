@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs as users run them: a process with a command line, whose output is read when it has
  * ended. Standard output of psbench itself is for figures alone, so everything that a program says
  * goes to files of the private folder. */

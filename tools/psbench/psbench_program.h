@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The project's other programs: where they are, and running one to its end.
  *
  * Threads:  one; a program dies with the thread that started it.

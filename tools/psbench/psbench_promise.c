@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the word of --ack to servers and rows. LOGGED is what users get with a data directory, so
  * both promises are measured unless one is named. */
 #include "tools/psbench/psbench_promise.h"

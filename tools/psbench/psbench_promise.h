@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which acknowledgements are measured, and how their rows are called. A row names the promise that
  * its pushes had: a figure without it would be quoted for the other one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kill -9, start again: how long, beside reading and checksumming the same bytes. A job counts the
  * time without its server: until the lease of the dead one has run out, until the state is loaded,
  * until the journal is replayed. Each part is reported by itself, because only the second and third

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report: every figure that users ask for, from one run, as a page with its pictures. Figures that
  * were measured on different days, or with different settings, cannot stand in one table; so one
  * command measures all of them and writes the whole page anew. Nothing is written before everything

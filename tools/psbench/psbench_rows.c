@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows, series, medians. Medians, because a machine that does something else for a moment spoils
  * one repeat and not the others. Ratios are formed within a repeat, between two measurements that
  * follow each other, and only then reduced to a median: the quotient of two medians would compare

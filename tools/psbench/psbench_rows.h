@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What psbench found out: one row per thing measured, one figure per repeat, medians at the end.
  *
  * A ratio is taken within a repeat, from two things measured one after the other, and only then

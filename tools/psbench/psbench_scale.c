@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several workers over several servers, beside one over one. One worker on one server is measured
  * in the same repeats as many on many, so that "how many times as much?" is a quotient of
  * neighbours. All of it runs on one machine: with fewer cores than processes the figure shows the

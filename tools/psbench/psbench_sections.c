@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each section is a benchmark that could be run by hand, in a child process: benchmarks fork before
  * they start threads, and what one of them leaves behind in memory or on the disk must not be in
  * the figures of the next. The report comes back through memory that both processes share. */

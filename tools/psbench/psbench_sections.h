@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The benchmarks that make up the page of figures, and how one is run apart from the others.
  *
  * Threads:  one; no other may have been started, since sections are forked.

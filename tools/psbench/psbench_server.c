@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts, watches and kills a server; reads its log. The server is a process like an operator's,
  * with nothing changed inside for measuring: everything about it is learnt from its log alone. The
  * server listens on a port that the kernel chooses, which the log says, and dies with psbench. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pserver that psbench starts for itself: on loopback, on a free port, on a private folder.
  *
  * When one that serves ends without having been killed here, nothing more can be measured, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lists name the load's parameters, one run of memory has their contents. A batch or a delta is
  * over many parameters at once; their contents stand in one run of memory, which makes comparing
  * two sets of them one memcmp. Server, load and lists are opened together and closed together, also

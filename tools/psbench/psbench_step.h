@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server, a load of many parameters on it, and what a step over all of them pushes and pulls.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A histogram of times with buckets of equal relative width. The layout is that of an HDR
  * histogram: a bucket for each nanosecond up to 256, then 256 buckets for every doubling. Its error
  * is a fixed share of the value, 0.4 %, from nanoseconds to minutes, noting a time is a few

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long many operations took, in a fixed amount of memory: counts in buckets that are 0.4 %
  * wide, so that a percentile is that exact and nothing is allocated while measuring.
  *

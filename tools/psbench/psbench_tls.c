@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One command makes key and certificate. A curve and not RSA, as a server of today would have: what
  * is measured are calls over connections that last, and handshakes are few. Making certificates
  * with a library would be more code than the benchmark, and the command is on every machine that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The certificate of a run that measures TLS: made by the openssl command, signed by itself, valid
  * for a day, for 127.0.0.1. One for all ends of the run: the server, the client that believes it,
  * and bare gRPC on both sides.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* train: steps a second of a real trainer. The other benchmarks push gradients that nobody
  * computed; this one runs pstrain, which reads rows, computes, pushes and pulls as a user's program
  * does, and reports what it says of itself. Both promises are measured one after the other in each

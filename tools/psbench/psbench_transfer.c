@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* push, pull, pushpull and latency, each repeat beside sockets, memcpy and the update alone. Each
  * repeat measures a server for each promise, one after the other, and right after it everything
  * that it is held against: bare gRPC and raw sockets with the same bytes in the same directions and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SGD and Adam as fast as memory goes: the loops that the server runs, over blocks as it has them,
  * and beside them the same reads and writes with next to no arithmetic. Optimizers are limited by
  * memory: SGD reads two arrays and writes one, Adam reads four and writes three. The reference has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients and weights of whole numbers. The numbers come from a seeded generator, so that neither
  * array has to be kept: the check makes them again, element by element, and compares. */
 #include "tools/psbench/psbench_values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients whose effect is known exactly: small whole numbers, never 0, and a learning rate that
  * is a power of two. After n pushes every weight is start - n * rate * gradient, nothing rounded,
  * so that "the update really happened, n times" is one comparison of numbers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every damaged array is listed, not only the first: people decide by it what can be saved. A
  * recovery stops at the first bad byte, because then it knows enough; this reader goes on to the
  * end. The file is read front to back in parts of 1 MiB, which keeps both the memory small and the

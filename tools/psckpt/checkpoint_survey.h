@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads one checkpoint file from front to back and says what is in it and which bytes are damaged.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nothing is removed: what a repair leaves out may be wanted yet. Two renames exchange the folders.
  * Each rename is atomic, the pair is not: a crash between the two leaves the old folder under its
  * kept name and the new one ready beside it, both whole. An exchange of one step (renameat2) is not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shard's folder is exchanged for a new one that holds one checkpoint; the old one stays beside
  * it, under another name.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sorts all stored parameters so that ranges of one stand side by side, and strings their pieces
  * together. A client cuts a large parameter into ranges and stores each under a name of its own,
  * "w#1/3" for the second of three (docs/placement.md). To read a job back as its trainers see it,

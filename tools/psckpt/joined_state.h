@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of a job as its clients see them: ranges "NAME#k/n" joined (docs/placement.md).
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One segment after the other; what follows a segment decides whether its bad end is damage. A
  * recovery reads only what it needs; the survey reads every segment, also those behind a checkpoint
  * and those of owners that were overtaken, because an operator wants to know what is on the disk.

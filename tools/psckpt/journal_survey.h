@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads every segment of a journal, whether anybody would replay it or not, and says what is in it
  * and where it is damaged.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A path either fits or is refused, and a folder's names come sorted: what psckpt prints about a
  * folder must not depend on the order in which a file system happens to list it. */
 #include "tools/psckpt/paths.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Paths and the names of a folder's entries: what all commands do with them alike.
  *
  * Threads:  one.

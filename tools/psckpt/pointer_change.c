@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pointer that is replaced says how far the shard had come: the new one keeps that. How far a
  * shard had come is known from three places: the pointer itself, the note in the store, and the
  * notes in the folder. The highest counts. The pushes by which the new pointer falls behind are

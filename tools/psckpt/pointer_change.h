@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Another checkpoint of a shard is published, by an operator: what was there, what comes, and what
  * is given up by it.
  *

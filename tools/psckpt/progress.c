@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A line that is written over again, at most ten times a second. Long commands read terabytes; a
  * line that moves tells a waiting person that the disk is still at work and how long it will take.
  * The line goes to standard error, and only when that is a terminal. */

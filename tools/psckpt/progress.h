@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One line on standard error that says how far long work is; nothing where nobody watches.
  *
  * Threads:  one.

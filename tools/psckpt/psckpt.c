@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psckpt: looks at checkpoints and journals on a disk, and makes new ones of them. The options of
  * all commands stand in one table, as in every program of this repository: the help page, the man
  * page and the environment come from it, so that a new option cannot be missing in one of them.

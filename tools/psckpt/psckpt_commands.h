@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What psckpt's commands share: the options, and one function per command.
  *
  * Threads:  one.

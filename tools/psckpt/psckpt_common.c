@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The common part of all commands of psckpt: exit codes, complaints, text that stays on its line.
  * Everything here is about what leaves the program: a status for scripts, a sentence for people,
  * text that a terminal shows safely. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* diff: which parameters two states do not share, and by how much they differ. Both states are
  * loaded whole, joined across shards when there are several, and walked in the order of names.
  * Values are compared as bits: the question is whether two states are the same state, and a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* digest: one hash of the state of all shards, and one per shard. Two digests are equal exactly
  * when a trainer could not tell the two states apart, whatever the number of shards, the files or
  * the moment. So one line answers "did the restore bring back the same state?" on two machines that

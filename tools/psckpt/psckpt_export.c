@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export and import: to and from plain files of other programs. Export gives up what only servers
  * need (versions, optimizer state, sessions) and keeps the values; import begins a job from values,
  * with optimizer state as InitParam would make it. Both go through whole states in memory: a model

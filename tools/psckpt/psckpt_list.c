@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* list: every shard's checkpoints and journal segments. Every checkpoint is read in full, because
  * "whole" has to mean that each array fits its checksum: an operator chooses by this column what to
  * go back to. A file that cannot be read gets a row too, and the command goes on: one bad disk

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prune: removes what no recovery needs any more. Servers prune their own folders; this command is
  * for folders that no server uses any more, or whose disk is nearly full. The files to keep are
  * chosen by the same rule as a server's: whole checkpoints from the newest on, and the journal

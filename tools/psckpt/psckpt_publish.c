@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* publish: an operator says that a server is to go on from what the folder holds. A server starts
  * only from the checkpoint that the store names, or from a journal that leads there. When files
  * were lost or restored from a backup, the store names something that is gone, and the server

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* repair: the last good state of every shard, in new folders or in the place of the old ones. The
  * last good state is the newest whole checkpoint and as much of the journal behind it as is whole.
  * With --out it goes into a new folder and nothing old is touched; with --in-place the shard's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay: a new folder with the state at a position. The old folder is only read. A position is a
  * shard's own count of updates, so replaying several shards to one number would make a state that
  * no moment ever had: state_set_load refuses that. */

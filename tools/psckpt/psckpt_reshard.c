@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reshard: the state of a job on another number of shards. The way is: load all shards, join the
  * ranges of cut parameters, cut and place them again as a client of the new shard count would,
  * write. A client finds its parameters by the same arithmetic (client/engine/placement.h), so the

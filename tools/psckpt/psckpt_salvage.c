@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* salvage: a new folder with every tensor that is whole, and what the journal has behind it. The
  * last resort, when repair finds no checkpoint that is whole: tensors are taken one by one from
  * whatever files still have them. The result may be a state that no moment ever had, so everything

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show: the facts of one checkpoint and a row per parameter. Only the header is read, and the
  * sessions, so that a checkpoint of a terabyte shows at once. Nothing here says that the arrays are
  * whole: that is what list and verify are for. */

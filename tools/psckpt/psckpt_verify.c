@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* verify: names every damaged file, and in it the tensor and the bytes. Reads every byte that a
  * recovery could need and compares it with its checksum. Four kinds of findings come out: a damaged
  * file, with the tensor and the bytes; a journal that does not continue the newest checkpoint; a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything is planned before anything is changed: no half of a job goes back. A command that goes
  * back works on every shard of a job, and the store has a pointer for each. All changes are
  * planned, with nobody owning any of the shards, then all are said, then all are made; what fails

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pointers of all shards that a command works on, planned together and then changed together.
  *
  * Threads:  one.

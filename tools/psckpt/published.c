@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads and replaces /checkpoints/<i>. The pointer of a shard is the key /checkpoints/<i> of its
  * job: a small JSON document with path, uuid, size and checksum of the checkpoint that a recovery
  * is to begin with. Servers replace it when a checkpoint is durable; psckpt does so only on an

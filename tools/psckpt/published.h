@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which checkpoint of each shard is published, asked of etcd or of the store that a server without
  * etcd has in its data folder; and publishing another one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Newest checkpoint first, until one is whole; then every record behind it through the code that
  * applied it first. This is a server's recovery with two differences: nothing in the folder is
  * changed (no file put aside, no new epoch begun), and it can stop at a position or in front of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of one shard's folder: the newest whole checkpoint and, behind it, the journal.
  *
  * It goes the way that a server goes when it recovers, but changes nothing in the folder, and can

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameter by parameter, newest checkpoint first. For each parameter the checkpoints are tried
  * from the newest to the oldest, first for values and optimizer state together, then, when no file
  * has both whole, for the values alone. Each tensor is judged by its own checksum, so damage

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every tensor of a shard that is whole, by its own checksum, whatever else of its files is not.
  *
  * Each parameter is taken from the newest checkpoint in which it is whole, values and optimizer

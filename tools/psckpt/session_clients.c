@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A checkpoint has its clients in the order of a live table, by their silence, which differs
  * between a server that went on and one that recovered. Everything here that compares or prints
  * wants one order: that of the ids. */

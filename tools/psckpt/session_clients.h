@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clients that a checkpoint remembers, by their ids: what it says of sessions is opened here
  * and nowhere else.
  *

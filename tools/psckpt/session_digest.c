@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times and the order of silence are left out, so that equal knowledge gives equal digests. */
 #include "tools/psckpt/session_digest.h"
 

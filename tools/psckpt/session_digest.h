@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a table of sessions knows, without what does not matter for whether a repeat is recognised:
  * the order of the clients' silence and the times. So a server that went on and one that recovered
  * have the same digest when they know the same requests.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sequences are numbered per shard: the same number on two shards is two requests. So shards that
  * are put together cannot keep single requests, and sessions are ended instead. */
 #include "tools/psckpt/session_summary.h"

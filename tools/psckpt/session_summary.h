@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What checkpoints remember of clients' requests, for people and for resharding.
  *
  * Threads:  one.

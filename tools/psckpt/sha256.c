@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Over libcrypto, whose only home this is. A failure inside libcrypto (it allocates) is remembered
  * by a missing context and comes out at the end, so that the many calls in between need no check. A
  * digest that was computed over half of the bytes is thus never shown. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SHA-256 (FIPS 180-4), for digests of states.
  *
  * Threads:  a hash belongs to one thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks at most two levels down: DIR/shard-<i> and DIR/JOB/shard-<i>. An operator may name a
  * server's data folder, the folder of one of its jobs, or that of a single shard: all three are
  * usual in scripts. The kind of a folder shows by its content, and only then by its name, because a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the folders of shards below a path: the path itself when it holds checkpoints or a journal,
  * or its shard-<i> folders, and those of its jobs (JOB/shard-<i>).
  *

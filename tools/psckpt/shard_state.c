@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a state's memory is, how it comes from a file and goes into one. A state is a list of
  * parameters whose arrays are views, and the memory behind them may be of several kinds: rooms of
  * the state itself, blocks of a service that replayed a journal, or pieces of another state. One

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The whole state of one shard in memory, read from a file, replayed or made.
  *
  * Threads:  one.

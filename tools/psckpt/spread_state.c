@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts views into views: no array is copied. The counterpart of joined_state.c: a whole parameter
  * becomes the ranges that a client with so many servers would have made. The arithmetic is the
  * client's own (client/engine/placement.h), called and not copied, because a difference of one

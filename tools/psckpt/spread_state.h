@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole parameters placed over a number of shards, as a client would place them
  * (docs/placement.md).
  *

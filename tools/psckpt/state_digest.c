@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters in the order of their names, everything with its length in front. The definition
  * stands in docs/psckpt.md and cannot change any more: digests are kept in logs and compared after
  * years. Lengths in front of texts keep two different states from giving one string of bytes. What

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One hash of the state of one or several shards (docs/psckpt.md has the definition). It does not
  * depend on files, folders, order of shards, epochs, positions, times or uuids.
  *

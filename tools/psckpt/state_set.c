@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a path to states, and from states to a new data folder. Most commands do three things before
  * and after their own work, which are here: find the shards below a path, recover each in the way
  * of a server, and write states as a data folder that servers accept. Files that were passed over

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The states of all shards below a path, or of one checkpoint file: what most commands begin with.
  *
  * Threads:  one.

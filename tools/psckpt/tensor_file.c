@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Head, then the arrays straight from where they lie; a temporary name until all is synced. A file
  * comes into being under a temporary name and gets its own name only when all bytes are on the
  * disk: a crash leaves no half of a model for somebody to load. safetensors is what most libraries

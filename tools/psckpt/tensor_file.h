@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files for other programs: plain safetensors and npy, written so that they are whole or absent.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nothing in the header is believed before it was compared with the file. The file comes from
  * somewhere else, so every number in it is compared with the size of the file before memory is
  * taken or a byte is read by it. The fuzz target fuzz_tensor_reader runs over this file. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a plain safetensors file, as other programs write it, into the parameters of a state.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Half floats are widened by the code that decodes gradients, small whole numbers by assignment.
  * Nothing is rounded: where no type of a parameter holds every value of a type, the type is not in
  * the table, and its tensors are refused. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The element types of other programs' tensors, and what becomes of them: servers know six. What a
  * parameter cannot be becomes the type that holds every value of it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every part of psckpt works with. Tests put a disk in memory and a refusing heap into it.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl: looks at a running job and asks it for things. */
 #include "base/options.h"
 #include "base/output.h"

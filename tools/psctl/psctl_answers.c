@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What psctl's commands have in common: the questions to every server, and the form of answers. */
 #include "tools/psctl/psctl_commands.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl checkpoint: has every server write one now. */
 #include "tools/psctl/psctl_commands.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl client: what of a client's pushes was applied. */
 #include "tools/psctl/psctl_commands.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of psctl. Each is a file of its own, psctl_<name>.c, and a row of PSCTL_TABLE: the
  * build compiles the files that the rows name, and help, the page of each command and what a shell
  * completes are made of what the files say (docs/add-a-psctl-command.md).

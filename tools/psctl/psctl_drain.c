@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl drain: has one server end cleanly. */
 #include "tools/psctl/psctl_commands.h"
 

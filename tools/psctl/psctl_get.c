@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl get: the values of one parameter. */
 #include "tools/psctl/psctl_commands.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl health: does every server serve? */
 #include "tools/psctl/psctl_commands.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl members: who serves which index. */
 #include "tools/psctl/psctl_commands.h"
 

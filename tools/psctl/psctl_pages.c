@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl's table of commands, and what it says of itself. */
 #include "tools/psctl/psctl_pages.h"
 

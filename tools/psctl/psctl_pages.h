@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is made of all that psctl's commands say of themselves: the list in --help, a page for each,
  * and what a shell completes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl params: every parameter of every server. */
 #include "tools/psctl/psctl_commands.h"
 

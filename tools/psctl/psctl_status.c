@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psctl status: what every server says of itself. */
 #include "tools/psctl/psctl_commands.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Initialises, pushes and pulls one parameter through libpsclient: ./run_c.sh HOST:PORT */
 #include <psclient.h>
 #include <stdio.h>

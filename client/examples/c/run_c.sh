@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds and runs the example: ./run_c.sh HOST:PORT
 # Needs a C compiler, pkg-config and libpsclient: installed, or built in this tree.
 set -euo pipefail

@@ -1,8 +1,9 @@
-// Initialises two parameters, pushes to them and pulls them: ./run_cpp.sh HOST:PORT[,HOST:PORT...]
+// SPDX-License-Identifier: Apache-2.0
+// Initialises two parameters, pushes to them and pulls them: ./run_cpp.sh HOST:PORT[,...]
 #include <cstdio>
 #include <sstream>
 
-#include "pserver_client.h"
+#include "pserver_job.h"
 
 static void train(Job &job)
 {

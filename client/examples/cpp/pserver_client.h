@@ -1,8 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that is safe to copy: every change is applied once, however often it is sent. The rules
- * are in docs/wire.md ("Retrying safely") and docs/placement.md. What it leaves out: parameters
- * above 16 MiB on several servers, ranges and batches (../python/trainer.py has them).
+ * are in docs/wire.md, "Retrying safely".
  *
- * Threads:  a job belongs to one thread.
+ * Threads:  a shard belongs to one thread.
  * Blocking: a call returns within PATIENCE.
  * Errors:   a Failure, with the server's word for it.
  * Memory:   what is passed is borrowed for the call.
@@ -14,8 +14,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <grpcpp/grpcpp.h>
 #include <iterator>
 #include <map>
@@ -26,17 +24,12 @@
 #include <thread>
 #include <vector>
 
-#include "pserver/v1/optimizer_config.pb.h"
-#include "pserver/v1/pserver.grpc.pb.h"
+#include "pserver_discovery.h"
 
-namespace ps = pserver::v1;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t SPLIT_BYTES = 16 << 20; // larger parameters are cut over all servers
-constexpr int MESSAGE_BYTES = 64 << 20;       // of a reply; gRPC's own limit is 4 MiB
-constexpr milliseconds ATTEMPT(10000);        // then the same is sent again: the server may hang
-constexpr milliseconds PATIENCE(60000);       // of all attempts: longer than a server may be away
+constexpr milliseconds PATIENCE(60000); // of all attempts: longer than a server may be away
 constexpr milliseconds PAUSE_MIN(20), PAUSE_MAX(2000);
 
 struct Failure : std::runtime_error {
@@ -83,40 +76,14 @@ inline milliseconds wait_of(milliseconds pause, const std::string &asked)
     return std::max(milliseconds(half(chance)), least);
 }
 
-/* The file that a variable names; empty: there is none. The names are those of libpsclient. */
-inline std::string read_file_of(const char *variable)
-{
-    const char *path = std::getenv(variable);
-    std::ifstream file(path != nullptr ? path : "");
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/* TLS where PSCLIENT_TLS_CA says whom to believe; a token goes with each call, over TLS only. */
-inline std::shared_ptr<grpc::ChannelCredentials> credentials()
-{
-    std::string ca = read_file_of("PSCLIENT_TLS_CA"), token = read_file_of("PSCLIENT_TOKEN_FILE");
-    if (ca.empty())
-        return grpc::InsecureChannelCredentials();
-    auto tls = grpc::SslCredentials(
-        {ca, read_file_of("PSCLIENT_TLS_KEY"), read_file_of("PSCLIENT_TLS_CERT")});
-    if (token.empty())
-        return tls;
-    token.erase(token.find_last_not_of(" \r\n") + 1);
-    return grpc::CompositeChannelCredentials(tls, grpc::AccessTokenCredentials(token));
-}
-
 /* A shard of the job, and the three fields by which its server knows a repeat. */
 class Shard
 {
   public:
-    std::unique_ptr<ps::ParameterServer::Stub> stub;
-
-    explicit Shard(const std::string &address)
+    Shard(Addresses all_seeds, std::size_t its_index, const Addresses &addresses)
+        : seeds(std::move(all_seeds)), index(its_index), address(addresses[its_index])
     {
-        grpc::ChannelArguments arguments;
-        arguments.SetMaxReceiveMessageSize(MESSAGE_BYTES);
-        stub = ps::ParameterServer::NewStub(
-            grpc::CreateCustomChannel(address, credentials(), arguments));
+        stub = connect_to(address);
         std::random_device chance;
         std::generate_n(std::back_inserter(client_id), 16, [&] { return char(chance()); });
     }
@@ -137,6 +104,10 @@ class Shard
     }
 
   private:
+    std::unique_ptr<ps::ParameterServer::Stub> stub;
+    Addresses seeds;
+    std::size_t index;
+    std::string address;
     std::string client_id; /* random, of this process for this shard */
     /* Begins with a time in microseconds: a later one is newer. */
     std::uint64_t session = std::chrono::duration_cast<std::chrono::microseconds>(
@@ -178,109 +149,19 @@ class Shard
             if (!verdict.is_again || Clock::now() + wait > give_up)
                 throw Failure(word, status.error_message());
             std::this_thread::sleep_for(wait);
-        }
-    }
-};
-
-struct Parameter {
-    std::string name;
-    std::vector<float> values;
-};
-
-/* A job: its shards in their order. */
-class Job
-{
-  public:
-    explicit Job(const std::vector<std::string> &seeds)
-    {
-        for (const std::string &address : discover(seeds))
-            shards.push_back(std::make_unique<Shard>(address));
-    }
-
-    /* Gives every shard its parameters, and ends the initialisation of those without any. A shard
-     * that another trainer has initialised stays as it is. */
-    void initialise(const std::vector<Parameter> &parameters, const paddle::OptimizerConfig &config)
-    {
-        for (auto &shard : shards) {
-            try {
-                while (!initialise_shard(*shard, parameters, config.SerializeAsString()))
-                    ;
-            } catch (const Failure &failure) {
-                if (failure.word != "exists")
-                    throw;
-            }
+            if (word != "busy")
+                follow();
         }
     }
 
-    ps::SendGradResponse push(const std::string &name, const std::vector<float> &gradient)
+    /* To the shard's present server, if it has moved. The numbers stay: they are the shard's. */
+    void follow()
     {
-        ps::SendGradRequest request;
-        request.set_name(name);
-        request.set_element_type(ps::FLOAT32);
-        request.set_content(gradient.data(), gradient.size() * sizeof(float));
-        return shard_of(name).change<ps::SendGradResponse>(&ps::ParameterServer::Stub::SendGrad,
-                                                           request);
-    }
-
-    std::vector<float> pull(const std::string &name)
-    {
-        ps::GetParamRequest request;
-        request.set_name(name);
-        auto reply = shard_of(name).read<ps::GetParamResponse>(&ps::ParameterServer::Stub::GetParam,
-                                                               request);
-        std::vector<float> values(reply.content().size() / sizeof(float));
-        std::memcpy(values.data(), reply.content().data(), values.size() * sizeof(float));
-        return values;
-    }
-
-  private:
-    std::vector<std::unique_ptr<Shard>> shards;
-
-    /* The address of each shard's server. Here the list says it; the one place to ask anything
-     * else. */
-    static std::vector<std::string> discover(const std::vector<std::string> &seeds)
-    {
-        return seeds;
-    }
-
-    /* Where a parameter lives; every client of the job must come to the same. */
-    Shard &shard_of(const std::string &name)
-    {
-        std::uint32_t hash = 2166136261u;
-        for (unsigned char byte : name)
-            hash = (hash ^ byte) * 16777619u;
-        return *shards[hash % shards.size()];
-    }
-
-    /* False: the server was lost with what it had been given. */
-    bool initialise_shard(Shard &shard, const std::vector<Parameter> &parameters,
-                          const std::string &config)
-    {
-        using Stub = ps::ParameterServer::Stub;
-        ps::FinishInitParamsRequest finish;
-        for (const Parameter &parameter : parameters) {
-            const std::size_t size = parameter.values.size() * sizeof(float);
-            if (shards.size() > 1 && size > SPLIT_BYTES)
-                throw Failure("", parameter.name + " is above 16 MiB: this client does not cut it");
-            if (&shard_of(parameter.name) != &shard)
-                continue;
-            ps::InitParamRequest request;
-            request.set_name(parameter.name);
-            request.set_element_type(ps::FLOAT32);
-            request.set_content(parameter.values.data(), size);
-            request.set_config(config);
-            auto given = shard.change<ps::InitParamResponse>(&Stub::InitParam, request);
-            if (finish.epoch() == 0) /* of the first: a server that was lost since has another */
-                finish.set_epoch(given.epoch());
-        }
-        try {
-            shard.change<ps::FinishInitParamsResponse>(&Stub::FinishInitParams, finish);
-        } catch (const Failure &failure) {
-            if (failure.word != "stale_epoch")
-                throw;
-            return false;
-        }
-        return true;
+        Addresses addresses = discover(seeds);
+        if (index >= addresses.size() || addresses[index] == address)
+            return;
+        address = addresses[index];
+        stub = connect_to(address);
     }
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How to reach a server: in the clear, or with TLS as the environment says.
 package main
 

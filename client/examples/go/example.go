@@ -1,4 +1,5 @@
-// Initialises two parameters, pushes to them and pulls them: ./run_go.sh HOST:PORT[,HOST:PORT...]
+// SPDX-License-Identifier: Apache-2.0
+// Initialises two parameters, pushes to them and pulls them: ./run_go.sh HOST:PORT[,...]
 package main
 
 import (

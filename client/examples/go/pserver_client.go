@@ -1,16 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client that is safe to copy: every change is applied once, however often it is sent. The rules
-// are in docs/wire.md ("Retrying safely") and docs/placement.md. What it leaves out: parameters
-// above 16 MiB on several servers, ranges and batches (../python/trainer.py has them), and calls by
-// several goroutines at a time.
+// are in docs/wire.md, "Retrying safely". A shard belongs to one goroutine at a time.
 package main
 
 import (
-	"bytes"
 	"context"
-	cryptorand "crypto/rand"
-	"encoding/binary"
-	"fmt"
-	"hash/fnv"
 	"math/rand"
 	"strconv"
 	"time"
@@ -24,12 +18,10 @@ import (
 )
 
 const (
-	splitBytes   = 16 << 20         // larger parameters are cut over all servers
-	messageBytes = 64 << 20         // of a reply; gRPC's own limit is 4 MiB
-	attemptTime  = 10 * time.Second // then the same is sent again: the server may hang
-	patience     = 60 * time.Second // of all attempts together: longer than a server may be away
-	pauseMin     = 20 * time.Millisecond
-	pauseMax     = 2 * time.Second
+	attemptTime = 10 * time.Second // then the same is sent again: the server may hang
+	patience    = 60 * time.Second // of all attempts together: longer than a server may be away
+	pauseMin    = 20 * time.Millisecond
+	pauseMax    = 2 * time.Second
 )
 
 // After these words of a server (`ps-status`) the same request is sent again. True: the word leaves
@@ -56,6 +48,10 @@ func says(err error, word string) bool {
 // A shard of the job, and the three fields by which its server knows a repeat.
 type shard struct {
 	stub     ps.ParameterServerClient
+	conn     *grpc.ClientConn
+	address  string
+	seeds    []string
+	index    int
 	clientID []byte // random, of this process for this shard
 	session  uint64 // begins with a time in microseconds: a later one is newer
 	sequence uint64 // of the latest request
@@ -113,7 +109,36 @@ func send[Request, Reply any](s *shard, call method[Request, Reply],
 			return nil, &failure{word, status.Convert(err).Message()}
 		}
 		time.Sleep(wait)
+		if word != "busy" {
+			_ = s.follow() // or the same server again
+		}
 	}
+}
+
+// The shard's present server, which may be another one than before. The numbers stay: they are the
+// shard's.
+func (s *shard) follow() error {
+	addresses, err := discover(s.seeds)
+	if err != nil {
+		return err
+	}
+	return s.connect(addresses)
+}
+
+func (s *shard) connect(addresses []string) error {
+	if s.index >= len(addresses) || addresses[s.index] == s.address {
+		return nil
+	}
+	conn, err := dial(addresses[s.index])
+	if err != nil {
+		return err
+	}
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	s.stub, s.conn = ps.NewParameterServerClient(conn), conn
+	s.address = addresses[s.index]
+	return nil
 }
 
 func first(trailer metadata.MD, key string) string {
@@ -136,94 +161,3 @@ func waitTime(attempt int, asked string) time.Duration {
 }
 
 var chance = rand.New(rand.NewSource(time.Now().UnixNano()))
-
-// A job: its shards in their order.
-type job []*shard
-
-func openJob(seeds []string) (job, error) {
-	var all job
-	for _, address := range discover(seeds) {
-		conn, err := grpc.Dial(address, append(dialOptions(),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes)))...)
-		if err != nil {
-			return nil, err
-		}
-		id := make([]byte, 16)
-		if _, err := cryptorand.Read(id); err != nil {
-			return nil, err
-		}
-		all = append(all, &shard{ps.NewParameterServerClient(conn), id,
-			uint64(time.Now().UnixMicro()), 0})
-	}
-	return all, nil
-}
-
-// The address of each shard's server. Here the list says it; the one place to ask anything else.
-func discover(seeds []string) []string {
-	return seeds
-}
-
-// Where a parameter lives; every client of the job must come to the same.
-func (j job) shardOf(name string) *shard {
-	hash := fnv.New32a()
-	hash.Write([]byte(name))
-	return j[hash.Sum32()%uint32(len(j))]
-}
-
-// Gives every shard its parameters, and ends the initialisation of those without any. A shard that
-// another trainer has initialised stays as it is.
-func (j job) initialise(parameters ...*ps.InitParamRequest) error {
-	for _, shard := range j {
-		err := j.initialiseShard(shard, parameters)
-		for says(err, "stale_epoch") { // the server was lost with what it had been given
-			err = j.initialiseShard(shard, parameters)
-		}
-		if err != nil && !says(err, "exists") {
-			return err
-		}
-	}
-	return nil
-}
-
-func (j job) initialiseShard(s *shard, parameters []*ps.InitParamRequest) error {
-	finish := &ps.FinishInitParamsRequest{}
-	for _, parameter := range parameters {
-		if len(j) > 1 && len(parameter.Content) > splitBytes {
-			return fmt.Errorf("%s is above 16 MiB: this client does not cut it", parameter.Name)
-		}
-		if j.shardOf(parameter.Name) != s {
-			continue
-		}
-		given, err := send(s, ps.ParameterServerClient.InitParam, parameter)
-		if err != nil {
-			return err
-		}
-		if finish.Epoch == 0 { // of the first: a server that was lost since then has another
-			finish.Epoch = given.Epoch
-		}
-	}
-	_, err := send(s, ps.ParameterServerClient.FinishInitParams, finish)
-	return err
-}
-
-func (j job) push(name string, gradient []float32) (*ps.SendGradResponse, error) {
-	s := j.shardOf(name)
-	return send(s, ps.ParameterServerClient.SendGrad, &ps.SendGradRequest{
-		Name: name, ElementType: ps.ElementType_FLOAT32, Content: pack(gradient)})
-}
-
-func (j job) pull(name string, values []float32) error {
-	s := j.shardOf(name)
-	reply, err := send(s, ps.ParameterServerClient.GetParam, &ps.GetParamRequest{Name: name})
-	if err != nil {
-		return err
-	}
-	return binary.Read(bytes.NewReader(reply.Content), binary.LittleEndian, values)
-}
-
-// Elements are little-endian, packed.
-func pack(values []float32) []byte {
-	var buffer bytes.Buffer
-	binary.Write(&buffer, binary.LittleEndian, values)
-	return buffer.Bytes()
-}

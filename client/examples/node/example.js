@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Initialises two parameters, pushes to them and pulls them:
-// ./run_node.sh HOST:PORT[,HOST:PORT...]
+// ./run_node.sh HOST:PORT[,...]
 const { Job } = require("./pserver_client.js");
 
 async function main(seeds, protoFolder) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client that is safe to copy: every change is applied once, however often it is sent. The rules
 // are in docs/wire.md ("Retrying safely") and docs/placement.md. What it leaves out: parameters
 // above 16 MiB on several servers, ranges and batches; ../python/trainer.py has them.
@@ -5,11 +6,9 @@ const grpc = require("@grpc/grpc-js");
 const loader = require("@grpc/proto-loader");
 const protobuf = require("protobufjs");
 const { randomBytes } = require("crypto");
-const { readFileSync } = require("fs");
+const { attempt, connect, discover } = require("./pserver_discovery.js");
 
 const SPLIT_BYTES = 16 << 20; // larger parameters are cut over all servers
-const MESSAGE_BYTES = 64 << 20; // of a reply; gRPC's own limit is 4 MiB
-const ATTEMPT_MS = 10000; // then the same is sent again: the server may hang
 const PATIENCE_MS = 60000; // of all attempts together: longer than a server may be away
 const PAUSE_MIN_MS = 20;
 const PAUSE_MAX_MS = 2000;
@@ -34,26 +33,23 @@ function waitMs(attempt, asked) {
   return Math.max(pause / 2 + (Math.random() * pause) / 2, Number(asked));
 }
 
-// TLS where PSCLIENT_TLS_CA names a file that says whom to believe; the names are those of
-// libpsclient. A token goes with each call, and over TLS only.
-function credentials() {
-  const read = (name) => (process.env[name] ? readFileSync(process.env[name]) : null);
-  const ca = read("PSCLIENT_TLS_CA");
-  if (ca === null) return grpc.credentials.createInsecure();
-  const tls = grpc.credentials.createSsl(ca, read("PSCLIENT_TLS_KEY"), read("PSCLIENT_TLS_CERT"));
-  const token = read("PSCLIENT_TOKEN_FILE");
-  if (token === null) return tls;
-  const metadata = new grpc.Metadata();
-  metadata.set("authorization", `Bearer ${token.toString().trim()}`);
-  const bearer = grpc.credentials.createFromMetadataGenerator((_, done) => done(null, metadata));
-  return grpc.credentials.combineChannelCredentials(tls, bearer);
+async function firstAnswer(ask) {
+  const giveUp = Date.now() + PATIENCE_MS;
+  for (let count = 0; ; count++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (Date.now() > giveUp) throw error;
+    }
+    await sleep(waitMs(count, ""));
+  }
 }
 
 // A shard of the job, and the three fields by which its server knows a repeat.
 class Shard {
-  constructor(Stub, address) {
-    const options = { "grpc.max_receive_message_length": MESSAGE_BYTES };
-    this.stub = new Stub(address, credentials(), options);
+  constructor(Stub, seeds, index, addresses) {
+    Object.assign(this, { Stub, seeds, index, address: addresses[index] });
+    this.stub = connect(Stub, this.address);
     this.clientId = randomBytes(16); // of this process for this shard
     this.session = String(Date.now() * 1000); // begins with a time in microseconds: later is newer
     this.sequence = 0; // of the latest request
@@ -63,20 +59,23 @@ class Shard {
     return { clientId: this.clientId, session: this.session, sequence: ++this.sequence };
   }
 
-  attempt(method, request) {
-    return new Promise((resolve, reject) => {
-      const done = (error, reply) => (error ? reject(error) : resolve(reply));
-      this.stub[method](request, { deadline: Date.now() + ATTEMPT_MS }, done);
-    });
+  // To the shard's present server, if it has moved. The numbers stay: they are the shard's.
+  async follow() {
+    const addresses = await discover(this.Stub, this.seeds).catch(() => []);
+    const address = addresses[this.index] || this.address;
+    if (address === this.address) return;
+    this.stub.close();
+    this.stub = connect(this.Stub, address);
+    this.address = address;
   }
 
   // Sends a request until it is answered: every repeat is the first attempt again.
   async send(method, request) {
     let isOpen = false; // an earlier attempt may have been applied
     const giveUp = Date.now() + PATIENCE_MS;
-    for (let attempt = 0; ; attempt++) {
+    for (let count = 0; ; count++) {
       try {
-        return await this.attempt(method, request);
+        return await attempt(this.stub, method, request);
       } catch (error) {
         error.word = first(error, "ps-status");
         const word = error.word;
@@ -89,9 +88,10 @@ class Shard {
           isAgain = true;
         }
         isOpen = isOpen || word === "" || AGAIN_WORDS[word];
-        const wait = waitMs(attempt, first(error, "grpc-retry-pushback-ms"));
+        const wait = waitMs(count, first(error, "grpc-retry-pushback-ms"));
         if (!isAgain || Date.now() + wait > giveUp) throw error;
         await sleep(wait);
+        if (word !== "busy") await this.follow();
       }
     }
   }
@@ -109,11 +109,6 @@ function shardOf(name, shards) {
   return (hash >>> 0) % shards;
 }
 
-// The address of each shard's server. Here the list says it; the one place to ask anything else.
-async function discover(seeds) {
-  return seeds;
-}
-
 // Elements are little-endian, packed.
 function pack(values) {
   const content = Buffer.alloc(4 * values.length);
@@ -124,12 +119,14 @@ function pack(values) {
 class Job {
   // `folder` has the .proto files.
   static async open(seeds, folder) {
-    const definition = loader.loadSync("pserver/v1/pserver.proto", { includeDirs: [folder] });
+    const options = { includeDirs: [folder], defaults: true };
+    const definition = loader.loadSync("pserver/v1/pserver.proto", options);
     const { ParameterServer } = grpc.loadPackageDefinition(definition).pserver.v1;
     const optimizers = protobuf.loadSync(`${folder}/pserver/v1/optimizer_config.proto`);
     const job = new Job();
     job.OptimizerConfig = optimizers.lookupType("paddle.OptimizerConfig");
-    job.shards = (await discover(seeds)).map((address) => new Shard(ParameterServer, address));
+    const addresses = await firstAnswer(() => discover(ParameterServer, seeds));
+    job.shards = addresses.map((_, i) => new Shard(ParameterServer, seeds, i, addresses));
     return job;
   }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs gRPC and protobuf and runs the example: ./run_node.sh HOST:PORT[,HOST:PORT...]
+# SPDX-License-Identifier: Apache-2.0
+# Installs gRPC and protobuf and runs the example: ./run_node.sh HOST:PORT[,...]
 # Needs nodejs and npm.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,4 +12,5 @@ if ! cmp -s "$out/package-lock.json" "$out/installed.json"; then
     (cd "$out" && npm ci --no-audit --no-fund --silent)
     cp "$out/package-lock.json" "$out/installed.json"
 fi
+[ $# -gt 0 ] || exit 0 # without a server the example is built alone
 exec node "$out/example.js" "$1" "$proto"

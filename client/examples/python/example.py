@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Initialises, pushes and pulls one parameter with plain grpcio: ./run_python.sh HOST:PORT"""
 import itertools
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small parameter and one of 18 MiB, trained over any number of servers with plain grpcio:
 
     ./run_trainer.sh HOST:PORT[,HOST:PORT...]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views are shared and never changed: a call that encodes one of thousands of rows holds no lock
  * meanwhile, and the thread with the store never waits for a call. */
 #include "server/core/ownership/cluster.h"

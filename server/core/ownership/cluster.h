@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server tells of its job's servers, and the questions about the right to initialise that
  * wait for the thread with the store. Calls meet that thread here: neither waits for the other.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One server from start to end as a step function: an event first changes what is known (here),
  * then the state and the time say what is to be done next (coordinator_plan.c). Nothing here waits,
  * fails or looks at a clock: so every order of answers, losses and times can be tried in a table or

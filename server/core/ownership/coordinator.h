@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decides what this server owns, when it must stop, and when a checkpoint is due. It only decides:
  * an event and the time come in, a list of actions goes out.
  *

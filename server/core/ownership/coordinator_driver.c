@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The coordinator's turns: what was answered, told or seen is fed to it, one question to the store
  * per turn (coordinator_effects.c) and everything else at once. The driver decides nothing: it adds
  * the time, keeps what other threads told until the owner's thread looks, and does what the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Does what the coordinator decides: asks the store, tells the service, starts loading and saving
  * through hooks, and feeds what came of it back.
  *

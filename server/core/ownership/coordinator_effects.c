@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Carries out single actions of the coordinator: questions to the store, calls of the service and
  * of the hooks, and the lines that people read about them. Each log line is written once for a
  * state of affairs and not once for an attempt: a store that is down for an hour gives two lines.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the coordinator's driver: what its two halves share. Nobody else includes this.
  *
  * Threads:  the owner's, but for `mail`, which the mutex guards.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is next: looks at the state and the time, and asks, starts or waits. A function of what is
  * known and of nothing else, so that it may be called after every event: what was asked for already
  * is not asked for twice. */

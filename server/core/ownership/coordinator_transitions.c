@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The changes of state that the coordinator is made of, its fixed times, its invariants. Every time
  * that is compared anywhere is computed here, from the length of the lease alone, so that a shorter
  * lease makes all of it shorter. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the coordinator: the changes of state that its two halves share. Nobody else includes
  * this.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each question is answered from the store alone: the trainer's place is looked up by its number,
  * and compared with the right that the trainer names. So a server that dies in between costs the
  * trainer one call, and a server that comes late does no harm: its transactions demand the place

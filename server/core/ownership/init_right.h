@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The right to initialise a job, asked for by a server in the name of a trainer that knows no
  * store. Everything that is known of the right lies in the store under the trainer's number, so
  * that any server can go on with what another one began.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Epochs that rise even when the store's do not. The folder is asked for every epoch that it has
  * seen: whoever comes later must count as later to each file there, or recovery would go back to an
  * older one. */

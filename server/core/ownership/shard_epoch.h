@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Under which epoch a new owner writes.
  *
  * The epoch is the create revision of the ownership key, which rises for as long as the store

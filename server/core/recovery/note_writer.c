@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two places, the same rule for both: the folder's note is found by whoever has the disk, the
  * store's also when the disk is gone or was put back from a snapshot. A note is allowed to be late
  * and never to be early: one that spoke of more than is durable would make recovery refuse a

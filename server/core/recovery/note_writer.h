@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps the notes of how far the journal is durable (checkpoint/journal_note.h): one in the shard's
  * folder, one in the store.
  *

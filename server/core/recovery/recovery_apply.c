@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records of the journal go the way that the pushes went: the same arithmetic, the same order for
  * each parameter, and so the same bits (promise P5). What a push asks besides (lease,
  * acknowledgement, room in the queue) was asked when it came; what it leaves besides (its session)

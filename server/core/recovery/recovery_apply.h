@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One record of the journal onto the shard that recovery_fill.h has filled: the second half of
  * recovery, and its end.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Page faults, copies and checksums of a shard's arrays are most of the time of a recovery, and
  * need nothing of each other. Arrays are read in parts, so that one array that is the whole shard
  * is read by all threads too; the checksums of the parts are joined in the end. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the arrays of a checkpoint into the blocks of parameters, by as many threads as there are.
  *
  * Threads:  the crew's; each takes the next part of an array.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a checkpoint back to a shard that is RECOVERING. The parameters are built beside the service
  * and put in at once, when every checksum was right: a shard is never half of one checkpoint and
  * half of another, and a failure has nothing to take back. A checkpoint is input from outside, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a checkpoint's file back to the parameters of a shard: the first half of recovery.
  *
  * Threads:  the one that recovers the shard, and those of the crew for the arrays.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Candidates are merged from two lists: the folder, newest first, and the one file that the store's
  * pointer names, which may lie elsewhere. Both sort by epoch, then position: a later owner's file
  * counts as newer even where a former owner had come further, since what the former one had beyond

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of recovery: which checkpoints there are, in the order in which they are tried, and what
  * is known of those that cannot be used. Nobody but recovery_run.c includes this.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Record by record from the journal into the sink. This file looks at order and ownership (no gap,
  * no record of a former owner behind a checkpoint of a later one); whether a record fits the state
  * is the business of whoever applies it (recovery_apply.c). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The second half of recovery: the journal behind a checkpoint that was loaded.
  *
  * Threads:  none inside; the sink may have some.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recovery as a whole: each candidate (recovery_find.h) is filled in and the journal behind it
  * replayed, from the newest on, until state and journal together are all that is known to have been
  * there. Damage of a candidate leads to the next older one, since the journal behind that one has

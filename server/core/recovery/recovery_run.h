@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recovery: finds the newest whole checkpoint of a shard, fills the service from it, and replays
  * the journal behind it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of a folder prove, and what to say when they do not prove enough. Pure, so that
  * each case is one row of a test: what an operator reads at night depends on it. */
 #include "server/core/recovery/recovery_verdict.h"

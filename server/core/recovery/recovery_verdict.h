@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why a shard could not be recovered, what may be done about it, and what the published checkpoint
  * says of files that must be there.
  *

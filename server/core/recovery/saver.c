@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order is everything: file, then pointer, then the files that nobody needs any more (B4). A
  * crash at any step leaves a state from which recovery goes on: before the rename there is a
  * temporary file, which the next sweep removes; before the pointer there is a whole file that

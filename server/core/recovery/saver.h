@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Saves a checkpoint: snapshot, journal up to there, file, pointer in the store; and only then the
  * older files go, and the segments of the journal that no recovery needs any more.
  *

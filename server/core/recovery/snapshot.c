@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One instant across all parameters. The cut is held alone only while references are counted up: no
  * byte of a parameter is copied, and pushes go on as soon as that is done. What a device needs
  * memory for is reserved before, while pushes go on. So a snapshot of a hundred gigabytes stops

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a shard at one instant, held by references while it is written to a file.
  *
  * Threads:  taking one is safe from any thread; a snapshot belongs to whoever took it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When the reply to a push may go, and the journal between pushes and the thread that writes it.
  * The journal's queue knows what is on the disk and the service knows whose shard it is; a reply
  * needs both, and only this file asks for both. */

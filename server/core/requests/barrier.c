@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a meeting of members needs of the service: whether this server may answer at all, how late
  * it is, and somebody to tell when all are there. */
 #include "server/core/requests/barrier.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Barriers as the service offers them: meetings.h, admission, and the clock.
  *
  * Threads:  every function is safe from any thread; a wait belongs to its call.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts know digests of names, and the table knows the names: the two meet here, page by page in
  * the order of the names. */
 #include "server/core/requests/client_applied.h"

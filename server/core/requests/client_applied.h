@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LastApplied: what of a client's pushes is in the shard. A trainer that was started again asks it
  * under the id that it had before, and knows from which batch to go on.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registers what core_metrics.h lists. Without a registry all pointers stay NULL, and counting into
  * NULL does nothing: tests and tools need no registry. */
 #include "server/core/requests/core_metrics.h"

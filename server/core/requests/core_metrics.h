@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every metric of the server's core, in one table.
  *
  * Threads:  init at start-up; updates from any thread.

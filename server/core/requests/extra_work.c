@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a request costs beyond its bytes, known from the parameter that it names: so that it is
  * charged, and put to another thread or refused, before anything is done. Both are guesses: the
  * table may change before the request's turn comes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FinishInitParams, and which reply waits for which checkpoint. A ticket is given out with the cut
  * held, while the phase is known; every wait for the ticket happens without any lock. */
 #include "server/core/requests/service.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be wrong with a parameter by itself, whatever the shard holds. Recovery asks the same of
  * a file's parameters (recovery_fill.c): a file may come from anywhere, too. */
 #include "server/core/requests/service_state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* InitParam: checks everything, finds a place on the device, reserves the bytes on the host, builds
  * the parameter without any lock, and puts it into the table if initialisation is still going on.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table of meetings, each with an array of its members. What a member said last is kept after the
  * round is over: a repeat whose first reply was lost is let go by its token, while a member of
  * another run of the job, which uses the same name and round again, has another token and waits. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Barriers: where the members of a job wait for each other. A meeting is named; in each of its
  * rounds the members 0 to `of` - 1 arrive, and the last to arrive lets all of them go.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GetParam: a reference to one version of the values. No copy, no torn read; in another encoding
  * one copy, made from that version outside all locks. */
 #include "server/core/requests/service.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SendGrad: is the shard ours, is the gradient right, was it applied before; apply it, is the shard
  * still ours. May the reply go is asked in acknowledge.c. A push is whole when it gets to
  * push_once, whether it came in one piece or in ranges that the staging has put together; from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What operators ask: status and the list of parameters. Both answer in every phase: an operator
  * asks because something is wrong. */
 #include "server/core/requests/service.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order of the stages is what clients rely on: a pull of the same message sees its pushes, and
  * nothing is told of a push before what was promised of that push holds. */
 #include "server/core/requests/serve.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one way to serve: the gradients and pulls of one message, from decoded requests to results.
  * Every push comes first, then one wait until all that was promised of the pushes holds, then every
  * pull. A single SendGrad or GetParam is a bundle of one.

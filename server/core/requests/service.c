@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard's phases: from starting to ready, fenced by the clock, drained at the end. */
 #include "server/core/requests/service.h"
 

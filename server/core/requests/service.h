@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One shard of the parameter server: its parameters, its state machine, its four calls. Bytes and
  * networks are elsewhere; requests come in as structs and results go out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the service share: its state, and who guards what.
  *
  * Threads:  the cut orders them. Pushes hold it shared for as long as they last, whatever changes

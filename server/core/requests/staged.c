@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One request that comes in ranges: counted references, a list of parts by rising range, and the
  * texts behind the struct. Whoever applies the whole reads the parts without a lock: while
  * `applying` is set nobody adds to them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One request that comes in ranges, while it is put together: what its parts share, and those that
  * are there. Private to staging.c, which has the picture, and the lock.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of one whole. A part of 512 KiB is not copied when it comes: it keeps the network's
  * buffers, and the whole is a view of all of them in the order that a message in one piece would
  * have. Two halves: of INT8 the scales of all parts come before the elements of all parts, of TOP_K

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One range of what is put together (staging.h), and its place among the others: a list by rising
  * range. Private to staging.c, but for the check.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A list of what is staged; each with its parts in the order of their ranges. It is short: a client
  * has a few requests in ranges under way, and the room is bounded. */
 #include "server/core/requests/staging.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where ranges wait for each other: a push or an initialisation that comes in ranges, all under one
  * request id, is put together here and then applied as one. Nothing of it is applied before it is
  * whole, so that it is atomic, exactly once and one record of the journal, like any other.

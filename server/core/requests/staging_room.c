@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who has how much, and who has got nothing for how long. The rules are told in staging.h. What
  * they must never do is let two requests that are both alive drive each other out in turn, each
  * losing what it had: so a request gives way for age alone, and never because another one is larger

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests in ranges there is room for, and which give way to others. Private to staging.c;
  * the rules are told in staging.h.
  *

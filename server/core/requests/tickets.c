@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tickets: numbers that only rise, and a lock. The generation stands in the upper half of a number,
  * so that one comparison tells both which ticket is newer and which is of a state that is gone. */
 #include "server/core/requests/tickets.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tickets for checkpoints that somebody waits for, and where the newest one is.
  *
  * A ticket is a number that rises. Its upper half counts the generations of the shard in this

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a call can wait for. A change is told by its topic, so that only those are asked again whom
  * it concerns: without topics every write of the journal would ask every call that waits.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes of few bytes: a push of 64 MiB is looked at in 256 of them, spread over all of it, since
  * gradients of embeddings are mostly zeros and equal in any one place. The numbers are in journals
  * and checkpoints: what goes into a fingerprint never changes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tells two requests apart that carry the same request id: 16 bits of what the request is
  * about, 16 of what it holds. A client that uses an id again for something else (a fixed client id
  * whose session begins at 1 in each run) is found out by them, but for one in 65,536.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* By the digest of a name, and not by the name: a client of a thousand parameters would otherwise
  * need the bytes of a thousand names. Of a million names two have one digest of 64 bits once in
  * 37 million cases, and would then be counted as one. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many pushes of one client were applied to each parameter, over all of its sessions: what a
  * trainer that comes back asks, to know from which batch to go on. Kept for named clients alone,
  * those that chose their id (ps_client_is_named): a random id never comes back. Private to the

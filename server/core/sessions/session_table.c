@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table of clients that is also a list by silence. A client's slots grow by doubling: most
  * ids of a flood of new ones are used once, and must not cost what a trainer's does. Who has a
  * place in the table is decided here; what a place means, in sessions.c. */

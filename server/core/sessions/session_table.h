@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clients of a table of sessions: found by id, in the order of their silence, each with room
  * for as many requests as it has made. Private to the files of sessions.h.
  *

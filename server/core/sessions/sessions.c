@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is new, a repeat, too old, or another request under a used id. The table of clients is in
  * session_table.c. Everything here happens under one lock and takes no longer than a look into a
  * hash table, so that requests of all clients may share it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a shard remembers of its clients' requests, so that a repeat is answered and not applied
  * again (promise P2). docs/sessions.md says the same to people who write clients.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What of a client was applied, for the process that comes back under its id. Answer and end of the
  * former session are one step under the lock: a push that came between the two would be in the
  * state and not in the answer, and its trainer would make it once more. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions as bytes, for the checkpoint. All numbers are little-endian:
  *
  *   header   "PSSN", u32 format (2 or 3), u64 floor, u32 number of clients

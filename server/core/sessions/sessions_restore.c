@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table that is made of what was written down: by the journal, record after record, and by a
  * checkpoint, client after client. No rule of sessions.c is asked here, and nobody is forgotten:
  * all of it was let in once, and a client that is missing afterwards could push again what it

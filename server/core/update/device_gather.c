@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One buffer and one list, both of fixed size, under one lock. A device takes longer to be asked
  * for a gradient of a few KiB than to apply it, so the asking is shared by as many as come while
  * nobody waits. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small gradients on their way to a device, gathered so that they go there in one copy and one
  * launch: a push of a few KiB costs the device less than the asking.
  *

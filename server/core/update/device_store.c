@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between the core and a device's plugin. The core thinks in parameters, versions and blocks; a
  * plugin knows arrays, offsets and tickets. Two things are kept here for each parameter: which
  * blocks were written at which version (so that a delta pull from a device says the same as one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters that live in the memory of a device (optimizer/device.h), as the rest of the core sees
  * them: a resident is the device's part of one parameter. Whether a parameter becomes one is
  * decided once, when it is made; it is whole on the device or whole on the host, and the bits are

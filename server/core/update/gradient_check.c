@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The passes over a gradient that come before its update. They are there for one promise: a push
  * that is refused has changed nothing, so whatever may refuse it is looked for before the first
  * element is written. Each is left out where something else tells the same sooner: a rule that

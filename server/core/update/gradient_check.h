@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks at a gradient before anything is changed: is what it says about itself possible, is every
  * element finite, what is its norm.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs by batches: all indices stand first in a content, then all values. So two cursors walk
  * through the same view, one half of it apart. */
 #include "server/core/update/gradient_pairs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the (index, value) pairs of a TOP_K gradient in their order, out of pieces that were cut at
  * any byte.
  *

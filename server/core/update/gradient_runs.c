@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One walk for every encoding: the cases differ in how a scratch is filled. What needs no decoding
  * is given where it lies in the message; everything else goes through 16 KiB that stay in the
  * first-level cache, so that a decoded gradient costs no memory traffic of its own. */

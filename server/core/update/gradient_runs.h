@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks through a gradient, in whatever encoding it came and wherever its message was cut, and
  * gives runs of elements of the parameter's type. What needs no decoding is given where it lies.
  * All else is decoded piece by piece into a scratch that stays in the first-level cache: a gradient

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parameter's life, and reading it. Updating it is in update.c. Reading is taking references
  * under the lock, whatever the size: the next update
  * writes beside what was taken (blocks.c). */

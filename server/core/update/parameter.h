@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One parameter: its values, its optimizer's state, and the lock under which both change. Both lie
  * in blocks of the host's memory, or in that of a device (device_store.h).
  *

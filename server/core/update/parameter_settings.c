@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Translates the message's numbers into the optimizer's. Optimizer and rule have the same name, but
  * for SGD: the message keeps the old system's one optimizer with a momentum, and the rules are one
  * per arithmetic. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a serialized OptimizerConfig to the settings of one parameter's optimizer, with every check
  * that InitParam makes on them.
  *

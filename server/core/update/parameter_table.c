@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table over uthash, which appears nowhere else. The table keeps sums of what its parameters
  * take, so that limits and metrics never walk over all of them; ps_parameter_table_check adds them
  * up again and compares. */

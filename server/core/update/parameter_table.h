@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of one shard by name.
  *
  * Threads:  none inside; the service's cut guards it.

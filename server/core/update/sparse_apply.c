@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Named elements are gathered, updated side by side and put back: so the rules' loops, which want
  * neighbours, do the arithmetic, and there is no second arithmetic for sparse gradients whose bits
  * could differ. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Applies the pairs of a TOP_K gradient to the elements that they name, and touches no other.
  *
  * Threads:  as safe as the memory it is given.

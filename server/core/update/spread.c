@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts are handed out by one counter. A fixed share for each thread would be simpler, but threads
  * of a crew begin late and are taken away, and then all would wait for the slowest. */
 #include "server/core/update/spread.h"

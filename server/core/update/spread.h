@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Large work on one parameter, spread over a crew by parts of elements. Who does which part makes
  * no difference to the bits: parts share nothing, and sums over them have a fixed shape.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One commit for whole gradients, for ranges and for what is replayed. The order of its steps is
  * the room's promise: look, prepare, overflow, memory, place in the journal, arithmetic, version.
  * Write-ahead logging has the same order for the same reason: what has its place in the log

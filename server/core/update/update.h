@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One gradient becomes the next version of a parameter: begin, apply what there is of it, commit.
  *
  *     struct ps_update update;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arithmetic itself is optimizer/; here a gradient, cut wherever its message was cut, meets
  * blocks of PS_BLOCK_BYTES. Whole updates and ranges go through the same walk over one block. They
  * differ in how a block is opened, and in who has looked at the elements before. Every element is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arrays of one parameter (its values, then its states) within an update: the version that is
  * read, the version that is made, and the walk over both with a gradient. Private to update.c,
  * which says when an array may be read and written.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slabs stand in one of three lists by how much of them is free: nothing, something, everything.
  * Blocks come from the second list first, so that whole slabs become free and can go back; a pool
  * that took from any slab would end with one block used in each of them, and could give nothing

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool of blocks, cut from slabs of large pages (base/slab.h).
  *
  * Free blocks are used again before a new slab is asked for. Memory that is touched for the first

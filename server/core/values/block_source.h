@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the blocks of parameters come from: an interface, so that they may come from a pool of
  * large pages (block_pool.h), from the heap (no source at all), or from memory that a device copies
  * into by itself (device_store.h).

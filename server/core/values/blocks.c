@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of blocks. Two counts say who may write what. The list's count makes a pull, a snapshot or
  * a delta one atomic operation, however large the parameter is. The block's count lets an update
  * copy only what another list still has. The invariant that both keep: a block is written only by

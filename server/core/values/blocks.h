@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One version of one array of a parameter (its values or a state): a list of blocks. Lists and
  * blocks are counted by reference: the copy-on-write that makes pulls and snapshots free.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who does work that many can do at once: a server lends threads, a test or a tool does it alone.
  *
  * Threads:  run is called by one thread at a time, unless the one who lends says otherwise.

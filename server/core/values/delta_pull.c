@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which blocks a delta brings, and the digest by which its receiver sees that nothing is missing.
  * The server keeps nothing for a receiver: every entry of a list knows at which version its block
  * was last written, so "what changed since" is one pass over the entries, and a receiver that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The answer to a delta pull: of one version of a parameter the blocks that were written after the
  * version which the caller holds, as many as go in one message, and how to check the result.
  *

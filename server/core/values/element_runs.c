@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of whole elements out of pieces cut anywhere. gRPC cuts a message where its buffers end,
  * which may be in the middle of a double. Only such an element is copied, into eight bytes on the
  * stack of whoever asks; all others are used where they lie, so that a gradient of a gigabyte costs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks through a gradient element by element although it lies in pieces that were cut at any
  * byte: gives runs of whole elements, and an element that straddles pieces as a run of one.
  *

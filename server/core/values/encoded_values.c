@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A version in another encoding, which is the one pull that copies: block by block into one buffer.
  * A block is whole groups of every encoding, so that a group's scale never needs elements of two
  * blocks. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of one version of a parameter, encoded for a reply: the one kind of pull that copies.
  * What it was made from is let go of at once, so that pushes go on in place.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the record of a push something that lives longer than the request: in one allocation, with
  * what it points to. */
 #include "server/core/values/journal_entry.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One record that waits for the journal, with all that it needs to live on.
  *
  * Threads:  an entry belongs to whoever holds the list that it is in.

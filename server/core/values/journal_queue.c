@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a push gets its position, and two lists of records: those that wait for the writer, and
  * those that the writer has taken. A record stays in the count of the queue until it is on the
  * disk, so that `bytes_max` bounds what would be lost with the process, and not only what nobody

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where pushes get their positions, and where they wait for the journal.
  *
  * A push takes its place under its parameter's lock, when nothing can fail any more and before the

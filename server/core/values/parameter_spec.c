@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of a parameter that never changes, counted by reference: a pull that is being sent, a
  * snapshot and a hold each need the name and the type after the parameter itself was dropped with
  * its shard. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What never changes about a parameter: its name, type, length and optimizer. It is shared by the
  * parameter and by everything that holds one of its versions (a pull being sent, a snapshot).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A few holds, searched one by one: with PS_VERSION_HOLDS_MAX of them an index would cost more than
  * the search. The blocks of a hold that ends are released outside of the lock, since the last
  * reference gives memory back. */

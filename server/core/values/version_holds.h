@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Versions of parameters that are being read in ranges: a reader who got the first range of a
  * version gets the others of the same, whatever is pushed meanwhile.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """psbench with tiny sizes: it ends, checks its results, prints whole documents, leaves nothing."""
 
 import csv

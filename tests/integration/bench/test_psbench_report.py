@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """psbench report: a page whose every figure was measured, with its pictures, or nothing at all."""
 
 import os

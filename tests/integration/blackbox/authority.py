@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificates of a test's own, made by openssl in a folder, and clients that show them."""
 
 import os

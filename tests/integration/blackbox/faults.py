@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """strace's fault injection on one thread of a running server."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 by hand: frames as bytes, for peers that keep to no rule."""
 
 import socket

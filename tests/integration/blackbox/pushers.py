@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that push whole numbers until they are told to stop, and what they know afterwards.
 
 Each pusher has a parameter of its own, [0], SGD with learning rate 1, and pushes -1: after the n-th

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What test_recover.py stands on: docs/recover.md taken apart, and servers that were killed."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What bad input gets, over the wire: a status, a sentence, and nothing else happens."""
 
 import random

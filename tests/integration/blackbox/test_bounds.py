@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one connection, and then twenty, may take of a server with default options, while a trainer
 pushes and pulls beside; the small form of tests/chaos/bounds. SECURITY.md, "Bounds"."""
 

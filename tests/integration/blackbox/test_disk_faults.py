@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Disks that fail or end while a real server saves: it says so, goes on, and loses no whole state.
 Mostly without a journal, so that only checkpoints are at stake; tests/chaos/ fails the journal's
 disk at any time, and here is the one case of it that needs a power loss as well.

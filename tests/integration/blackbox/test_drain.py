@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGTERM: what was acknowledged is kept, calls in flight end, nobody who is idle is waited for."""
 
 import concurrent.futures

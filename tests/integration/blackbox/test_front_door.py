@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attacks on connections and frames, small: the server refuses them by name and stays small, and
 an honest trainer sees nothing of them. tests/chaos/front_door has the large form, and its times."""
 

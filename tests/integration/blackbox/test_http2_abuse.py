@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Peers that keep to no rule of HTTP/2: the server lives, stays small, and answers good clients."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may come in, and what for: certificates, tokens and roles at a real server."""
 
 import hashlib

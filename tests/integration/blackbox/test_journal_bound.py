@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The journal of a server that is pushed to without a pause stays below its bound and what comes
 during one checkpoint, however long --checkpoint-interval is. PS_SHARD_MIB=64 PS_BOUND_MIB=0 (the
 default bound) PS_SECONDS=60 is the real case; the journal's folder needs 2 GiB then."""

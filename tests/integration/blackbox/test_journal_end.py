@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of the journal is lost after a crash, in every way that files can lose it: the server
 tells it from the torn end of a write that nobody was told of, says how much is missing, and serves
 only when somebody has decided to go on without that.

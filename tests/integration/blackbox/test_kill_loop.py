@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 at random moments, again and again, under clients that push: the server always starts,
 and what it loads is a state that existed.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server at a unix socket that somebody has named: who may use it, what becomes of the file."""
 
 import os

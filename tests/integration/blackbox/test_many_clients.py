@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eight clients, each a process of its own, push and pull as fast as they can: the server's memory
 stays what parameters, state and a constant take, and who pulls 4 KiB is served beside those who
 push 64 MiB. PS_SECONDS makes it longer."""

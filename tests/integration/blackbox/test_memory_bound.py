@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server's memory stays below what docs/failure-modes.md, "How much memory", says, under loads
 that went beyond what it said before: many remembered clients, and large pushes at once."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an operator meets: options and where they come from, pages of help, logs, refusals."""
 
 import json

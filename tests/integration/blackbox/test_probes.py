@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How machines see a server: /metrics, /livez, /readyz, and the service manager's socket."""
 
 import fcntl

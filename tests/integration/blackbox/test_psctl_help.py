@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What psctl says of itself, and what bash makes of its completion."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """client/examples/python/trainer.py: what a trainer in Python makes of the manuals alone."""
 
 import json

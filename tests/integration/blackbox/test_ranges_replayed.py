@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encoded gradients in ranges, through kill -9: for every rule, float type and encoding, what came
 in ranges has the bits of what came whole, as it was applied and as it is replayed from the journal.
 """

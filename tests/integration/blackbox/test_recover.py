@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """docs/recover.md, followed literally: each damage of its table is done to a server alone and to a
 job of two shards with etcd; the words that the page names must be in the log, the blocks of the
 page are typed into a shell as they stand, and what is served then must be a state that there was:

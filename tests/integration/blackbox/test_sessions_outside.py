@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request ids against a real server, through kill -9: nothing is applied twice, whoever was
 forgotten; nobody is shut out; an id that is used for something else is told so."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """psctl and pstrain against real servers: tables, documents, exit codes, files that are none."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds the server's reader of journals to docs/journal-format.md.
 
 usage: foreign_journal.py PATH-OF-journal_tool

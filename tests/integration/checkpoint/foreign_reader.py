@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads checkpoints by the public rules of safetensors, with the standard library alone.
 
 usage: foreign_reader.py PATH-OF-write_checkpoint

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A reader of journals by docs/journal-format.md, with the standard library alone."""
 import os
 import re

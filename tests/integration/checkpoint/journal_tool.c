@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes journals whose content foreign_journal.py knows, and reads them as a server does:
  *
  *     journal_tool write FOLDER FORMAT EPOCH POSITION COUNT BATCH SEGMENT-BYTES PREVIOUS-EPOCH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a checkpoint whose content foreign_reader.py knows, and says where:
  *
  *     write_checkpoint FOLDER COUNT

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program outside of the tree that uses the installed headers and library. */
 #include <paddle_compat.h>
 #include <psclient.h>

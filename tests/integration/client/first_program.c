@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The structs below are those of 0.1.0 and stay as they are, whatever becomes of psclient.h: this
  * file stands for binaries that are not compiled again. So it does without that header. */
 #include "tests/integration/client/first_program.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program as a compiler made it with the psclient.h of version 0.1.0, before any struct had
  * grown.
  *

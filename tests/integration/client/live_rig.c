@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One server, one client, and threads that call. */
 #include "tests/integration/client/live_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A real server in a process of its own, its folder, and a client.
  *
  * Threads:  one test at a time; what says so may be called from several.

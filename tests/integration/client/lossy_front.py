@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stands before servers and makes every request that changes something go wrong twice:
 
     lossy_front.py SERVER...    prints "listening HOST:PORT[,HOST:PORT...]", runs until killed

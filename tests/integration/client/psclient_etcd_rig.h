@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A real etcd, a registry on it, and a client that finds its servers there. The servers are fakes;
  * their keys are written by the test.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Servers with canned answers, and a client on them. */
 #include "tests/integration/client/psclient_rig.h"
 

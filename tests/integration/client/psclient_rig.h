@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client against servers that do as they are told.
  *
  * Threads:  one test at a time.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs one example against live servers and looks at what it prints.
 #   run_example.sh PSERVER EXAMPLE_FOLDER BUILD_FOLDER SERVERS [lossy]
 # SERVERS: how many; the example with two has a second parameter, which lives on the second.

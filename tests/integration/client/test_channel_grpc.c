@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/channel/channel_grpc.c against servers that misbehave: what it calls refused was refused,
  * and
  * every call comes back. */

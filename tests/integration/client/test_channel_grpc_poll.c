@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who works for the channel: callers that poll, or its own thread. */
 #include "client/channel/channel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient when memory runs out: nothing leaks, nothing hangs, and the caller is told. */
 #include "client/client_state.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the client into a folder and builds a program outside of the tree against it, once with
 # pkg-config and once with CMake.
 #   test_install.sh BUILD_FOLDER SOURCE_FOLDER CC

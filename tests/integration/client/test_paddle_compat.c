@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The old client interface under its own names, against a real server. */
 #include "client/paddle_compat.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient over real sockets, against servers that do as they are told. */
 #include "tests/integration/client/psclient_rig.h"
 

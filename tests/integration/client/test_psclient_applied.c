@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psclient_last_applied with real servers: a trainer that comes back knows from which batch to go
  * on, whatever was killed. */
 #include "client/psclient.h"

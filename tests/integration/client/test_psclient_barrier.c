@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psclient_barrier with a real server: members in threads of their own. */
 #include "client/psclient.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient in batches, with a real server, and with one that knows none. */
 #include "client/psclient.h"
 

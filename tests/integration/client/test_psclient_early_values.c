@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A large push and pull as one: each range of the gradient brings back what it makes of the
  * parameter, and no pull follows; where another push was first, one does. The server is in this
  * process: the linker puts our functions in the place of its service's, which count what is asked

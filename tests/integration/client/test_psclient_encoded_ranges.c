@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Large encoded gradients and replies go in ranges, both ways, through a server that takes no
  * message above 1 MiB, over TCP and through shared memory: the bits that the encoding says. */
 #include "client/psclient.h"

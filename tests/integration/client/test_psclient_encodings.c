@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient with real servers, in every encoding: the bits that the encoding says, and with error
  * feedback nothing that is lost for good. */
 #include "client/psclient.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient with a real etcd: it finds servers, follows them, and initialises a job once. The
  * servers are fakes; their keys are written by the test. */
 #include "run_suite.h"

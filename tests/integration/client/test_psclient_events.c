@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client whose operations go on while nobody waits, and the descriptor that says so. */
 #include "tests/integration/client/live_rig.h"
 

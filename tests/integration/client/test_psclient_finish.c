@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* psclient_finish_init with a real etcd, while servers lose what they were given. */
 #include "run_suite.h"
 #include "tests/integration/client/psclient_etcd_rig.h"

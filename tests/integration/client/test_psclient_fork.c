@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client whose process has forked. */
 #include "tests/integration/client/psclient_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients and parameters of two bytes an element in the caller's memory. */
 #include "tests/integration/client/live_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Initialisation through libpsclient, against servers that do as they are told. */
 #include "run_suite.h"
 #include "tests/integration/client/psclient_rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Large contents through shared memory, in ranges and as one: exact, once, and whole, whoever is
  * killed or comes first. */
 #include "tests/integration/client/live_rig.h"

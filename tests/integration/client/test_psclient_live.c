@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient with real servers, which are killed and restarted. */
 #include "client/psclient.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Large contents for a server on this host that takes only small messages (--message-bytes): what
  * it would not take as one goes in ranges. */
 #include "tests/integration/client/live_rig.h"

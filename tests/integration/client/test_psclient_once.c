@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient with a real server that is killed again and again while it answers: what was
  * acknowledged was applied exactly once (promises P1 and P2). */
 #include "client/psclient.h"

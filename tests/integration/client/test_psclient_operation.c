@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pushes and pulls that do not wait. */
 #include "tests/integration/client/psclient_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A push and a pull in one call, against servers that know no such call, or fail at half of it. */
 #include "tests/integration/client/psclient_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Large parameters go in ranges, both ways: through a server that takes no message above 4 MiB. */
 #include "client/psclient.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replicas of libpsclient with real servers, also with one that is killed again and again: a copy
  * has what the server has, and at no time a mixture of two versions. */
 #include "client/psclient.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trainer that is killed with -9 in the middle of its pushes, again and again, and its servers
  * with it: it goes on with what psclient_last_applied says, and every batch is applied once to
  * every parameter. */

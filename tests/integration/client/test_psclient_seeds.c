@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient with real servers of which it knows one, and without the address of their etcd. */
 #include "client/psclient.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient and a real server on one host: large content goes through shared memory, and what is
  * promised holds there as it does on the wire, whoever is killed or stopped meanwhile. */
 #include "tests/integration/client/live_rig.h"

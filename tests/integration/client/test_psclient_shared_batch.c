@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient and a real server on one host: what is small by itself goes through shared memory
  * when it is large together, and a batch keeps its promises there. */
 #include "tests/integration/client/live_rig.h"

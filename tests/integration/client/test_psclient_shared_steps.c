@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of training through shared memory, with a real server: the same bits as in messages, each
  * gradient of its own counted once, and the caller's memory his alone once a call is over, whoever
  * was killed or stopped, and whatever memory was refused. */

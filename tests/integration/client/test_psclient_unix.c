@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient and a real server on one host, at a unix socket that both name: what is promised
  * holds there as over TCP, whoever is killed or stopped, and from another network. */
 #include "tests/integration/client/live_rig.h"

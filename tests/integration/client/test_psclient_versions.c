@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that were compiled with another header than the library. */
 #include "tests/integration/client/first_program.h"
 #include "tests/integration/client/psclient_rig.h"

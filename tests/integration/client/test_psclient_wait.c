@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations that are waited for one by one, and operations that are given up. */
 #include "tests/integration/client/live_rig.h"
 

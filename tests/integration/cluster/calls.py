@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The four calls, with nothing but grpcio and messages built by the protobuf runtime from
 proto/pserver/v1/pserver.proto, which protoc describes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole job on this machine for one test: a real etcd, real pservers, and what they logged.
 
 Everything lives in a folder of its own and on free ports of 127.0.0.1, and ends with the test.

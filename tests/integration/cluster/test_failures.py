@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/failure-modes.md, row by row, with real processes."""
 
 import glob

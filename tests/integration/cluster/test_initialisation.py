@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server that is lost between InitParam and FinishInitParams, with real processes."""
 
 import os

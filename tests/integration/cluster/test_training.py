@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The main job: training on real data through two shards, and through a kill -9."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must hold between the objects of one installation, and the restricted profile of
 Kubernetes' pod security standards."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of the Kubernetes objects that deploy/kubernetes uses: which members each may and must
 have, and of what type. Anything unknown is a finding: a misspelt member is silently dropped by
 many tools, and then a probe or a limit is simply not there."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Kubernetes manifests of deploy/kubernetes: every file by its schema, every overlay as it is
 rendered (where kubectl or kustomize is installed), and the checks themselves.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """deploy/systemd/pserver.service by systemd's own checkers, without a running systemd.
 
 usage: test_service_unit.py FOLDER-OF-THE-REPOSITORY

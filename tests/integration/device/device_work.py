@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The work that the tests of this folder give to a server: parameters of many rules and types, and
 pushes in every form, the same for every server that is given the same numbers."""
 

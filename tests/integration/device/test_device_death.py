@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device that dies at work: nothing is acknowledged any more, the shard is given back, the server
 ends with 70, and the next one goes on from checkpoint and journal.
 """

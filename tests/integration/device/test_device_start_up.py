@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The start-up matrix: what a server does for each --device, with every kind of plugin and driver
 that it may find. Each row runs the real program and looks at its exit code and its log.
 """

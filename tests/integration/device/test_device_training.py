@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers on a device (the emulator's) beside servers on the CPU: the same pushes, the same bits,
 through checkpoints, kill -9 and moves from one to the other.
 """

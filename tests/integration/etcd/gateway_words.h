@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Short words for tests of kv_etcd.c against a fake gateway.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/etcd_call.c: endpoints in turn, tokens, and what is said when no answer came. */
 #include "gateway_words.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/etcd_transport.c: connections that stay, an environment that does not matter, bounds. */
 #include "gateway_words.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/etcd_watch.c: streams that break, lie, or say nothing. */
 #include "gateway_words.h"
 

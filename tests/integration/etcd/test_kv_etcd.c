@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/kv_etcd.c with a real etcd that dies, hangs, is compacted, full, or wants a password. */
 #include "gateway_words.h"
 

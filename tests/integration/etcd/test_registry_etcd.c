@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The registry on a real etcd: answers lost on the way, servers that start at once. */
 #include "gateway_words.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the pages "How to add ..." share: a page taken apart, a copy of the tree in
 which the page's blocks are done."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The pages "How to add ...", followed literally in one copy of the tree by somebody who knows
 nothing else: each page touches the files that it names and no more of them than it may; the copy
 builds; what was added works against real servers, and is refused by those of before."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Lists that no compiler compares: the tables of the C code against the .proto files, the public
 header and the pages."""
 

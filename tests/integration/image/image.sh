@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds deploy/Dockerfile and runs what comes out. Needs root, buildah, debootstrap and Debian's
 # packages, two minutes and 3 GB for a while; leaves nothing behind. Exit code 77: cannot be tried
 # on this machine, and the reason is printed.

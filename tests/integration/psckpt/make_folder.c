@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes a data folder of two shards with the real writers, for test_psckpt.py:
  *
  *   make_folder DIR [JOB]

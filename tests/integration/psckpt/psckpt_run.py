@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of this folder share: running psckpt, and readers of its output that use nothing
 but struct and json."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Every command of psckpt on a folder whose content is known number by number (make_folder.c)."""
 
 import glob

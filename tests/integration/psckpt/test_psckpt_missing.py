@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What verify says of pushes that were noted as durable and are not there (make_folder.c: the
 journal of both shards ends with position 40 of epoch 8).
 """

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """psckpt on the folder of a server that ran, and a server on the folder that psckpt made."""
 
 import glob

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Shapes, from InitParam and from other programs' files to the file that a framework loads."""
 
 import json

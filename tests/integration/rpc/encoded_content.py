@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contents in every encoding, and their ranges, by the words of docs/encodings.md alone."""
 
 import array

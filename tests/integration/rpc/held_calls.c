@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two batches for each call, with the call and its buffer as tags, plucked one by one. */
 #include "held_calls.h"
 

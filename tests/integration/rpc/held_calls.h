@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that are opened on a connection of their own and left alone: their replies are not read, or
  * only their first message is.
  *

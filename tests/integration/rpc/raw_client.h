@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gRPC client of the smallest kind, on the C core: one call at a time, bytes out and bytes in.
  *
  * Threads:  a client belongs to one thread.

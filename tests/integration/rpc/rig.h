@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server with a real core on a free port of this machine, and requests to throw at it.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rig as a process of its own, for clients in other languages. It says "port N", then obeys
  * lines of standard input and answers each with "done N", N being the pushes applied so far:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handing memory over, and naming ranges of it. */
 #include "sharer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client that shares memory with the rig's server, by hand: every step can be done wrong.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server that has run out of descriptors serves again when there are some. */
 #include "server/front/front.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Barriers over real connections: members are let go together, hear who is missing, and cost a
  * server nothing while they wait. */
 #include "rig.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one caller may have, of what all share. */
 #include "run_suite.h"
 #include "server/rpc/budgets.h"

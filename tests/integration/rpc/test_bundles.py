@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Batches as a Python client sees them: many items in one call, each with a result of its own.
 
 usage: test_bundles.py RIG_SERVER DESCRIPTOR_SET

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who a peer string names. */
 #include "run_suite.h"
 #include "server/rpc/caller.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* No byte of a parameter is copied between the network and the blocks, neither way. The linker puts
  * our own memcpy and memmove in the place of the C library's in all code of the server (but not in
  * gRPC's library), and they count. */

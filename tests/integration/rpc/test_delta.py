@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Delta pulls by hand, as docs/delta-pull.md tells clients in any language to make them, with
 gRPC's default limit of 4 MiB per message: a receiver has what the server has, and never a mixture.
 

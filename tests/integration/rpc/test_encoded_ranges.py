@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Encoded gradients and replies in ranges, with gRPC's default limit of 4 MiB: the same bits as in
 one message, and what cannot be is refused.
 

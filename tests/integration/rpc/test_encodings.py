@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Encodings as a Python client sees them: bytes by the documentation's words, values to the bit.
 
 The reference is this file alone: doubles, in which what a rule computes in float32 is exact or can

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Parameters larger than a message, with gRPC's default limit of 4 MiB: initialised, pushed and
 pulled in ranges, exact, atomic and once.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is counted of refusals, and how often a line is written. */
 #include "run_suite.h"
 #include "server/rpc/refusals.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The server as a Python client sees it: plain grpcio and the descriptors, no generated code.
 
 usage: test_rpc.py RIG_SERVER DESCRIPTOR_SET

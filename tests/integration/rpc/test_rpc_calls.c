@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls over a real connection: what they answer, in which words, and that they wait. */
 #include "rig.h"
 

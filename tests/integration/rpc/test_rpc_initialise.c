@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FinishInitParams over the wire says under which epoch the parameters were taken. */
 #include "rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server's life: made, refused, drained, ended, in every order that main may need. */
 #include "rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clients that bring memory which could hurt, too much of it, none at all; and one that changes its
  * memory while the server reads. */
 #include "sharer.h"

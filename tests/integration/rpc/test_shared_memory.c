@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Content in shared memory: named rightly, and in every wrong way. */
 #include "sharer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A call that a helper answers, and the wake-up that comes meanwhile: one method of the test's own
  * on one lane, so that the order of what happens is the test's. */
 #include "raw_client.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait, or whose replies nobody reads, keep nobody else from the server. */
 #include "held_calls.h"
 #include "rig.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificates for tests, made by the openssl command: authorities, and what they vouch for."""
 
 import os

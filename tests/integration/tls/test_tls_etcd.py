@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """etcd at https, with a client's certificate, a user and a password in a file: servers and tools
 coordinate through it, and whoever lacks one of these hears which."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTTP port with TLS: probes come in without a certificate, readers of metrics do not, and a
 new certificate is shown to the next visitor."""
 

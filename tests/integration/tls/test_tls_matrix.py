@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every way of not being let in, tried from C, Python and Go: each is refused, nobody else is."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens and roles over TLS: who shows none, or one that nobody knows, is not let in; whoever is
 let in may do what the role says. From C, Python and Go."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificates change while eight workers push and others come and go: no call fails. Who was let
 in by an authority that is not believed any more is not let in again."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server with TLS, and clients in three languages that try to come in."""
 
 import hashlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pulls "w", pushes to it or has a checkpoint saved, once, and prints the code and the message of
 // what came of it: try HOST:PORT pull|push|save
 package main

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One assertion for many elements: Check takes a microsecond for each of its own, and a sanitizer
  * ten.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a test program that has one suite: runs it and says what main returns.
  *
  * Threads:  one.

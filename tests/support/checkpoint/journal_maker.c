@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The heads are those of checkpoint/journal_record.c, which tests of their own hold to the bytes of
  * docs/journal-format.md. Everything else is done here anew, so that journals of older versions
  * stay readable after the server's writer has changed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Journals of either format as a server of that version leaves them, for tests of reading: one
  * flush a call, whole segments put into their files at once.
  *

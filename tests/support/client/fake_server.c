@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The server that misbehaves as told. */
 #include "tests/support/client/fake_server.h"
 

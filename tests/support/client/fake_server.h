@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A gRPC server inside the test that misbehaves as told: answers, refuses, stays silent, breaks
  * calls, or goes away.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting, killing and stopping a real server. */
 #include "tests/support/client/pserver_process.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pserver in a process of its own, to be killed and restarted.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store that holds and fails as told. */
 #include "tests/support/client/scripted_kv.h"
 

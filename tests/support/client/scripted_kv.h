@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store of which a test says what it holds and when it fails; for readers that follow it from a
  * thread of their own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts, stops and disturbs an etcd. It tells that it is ready through the socket that systemd
  * would listen on, so nobody has to ask again and again. */
 #include "tests/support/etcd/etcd_process.h"

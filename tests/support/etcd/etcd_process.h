@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A real etcd of a test's own: one member, its own folder, ports of its own on 127.0.0.1.
  *
  * The program is the one that PSERVER_TEST_ETCD names, or "etcd" on the PATH. It dies with the

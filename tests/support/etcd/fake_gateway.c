@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The misbehaving server. */
 #include "tests/support/etcd/fake_gateway.h"
 

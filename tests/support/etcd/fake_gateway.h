@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An HTTP server that misbehaves by a script: each request, in the order of their coming over all
  * connections, gets the next step; the last step repeats.
  *

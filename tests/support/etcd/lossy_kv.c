@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loses the answer of one commit. */
 #include "tests/support/etcd/lossy_kv.h"
 

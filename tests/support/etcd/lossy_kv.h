@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store in front of another one that loses answers: the chosen write happens, or does not, and
  * in both cases the caller hears PS_ERR_TIMEOUT.
  *

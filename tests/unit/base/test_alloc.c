@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/alloc.c: the heap behind its interface. */
 #include "base/alloc.h"
 

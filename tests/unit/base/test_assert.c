@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/assert.c: assertions stop the process. */
 #include "base/assert.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/base64.c: bytes as text. */
 #include "base/base64.h"
 

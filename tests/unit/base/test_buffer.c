@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/buffer.c: text that grows up to a bound. */
 #include "base/buffer.h"
 

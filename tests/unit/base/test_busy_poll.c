@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may be asked of busy polling, and what it then says. */
 #include "base/busy_poll.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/bytes.c: borrowed bytes in one or in many pieces. */
 #include "base/bytes.h"
 #include "run_suite.h"

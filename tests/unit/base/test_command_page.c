@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/command_page.c: what is said of a program's commands. */
 #include "base/attributes.h"
 #include "base/command_page.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/completion.c: scripts for shells. What bash makes of one is tested from outside, by
  * tests/integration/blackbox/test_psctl_help.py. */
 #include "base/attributes.h"

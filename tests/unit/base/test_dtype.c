@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/dtype.c: the six element types. */
 #include "base/dtype.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/encoding.c: the names and numbers of the encodings. */
 #include "base/encoding.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/file.c: whole files on any file system. */
 #include "base/file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/file_real.c: the machine's file system. */
 #include "base/file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/hash.c: placement is part of the public contract. */
 #include "base/hash.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/json_writer.c: JSON out. */
 #include "base/json_writer.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages and descriptors between two ends in this process. */
 #include "base/local_socket.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/log.c: one line per event. */
 #include "base/log.h"
 

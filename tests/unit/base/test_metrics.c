@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/metrics.c and base/metrics_render.c: counting and the page. */
 #include "base/metrics.h"
 

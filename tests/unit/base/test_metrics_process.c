@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/metrics_process.c: what the kernel knows about us. */
 #include "base/metrics_process.h"
 #include "run_suite.h"

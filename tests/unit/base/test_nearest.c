@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/nearest.c: how far words lie apart. */
 #include "base/nearest.h"
 #include "run_suite.h"

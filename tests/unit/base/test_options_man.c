@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/options_man.c: the man page. */
 #include "base/options.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/options_parse.c: where options come from, and which of them wins. */
 #include "base/options.h"
 #include "run_suite.h"

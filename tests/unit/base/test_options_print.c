@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/options_print.c: values out again. */
 #include "base/options.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/options_value.c: one text becomes one value. */
 #include "base/options_value.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/output.c: exit codes of programs whose output goes nowhere. Check runs each test in a
  * process of its own, so that each may spoil its standard output. */
 #include "base/output.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/program.c: what a program does before its work, and which command it is asked for. */
 #include "base/program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/quantity.c: sizes and times as people write them. */
 #include "base/attributes.h"
 #include "base/quantity.h"

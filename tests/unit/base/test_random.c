@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/random.c: numbers that repeat, and others that do not. */
 #include "base/random.h"
 #include "run_suite.h"

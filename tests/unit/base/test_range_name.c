@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/range_name.c: only names that a client makes for ranges are taken apart. */
 #include "base/range_name.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/shape.c: numbers from outside never overflow, and each shape has one form. */
 #include "base/shape.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sealed memory: what is mapped, and all that is refused. */
 #include "base/shared_segment.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/slab.c: large aligned pieces of memory from the system. */
 #include "base/slab.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/status.c: the table of failures. */
 #include "base/status.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/thread.c: locks in order, conditions with deadlines, threads with names. */
 #include "base/thread.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/utf8.c: which bytes are characters. */
 #include "base/utf8.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/write_behind.c: the caller goes on while a write is at work, and hears of every failure. */
 #include "base/write_behind.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The disk under a test of the journal: in memory, anew for each test, and at its end nothing is
  * open.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One segment of format 2, byte by byte: what lies where, and put into its file with more behind.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random parameters, written and compared. */
 #include "sample_checkpoint.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of every type with every number of states, filled with random bytes in several
  * pieces, for tests of checkpoint files.
  *

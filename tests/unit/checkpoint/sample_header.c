@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Builds and reads one header at a time. */
 #include "sample_header.h"
 

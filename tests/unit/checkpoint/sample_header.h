@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Headers of checkpoint files with a right checksum and anything in them.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Journals written and compared. */
 #include "sample_journal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Journals whose every byte follows from a position and a seed, written and compared.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/block_output.c: whole blocks, each written once, in order, and what a failure is. */
 #include "checkpoint/block_output.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/catalog.c: which checkpoints there are and which may go. */
 #include "checkpoint/catalog.h"
 

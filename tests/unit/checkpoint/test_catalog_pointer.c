@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/catalog_pointer.c: the JSON of /checkpoints/<i>. */
 #include "checkpoint/catalog.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/: what a crash at any moment of writing and sweeping leaves. */
 #include "checkpoint/catalog.h"
 #include "run_suite.h"

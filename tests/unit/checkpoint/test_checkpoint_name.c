@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/checkpoint_name.c: names of checkpoint files. */
 #include "checkpoint/checkpoint_name.h"
 

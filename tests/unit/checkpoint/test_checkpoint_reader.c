@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/checkpoint_reader.c: what was written comes back, or is refused. */
 #include "checkpoint/checkpoint.h"
 

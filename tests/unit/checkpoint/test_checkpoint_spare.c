@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/checkpoint_spare.c: checkpoints that are written over, by whom, and what a crash
  * leaves. */
 #include "checkpoint/catalog.h"

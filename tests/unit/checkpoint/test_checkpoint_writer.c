@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/checkpoint_writer.c: order of calls, failures, limits. */
 #include "checkpoint/checkpoint.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/checksum.c: CRC-32C and CRC-32. */
 #include "checkpoint/checksum.h"
 #include "run_suite.h"

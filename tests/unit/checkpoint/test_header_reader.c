@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/header_reader.c: headers with a right checksum and anything in them. */
 #include "checkpoint/header_reader.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/header_tensors.c: tensors that do not fit what the header says of its parameters. */
 #include "checkpoint/header_pass.h"
 

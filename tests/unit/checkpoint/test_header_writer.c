@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/header_writer.c: the head of a checkpoint file. */
 #include "checkpoint/header_writer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_chain.c: which epochs stay in a list of segments. */
 #include "checkpoint/journal_chain.h"
 

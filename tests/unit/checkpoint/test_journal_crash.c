@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal*: after any crash, everything that was called durable is there. */
 #include "run_suite.h"
 #include "sample_journal.h"

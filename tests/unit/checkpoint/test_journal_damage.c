@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_reader.c: what is damaged is named, what is torn is cut. In format 1;
  * test_journal_reuse.c has the same for format 2. */
 #include "base/random.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_epochs.c: which epoch is current at which position. */
 #include "journal_disk.h"
 #include "run_suite.h"

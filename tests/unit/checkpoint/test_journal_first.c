@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_first.c: the first record of a segment, and whether a file is still that
  * segment. */
 #include "checkpoint/journal_first.h"

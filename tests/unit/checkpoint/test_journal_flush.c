@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_reader.c over segments of format 2: flushes that end and tear anywhere, and
  * files that change under the reader. */
 #include "made_segment.h"

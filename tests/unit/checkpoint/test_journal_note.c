@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_note.c, and what checkpoint/journal_reader.c makes of notes. */
 #include "checkpoint/journal_note.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_reader.c: what was written comes back. */
 #include "journal_disk.h"
 #include "run_suite.h"

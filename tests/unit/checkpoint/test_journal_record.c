@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_record.c: heads to bytes and back. */
 #include "checkpoint/checksum.h"
 #include "checkpoint/journal_record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_reader.c over segments of format 2: what is damaged is named, what is torn is
  * cut, and bytes of the file's former life are nothing. */
 #include "base/random.h"

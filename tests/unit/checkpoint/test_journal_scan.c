@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_scan.c: a torn end or damage? In format 1; test_journal_reuse.c has the same
  * for format 2. */
 #include "checkpoint/journal_record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_segments.c: names of segments, and lists of them. */
 #include "checkpoint/journal_segments.h"
 #include "journal_disk.h"

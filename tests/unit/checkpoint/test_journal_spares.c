@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_spares.c, and segments that are written over: what was is never read again. */
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_spares.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_sweep.c: what a recovery needs stays. */
 #include "journal_disk.h"
 #include "run_suite.h"

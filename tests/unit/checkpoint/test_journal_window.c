@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_window.c: reading ahead, and past the buffer. */
 #include "base/random.h"
 #include "checkpoint/checksum.h"

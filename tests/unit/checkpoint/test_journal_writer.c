@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/journal_writer.c: what is durable when, and what a failure does. */
 #include "journal_disk.h"
 #include "run_suite.h"

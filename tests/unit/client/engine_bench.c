@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bench under the engine's tests. */
 #include "engine_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An engine on a bench: what it sends piles up here, and the test answers call by call.
  *
  * Threads:  one.

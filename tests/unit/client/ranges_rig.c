@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rig under the tests of calls in ranges. */
 #include "ranges_rig.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A call in ranges without an engine: what leaves piles up here, and the test answers range by
  * range.
  *

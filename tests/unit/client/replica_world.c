@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shard answers as server/core/requests/serve.c does. */
 #include "replica_world.h"
 

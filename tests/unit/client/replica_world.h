@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A real shard with four parameters, and a replica of them that a test drives.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/answers.c: what an operator asks for, copied and cut to the fields of the public
  * header. */
 #include "client/answers.h"

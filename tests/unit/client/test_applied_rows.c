@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/applied_rows.c: rows of several servers become one row for each parameter. */
 #include "client/applied_rows.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/calls/call.c: the push and the pull of requests and replies that may have either or
  * both. */
 #include "client/calls/call.h"

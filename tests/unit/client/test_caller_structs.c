@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/caller_structs.c: structs that are shorter or longer than the library's own. */
 #include "client/caller_structs.h"
 #include "run_suite.h"

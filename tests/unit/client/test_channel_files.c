@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/channel/channel_files.c: which files go together, what may be in them, and when they
  * count as changed. */
 #include "client/channel/channel_files.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/ranges/early_values.c: when what the ranges of a push have brought back may be
  * believed. */
 #include "client/ranges/early_values.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/engine.c: one event at a time, no network and no clock. */
 #include "client/engine/engine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/batch.c: gradients that were encoded before the engine got them. */
 #include "client/engine/engine.h"
 

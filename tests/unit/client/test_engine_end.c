@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/engine_end.c: batches that are cancelled. Deadlines, which are the same event, are
  * in test_engine_failures.c and test_engine_once.c. */
 #include "engine_bench.h"

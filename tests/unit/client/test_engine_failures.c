@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/engine.c when calls fail, servers go and time runs out. */
 #include "client/engine/engine.h"
 

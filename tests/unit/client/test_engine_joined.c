@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of different batches that leave at the same moment go in one message. */
 #include "engine_bench.h"
 #include "run_suite.h"

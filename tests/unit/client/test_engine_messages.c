@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small calls go together in one message; what becomes of each is its own affair. */
 #include "client/engine/numbering.h"
 #include "engine_bench.h"

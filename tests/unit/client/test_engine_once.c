@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/engine.c: request ids. What may have been applied is sent again under the same
  * number,
  * and the numbers in use stay within what a server remembers. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/engine.c under random events: whatever happens, every item gets one honest result
  * by its
  * deadline, no shard gets too much at once, and a push is never applied twice.

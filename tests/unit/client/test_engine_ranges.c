@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/engine_ranges.c: calls whose content goes in ranges, as the engine sees them. */
 #include "client/engine/engine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/engine_session.c: clients that have chosen their id. */
 #include "client/engine/engine_session.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/engine.c with far more pushes than a server remembers: in whatever order they
  * break, are
  * refused and succeed, over several batches at once, the server can always tell a repeat. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies that look: nothing is changed on the way, and nothing strange is missed. */
 #include "client/local/finite_copy.h"
 #include "run_suite.h"

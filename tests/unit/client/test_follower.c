@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/members/follower.c: what it reads, what it hears, and that it never hurries. */
 #include "client/members/follower.h"
 

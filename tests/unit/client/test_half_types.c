@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/half_types.c: halves are told as float32. */
 #include "client/half_types.h"
 #include "run_suite.h"

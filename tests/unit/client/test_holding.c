@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which operations wait for others, and when none do. */
 #include "client/holding.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/init_epoch.c: under which epoch a shard took the parameters, and how batches
  * learn it. */
 #include "client/engine/init_epoch.h"

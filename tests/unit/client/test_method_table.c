@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/calls/method_table.c: every method has its row, and the rows agree with each other. */
 #include "client/calls/method_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/numbering.c: numbers in use never span more than a server remembers. */
 #include "client/engine/numbering.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/engine/placement.c: which shard holds what. docs/wire.md has the rule and these
  * examples. */
 #include "client/engine/placement.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/process_mark.c: a child knows that it is one. */
 #include "client/process_mark.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/calls/pull_decoder.c: a reply in any encoding, cut anywhere, and replies that cannot
  * be. */
 #include "client/calls/pull_decoder.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/push_encoder.c: what is sent is what was left out before plus the gradient, encoded, and
  * nothing is lost for good. */
 #include "client/engine/placement.h"

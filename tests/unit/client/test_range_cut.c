@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/ranges/range_cut.c: every byte of a content is in one range, and ranges cover all
  * elements. */
 #include "client/ranges/range_cut.h"

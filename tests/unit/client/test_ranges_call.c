@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/ranges/ranges_call.c: a push or an initialisation in ranges, and the end of the whole. */
 #include "client/ranges/ranges_call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/ranges/ranges_early.c: ranges of a push that bring back what they make. */
 #include "client/ranges/ranges_call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/ranges/ranges_pull.c: a pull in ranges, all of one version. */
 #include "client/ranges/ranges_call.h"
 

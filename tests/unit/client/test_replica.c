@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/replica/replica.c: against a real shard. Wrong answers are in test_replica_part.c. */
 #include "replica_world.h"
 

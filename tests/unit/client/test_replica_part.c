@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/replica/replica_part.c: answers that no shard would give. */
 #include "client/replica/replica_part.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/calls/retry.c: what is repeated, and when. */
 #include "client/calls/retry.h"
 #include "run_suite.h"

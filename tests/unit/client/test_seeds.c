@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/members/seeds.c over servers that are only told of: whom it asks, what it makes of the
  * answers, and how it goes on when they stop. */
 #include "client/members/seeds.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A link and, at the other end of a real local socket, a server that does what each test wants. */
 #include "client/local/shared_link.h"
 

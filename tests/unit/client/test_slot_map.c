@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of units: the lowest free one, never two over each other. */
 #include "client/local/slot_map.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/status_map.c: every status inside has one outside. */
 #include "client/status_map.h"
 #include "run_suite.h"

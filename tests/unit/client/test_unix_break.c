@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client/local/unix_break.c: of sockets to one file, those whose peer reads nothing are ended. */
 #include "client/local/unix_break.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Feeds a coordinator by hand and shows what it wants as one line of words, for tests that read as
  * tables.
  *

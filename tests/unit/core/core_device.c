@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emulator as the device of a shard in a test. */
 #include "tests/unit/core/core_device.h"
 

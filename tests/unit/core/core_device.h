@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device for a core_world: the emulator's, whose kernels run on the CPU.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Disk and store of a core_world. */
 #include "tests/unit/core/core_disk.h"
 #include "server/core/recovery/recovery_apply.h"

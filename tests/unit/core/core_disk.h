@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A disk in memory and a store in memory beside a core_world, for the tests of recovery and saving.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pushes in ranges, and the same in one piece beside them. */
 #include "core_early.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two shards in a test, each with a parameter "w" of the same content: one gets pushes in ranges,
  * the other the same in one piece.
  *

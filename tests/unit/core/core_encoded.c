@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients in every encoding, for tests. */
 #include "tests/unit/core/core_encoded.h"
 

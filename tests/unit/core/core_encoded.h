@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients in every encoding, for tests: what was encoded, what it decodes to, and the same bytes
  * cut into pieces anywhere.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of every rule. */
 #include "tests/unit/core/core_kinds.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of every rule, for tests that compare bits.
  *
  * Threads:  plain data.

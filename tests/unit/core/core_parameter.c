@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks are compared as they lie: two parameters of one type and count are cut alike. */
 #include "tests/unit/core/core_parameter.h"
 

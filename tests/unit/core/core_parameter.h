@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters that are compared after the same pushes.
  *
  * Threads:  those of the crew that is lent.

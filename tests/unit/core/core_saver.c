@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rig of the tests of saving. */
 #include "tests/unit/core/core_saver.h"
 

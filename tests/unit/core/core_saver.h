@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shard with one parameter, its disk, its store and its saver, for the tests of saving. One test
  * process has one of it.
  *

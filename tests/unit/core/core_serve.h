@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A bundle of gradients and pulls in a test, served by core/requests/serve.c in the world `world`.
  *
  * Threads:  one.

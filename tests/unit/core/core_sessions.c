@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The requests of a test and the table that remembers them. */
 #include "tests/unit/core/core_sessions.h"
 

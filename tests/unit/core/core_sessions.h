@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table of sessions in a test: four clients at most, each idle after a second.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One staging on a heap that counts. */
 #include "core_staging.h"
 

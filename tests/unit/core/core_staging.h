@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A staging in a test, and ranges of one array to put there.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shard in a test. */
 #include "tests/unit/core/core_world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shard in a test: a service on a heap that counts, a clock that stands still, and short ways to
  * make the four calls.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/acknowledge.c, and push.c with a journal: when a reply may go, in every state. */
 #include "tests/unit/core/core_world.h"
 

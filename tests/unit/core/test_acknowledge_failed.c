@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/acknowledge.c and journal_queue.c: a journal that fails, and works again. */
 #include "server/core/update/device_store.h"
 #include "tests/unit/core/core_world.h"

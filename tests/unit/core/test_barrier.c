@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Members meet at a service: whom it tells, when it gives up, what becomes of them when it goes. */
 #include "server/core/requests/barrier.h"
 

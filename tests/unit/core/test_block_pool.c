@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/values/block_pool.c: blocks out of slabs, used again and given back. */
 #include "server/core/values/block_pool.h"
 

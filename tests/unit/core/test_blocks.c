@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/values/blocks.c: arrays in blocks, counted by reference. */
 #include "server/core/values/block_pool.h"
 #include "server/core/values/blocks.h"

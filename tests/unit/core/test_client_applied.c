@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/client_applied.c: a client's pushes by the names of parameters. */
 #include "server/core/requests/client_applied.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where calls and the thread with the store meet: views, and questions on their way. */
 #include "server/core/ownership/cluster.h"
 

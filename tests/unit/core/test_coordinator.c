@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/ownership/coordinator.c: from the first tick to serving, and the lease on the way. */
 #include "coordinator_script.h"
 #include "run_suite.h"

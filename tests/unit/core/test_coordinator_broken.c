@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/ownership/coordinator.c: a server that has lost what was in its memory gives the shard back
  * at once, whatever it was doing. */
 #include "coordinator_script.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/ownership/coordinator_driver.c and coordinator_effects.c: the coordinator on a store in
  * memory and a real service, with hooks that the test answers. */
 #include "base/thread.h"

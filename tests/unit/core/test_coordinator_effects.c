@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/ownership/coordinator_effects.c: what an answer of the store is worth, and what is told. */
 #include "run_suite.h"
 #include "server/core/ownership/coordinator_driver.h"

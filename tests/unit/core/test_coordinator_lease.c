@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/ownership/coordinator.c: proofs, their end, losing a claim, and stopping. */
 #include "coordinator_script.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/core/ownership/coordinator_plan.c: what is due, and when to look again. */
 #include "server/core/ownership/coordinator_transitions.h"
 

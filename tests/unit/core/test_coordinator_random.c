@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/ownership/coordinator.c: random lives. A tiny model of the store answers, late, wrongly or
  * not at all, and what must always hold is checked after every step. */
 #include "coordinator_script.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/core/ownership/coordinator_transitions.c: times, changes of state and invariants. */
 #include "server/core/ownership/coordinator_transitions.h"
 

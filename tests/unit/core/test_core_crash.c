@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Promises 1 and 2 through the whole loop: service, journal, checkpoints, a disk that loses its
  * power at every single call, and recovery. What was acknowledged is there afterwards, and whatever
  * is repeated is applied once. */

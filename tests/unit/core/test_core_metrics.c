@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/core_metrics.c: what a scrape sees of pushes and pulls. */
 #include "server/core/requests/core_metrics.h"
 

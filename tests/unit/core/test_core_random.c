@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random lives of a shard against a model that is too simple to be wrong: whole numbers that are
  * added up. Pulls and snapshots are held while the shard goes on, and looked at when released. */
 #include "base/random.h"

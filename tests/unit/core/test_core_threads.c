@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The promises of the core under real threads; meant to run under the thread sanitizer, too. No
  * test depends on how fast anything is: some threads do a fixed amount of work, and the others go
  * on until those have done it. */

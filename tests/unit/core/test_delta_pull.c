@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/values/delta_pull.c: what has changed since, and never a mixture. */
 #include "server/core/values/delta_pull.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/device_gather.c: small gradients that go to the device together. */
 #include "tests/unit/core/core_device.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/device_store.c: pushes whose gradient the device looks at. Whatever becomes of one,
  * status, text, version, sessions, journal and bits are those of a shard on the host. */
 #include "tests/unit/core/core_device.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/device_store.c: what readers get of a parameter that lives on a device. */
 #include "tests/unit/core/core_device.h"
 

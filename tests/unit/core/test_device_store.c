@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/device_store.c, and all that goes another way when a parameter lives on a device: the
  * same bits as on the host, by every way in and out. */
 #include "server/core/recovery/snapshot.h"

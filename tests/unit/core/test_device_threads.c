@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shard on a device with many threads at work: small gradients, large ones that the device looks
  * at and some of which it refuses, readers, and snapshots in between; also with a ring in which one
  * of the large ones leaves no room for another, and without room for copies on the device. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/values/element_runs.c: whole elements out of pieces cut at any byte. */
 #include "base/random.h"
 #include "server/core/values/element_runs.h"

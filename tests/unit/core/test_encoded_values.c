@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/values/encoded_values.c: the bytes of encoding all values at once, whatever the blocks. */
 #include "server/core/values/encoded_values.h"
 #include "tests/unit/core/core_encoded.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/extra_work.c: what a request costs beyond its bytes. */
 #include "tests/unit/core/core_world.h"
 

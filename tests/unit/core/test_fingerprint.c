@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/sessions/fingerprint.c: what tells two requests under one id apart. */
 #include "server/core/sessions/fingerprint.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/finish.c: FinishInitParams once, and tickets for checkpoints. */
 #include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_world.h"

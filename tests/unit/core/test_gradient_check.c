@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/gradient_check.c: what is impossible is found before anything is changed, and a scan
  * sees the elements that a gradient stands for. */
 #include "server/core/update/gradient_check.h"

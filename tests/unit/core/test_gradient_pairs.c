@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/gradient_pairs.c: pairs in their order, whatever the cuts and the limits. */
 #include "server/core/update/gradient_pairs.h"
 #include "tests/unit/core/core_encoded.h"

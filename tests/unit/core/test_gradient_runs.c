@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/gradient_runs.c: in whatever encoding and however cut, the elements that it stands
  * for. */
 #include "server/core/update/gradient_runs.h"

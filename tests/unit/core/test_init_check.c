@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/init_check.c: which shapes InitParam takes; they stay with the parameter. */
 #include "tests/unit/core/core_disk.h"
 

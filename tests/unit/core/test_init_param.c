@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/init_param.c: what InitParam refuses; a refusal changes and leaks nothing. */
 #include "base/bounds.h"
 #include "server/core/update/parameter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/init_param.c: what --memory-bytes counts. */
 #include "tests/unit/core/core_world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The right to initialise, asked for in the name of trainers: by any server, each with the store
  * alone. */
 #include "server/core/ownership/init_right.h"

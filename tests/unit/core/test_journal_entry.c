@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/values/journal_entry.c: a record owns all that it points to. */
 #include "server/core/values/journal_entry.h"
 

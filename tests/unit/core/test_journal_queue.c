@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/values/journal_queue.c: what a record keeps, what the bounds are. */
 #include "server/core/values/journal_queue.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Members arrive, leave, and are let go together. */
 #include "server/core/requests/meetings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/note_writer.c: what is noted, at which pace, and what recovery makes of it. */
 #include "server/core/recovery/note_writer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/parameter.c: a parameter's life, and holding one of its versions. */
 #include "server/core/update/parameter.h"
 #include "tests/unit/core/core_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/parameter_settings.c: every optimizer and schedule of the message reaches the rule
  * it means, and nonsense is refused. */
 #include "server/core/update/parameter_settings.h"

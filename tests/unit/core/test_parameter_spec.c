@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/values/parameter_spec.c: the facts of a parameter outlive whoever gave them. */
 #include "base/hash.h"
 #include "server/core/values/parameter_spec.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/parameter_table.c: parameters by name. */
 #include "server/core/update/parameter_table.h"
 #include "tests/unit/core/core_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/pull.c: one version, whole, for as long as it is held. */
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"

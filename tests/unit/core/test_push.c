@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/push.c: what SendGrad refuses, with the texts of the contract, and what it does. */
 #include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/sessions/push_counts.c: how many pushes a client made to each name. */
 #include "server/core/sessions/push_counts.h"
 

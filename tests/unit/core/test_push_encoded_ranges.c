@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Encoded gradients in ranges: the bits of the same in one piece, whatever the rule and the order,
  * whether they are applied as they come or put together first. */
 #include "core_early.h"

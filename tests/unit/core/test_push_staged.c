@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pushes and initialisations in ranges beside whole ones: what an id stands for, what is left of it
  * when the other came first, and what a claimed length may keep others from. */
 #include "server/core/requests/service_state.h"

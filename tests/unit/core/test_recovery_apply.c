@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_apply.c: replayed bits are those of the run that never stopped, and
  * records that do not fit are refused. */
 #include "base/thread.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_apply.c on a state that was put together: it has some records already, and
  * lacks parameters. */
 #include "server/core/recovery/recovery_apply.h"

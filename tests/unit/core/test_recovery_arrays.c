@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_arrays.c: arrays that are read in several parts, by several threads. */
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/recovery/recovery_arrays.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_fill.c: what was saved comes back, bit for bit, or not at all. */
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/recovery/recovery_fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_find.c: the order of candidates, whose they are, and what becomes of those
  * that cannot be used. What recovery makes of them is in test_recovery_run.c. */
 #include "server/core/recovery/recovery_find.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_run.c and recovery_replay.c with a journal: what recovery takes, what it
  * passes over, and what it refuses. */
 #include "checkpoint/journal_record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_run.c: the newest whole checkpoint, and what is said of the others. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_verdict.c, and the recovery with it: a pointer, a journal, and files that
  * are not there. */
 #include "server/core/recovery/recovery_verdict.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/report.c: status and the list of parameters. */
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"

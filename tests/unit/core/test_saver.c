@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/saver.c: file, pointer, sweep, in this order, whatever fails. */
 #include "checkpoint/catalog.h"
 #include "tests/unit/core/core_saver.h"

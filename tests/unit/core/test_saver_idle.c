@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/saver.c: what a save does when there is nothing new. */
 #include "checkpoint/catalog.h"
 #include "tests/unit/core/core_saver.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/saver.c: publications whose answer was lost, and that land later. */
 #include "checkpoint/catalog.h"
 #include "tests/unit/core/core_saver.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/serve.c: the stages, which item waits for what, and what each is told. */
 #include "tests/unit/core/core_serve.h"
 

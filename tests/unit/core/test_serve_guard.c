@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* serve.h: what a guard is asked, and that nothing is looked at before. */
 #include "tests/unit/core/core_serve.h"
 

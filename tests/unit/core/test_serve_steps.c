@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/serve.c: budgets, steps, what takes long, and content that lies elsewhere. */
 #include "tests/unit/core/core_serve.h"
 

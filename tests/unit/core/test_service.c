@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/service.c: the shard's states, and who is refused in which. */
 #include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"

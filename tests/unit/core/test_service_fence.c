@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/service.c: what a fence says, and that a paused machine is behind one. */
 #include "tests/unit/core/core_world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/sessions/session_table.c: slots that grow with what a client has sent. */
 #include "server/core/sessions/session_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/sessions/sessions.c: what is a repeat, what is too old, who is forgotten. */
 #include "server/core/sessions/session_table.h"
 

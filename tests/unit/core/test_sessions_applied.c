@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/sessions/sessions_applied.c: what of a client was applied, and the end of what it sent. */
 #include "tests/unit/core/core_sessions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/sessions/sessions_codec.c: equal states give equal bytes, and other bytes are refused. */
 #include "server/core/sessions/sessions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/sessions/sessions.c against a model that remembers everything of every client. */
 #include "server/core/sessions/sessions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sessions.h: a client id belongs to whoever used it first. */
 #include "tests/unit/core/core_sessions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/sessions/sessions_restore.c: what journals and checkpoints say is remembered, whatever the
  * order and the limit. */
 #include "tests/unit/core/core_sessions.h"

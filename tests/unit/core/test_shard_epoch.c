@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/ownership/shard_epoch.c: epochs rise even when the store's history begins anew. */
 #include "run_suite.h"
 #include "server/core/ownership/shard_epoch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/snapshot.c: everything of one instant, held while training goes on. */
 #include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/snapshot.c: the shard is lost while memory for a snapshot is reserved already and
  * the instant has not come. Nobody sees a snapshot of what is gone, nor one of another life. */
 #include "server/core/recovery/snapshot.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/sparse_apply.c: named elements get what they would get alone, others nothing. */
 #include "server/core/update/sparse_apply.h"
 #include "tests/unit/core/core_encoded.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/spread.c: an update by several threads has the bits of one by one thread, refuses
  * what that refuses with the same words, and small ones are left to one thread. */
 #include "server/core/update/spread.h"

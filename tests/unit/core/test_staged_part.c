@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/staged_part.c: contents of ranges are the content of the whole when they are put
  * together, and what cannot be a range is refused. */
 #include "server/core/requests/staged_part.h"

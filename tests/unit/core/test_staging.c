@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts that wait for each other: whole only when all are there, bounded, and gone in time. */
 #include "server/core/requests/staging.h"
 

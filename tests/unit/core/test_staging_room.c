@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/staging_room.c: who is let in, who waits, and who gives way to whom. */
 #include "server/core/requests/staging_room.h"
 

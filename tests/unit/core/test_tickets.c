@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/tickets.c: who waits for which checkpoint. */
 #include "server/core/requests/tickets.h"
 #include "tests/unit/core/core_world.h"

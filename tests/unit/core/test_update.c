@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/update.c: an update gives the same bits however the gradient was cut and
  * whoever holds the version before it. */
 #include "optimizer/optimizer.h"

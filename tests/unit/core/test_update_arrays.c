@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/update_arrays.c: what is read and what is written, in one go or range by range. */
 #include "server/core/update/update_arrays.h"
 

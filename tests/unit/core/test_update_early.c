@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pushes in ranges that are applied as they come: the bits of a push in one piece, all of it or
  * nothing, once, and within the room that is stated. */
 #include "server/core/update/update.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* core/update/update.c with encoded gradients: the bits of decoding first, and no block is
  * touched that need not be. */
 #include "server/core/update/update.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pushes that are applied as they come and are overtaken, or refused in the end: nothing of them
  * was applied. What a range makes is told while the others are missing. */
 #include "core_early.h"

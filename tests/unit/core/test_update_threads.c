@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of several pushes of one parameter, each brought by two threads and again and again until
  * its push is done, while others read; meant to run under the thread sanitizer, too. No test
  * depends on how fast anything is. */

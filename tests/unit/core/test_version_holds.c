@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Versions that stay readable while they are read in ranges, and no longer. */
 #include "server/core/values/version_holds.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store in memory with two connections and a registry on each.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/etcd_access.c: which options go together, copies with every allocation refused once, and
  * where a password comes from. */
 #include "etcd/etcd_access.h"

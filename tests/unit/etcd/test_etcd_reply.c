@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/etcd_reply.c: replies as etcd writes them, and replies that nobody should write. */
 #include "etcd/etcd_reply.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/etcd_reply_error.c: errors recorded from etcd 3.4 and 3.5, and what they mean to us. */
 #include "etcd/etcd_reply.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/etcd_request.c: the JSON that etcd's gateway reads. */
 #include "etcd/etcd_request.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/kv_entries.c: results of reads, with every allocation refused once. */
 #include "etcd/kv_entries.h"
 #include "run_suite.h"

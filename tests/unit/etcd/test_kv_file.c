@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/kv_file.c: what is left after crashes, full disks and refused memory; several processes. */
 #include "file_store_words.h"
 

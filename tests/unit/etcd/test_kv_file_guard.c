@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/kv_file_guard.c, and kv_file.c with it: leases end with the process, and not before. */
 #include "etcd/kv_file_guard.h"
 

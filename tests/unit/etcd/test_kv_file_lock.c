@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/kv_file_lock.c: one at a time, with a deadline. */
 #include "file_store_words.h"
 

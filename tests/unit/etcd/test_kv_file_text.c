@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/kv_file_text.c: a table as text and back, and every way in which the text can be damaged. */
 #include "etcd/kv_file_text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/kv_table*.c: what the conformance suite cannot reach: history, bounds, refused memory. */
 #include "table_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/kv_table_leases.c: the time of leases and the keys that go with them. */
 #include "run_suite.h"
 #include "table_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/registry*.c: the job's keys and the conditions under which they are written. */
 #include "registry_fixture.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/registry_checkpoints.c: pointers written by the owner only. */
 #include "registry_fixture.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/registry_init.c: one trainer at a time initialises. */
 #include "registry_fixture.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of HTTP/2 as bytes, for tests.
  *
  * Threads:  one.

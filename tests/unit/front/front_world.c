@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections over loopback: the replaced functions are called on descriptors of sockets. */
 #include "front_world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An open front door, a listener behind it, and peers that connect to it over loopback.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/admission.c: who is let in, and who goes for another. */
 #include "front_world.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/connections.c and front_hooks.c: real connections, read and written as gRPC does. */
 #include "front_world.h"
 #include "run_suite.h"

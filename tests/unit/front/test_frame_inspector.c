@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/frame_inspector.c: what a peer may make gRPC hold, frame by frame. */
 #include "server/front/frame_inspector.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/front_reasons.h: every reason has its words. */
 #include "server/front/front_reasons.h"
 

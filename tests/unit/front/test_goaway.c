@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/goaway.c: a peer that is turned away hears why, where that is possible. */
 #include "server/front/goaway.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/local_users.c: a list of users, and what they are called. */
 #include "server/front/local_users.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/offenders.c: how far a host is trusted after its connections were ended. */
 #include "run_suite.h"
 #include "server/front/offenders.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/peer_host.c: one host is one host, however it came. */
 #include "server/front/peer_host.h"
 

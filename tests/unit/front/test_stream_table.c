@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/stream_table.c: streams are found as long as they are open, and no longer. */
 #include "server/front/stream_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/front/token_bucket.c: so many at once, then so many a second. */
 #include "run_suite.h"
 #include "server/front/token_bucket.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json/json_reader.c: JSON from outside. */
 #include "json/json_reader.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The tests that need nothing but libc. Used here, and by optimizer/ as a project of its own.
 #
 #   ps_optimizer_alone_tests(<libraries>...)

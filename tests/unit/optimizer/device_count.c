@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads a device plugin as a server does, and prints how many devices it sees, or why none, and
  * when the library was told to load kernels.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random work loads: parameters of any size, type and rule; gradients pushed alone and together,
  * looked at by the host or by the device, in any encoding, some of them refused; reads, writes and
  * snapshots that are still on their way while pushes go on; parameters that end and are made again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's side of a random work load. */
 #include "device_member.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A parameter of a random work load, as the CPU has it, and gradients for it.
  *
  * Threads:  one.

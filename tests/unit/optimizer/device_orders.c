@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three parameters, pushed to in turn and together, read and copied while pushes go on. The larger
  * one takes two slots of the ring for each gradient, so that slots are used again. To the third
  * go gradients that nobody has looked at, one of which is refused. */

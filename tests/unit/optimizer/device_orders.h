@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One small training on a device, in one of the orders in which its streams may run, compared with
  * the CPU's loops to the bit.
  *

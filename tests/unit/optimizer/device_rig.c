@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the emulator and works on parameters of one kind. */
 #include "device_rig.h"
 

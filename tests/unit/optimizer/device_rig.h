@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device of the emulator for tests: opened with a fault, and parameters of 5,000 floats under SGD
  * with a rate of 1.
  *

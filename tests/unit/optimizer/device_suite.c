@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots, budgets and batches, on whichever device the plugin's table belongs to. */
 #include "device_suite.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every device's runtime is held to, through the plugin's table alone: the emulator and a GPU
  * run the same suite.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A test runner of thirty lines, for machines that have a C compiler and nothing else.
  *
  * Threads:  one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the host in the place of a device's. */
 #include "kernel_emulator_machine.h"
 

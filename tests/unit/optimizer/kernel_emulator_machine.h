@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emulator as a machine for the suite: the device's memory is the host's.
  *
  * Threads:  any.

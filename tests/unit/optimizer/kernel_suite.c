@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the suite's tests share: twins, gradients in all encodings, and the order of the tests. */
 #include "kernel_suite.h"
 #include "rule_cases.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every machine's kernels are held to: the bits of the CPU, whatever the grid. The emulator
  * and a GPU run the same suite, through a few calls for memory.
  *

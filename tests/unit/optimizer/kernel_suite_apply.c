@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Updates: one run, encoded gradients, tables, and start values. */
 #include "kernel_suite.h"
 #include "rule_cases.h"

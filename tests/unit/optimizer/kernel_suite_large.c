@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs so long that an index, a count or a number of bytes in 32 bits would be wrong somewhere.
  * Such arrays repeat a block of numbers, so that the CPU has to compute one block alone. */
 #include "kernel_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sparse pushes: sorting row numbers, and updating rows that come more than once. */
 #include "kernel_suite.h"
 #include "rule_cases.h"

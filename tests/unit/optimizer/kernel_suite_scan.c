@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is found out before anything changes: scans, verdicts, overflows, and that kernels obey. */
 #include "kernel_suite.h"
 #include "rule_cases.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A whole push through the public calls, as the server makes it: scan, prepare, apply.
  *
  * Threads:  any.

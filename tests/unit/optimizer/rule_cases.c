@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One list of cases for every test that compares two ways of computing the same. */
 #include "rule_cases.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules with their variants, and inputs that find where two builds could differ.
  *
  * Threads:  pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/budget.c: memory is counted before the device hears of it. */
 #include "optimizer/device/budget.h"
 #include "run_suite.h"

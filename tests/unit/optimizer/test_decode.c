@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decoding one element: every 16-bit pattern against what IEEE 754 says it is worth. */
 #include "expect.h"
 

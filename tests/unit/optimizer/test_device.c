@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's table over the emulator: memory that is refused, and snapshots. */
 #include "device_rig.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/device_judge.c: gradients that nobody has looked at. The device finds what the
  * CPU's scan finds, in every type and encoding, at odd lengths and wherever the strange element is;
  * and after whatever it decides values and states have the CPU's bits. */

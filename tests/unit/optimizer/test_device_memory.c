@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/device_memory.c: memory that was given back and is kept. */
 #include "optimizer/device/runtime.h"
 #include "optimizer/emulator/emulator.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams may run in many orders, and every one that is legal must give the CPU's bits. With a wait
  * left out, some order must not: that is what the other programs of this file are for. Each order
  * runs in a process of its own: a kernel that reads a table before it is there may well crash.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/device_parameter.c: parameters in the device's memory. */
 #include "device_rig.h"
 #include "run_suite.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA plugin where there is no GPU: it loads, and says what is missing.
 
 usage: test_device_plugin.py PLUGIN DEVICE_COUNT STUB_FOLDER

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/device_push.c: gradients cut into parts and packed into launches. */
 #include "device_rig.h"
 #include "run_suite.h"

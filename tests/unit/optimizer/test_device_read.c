@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/device_read.c: reads that are on their way, and what is written meanwhile. */
 #include "optimizer/device/runtime.h"
 #include "optimizer/emulator/emulator.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/device_snapshot.c where the device has no room for a copy: the parameter is lent
  * to the snapshot until somebody brings it to the host. */
 #include "base/thread.h"

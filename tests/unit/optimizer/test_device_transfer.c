@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/device_transfer.c: copies by way of the pinned slots. */
 #include "device_rig.h"
 #include "run_suite.h"

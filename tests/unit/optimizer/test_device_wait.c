@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/device_wait.c: what waits too long is the device's death; what waits and is
  * answered is none. */
 #include "optimizer/device.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/emulator/driver_emulator.c: memory, faults and queued work. */
 #include "optimizer/device/driver.h"
 #include "optimizer/device/fault.h"

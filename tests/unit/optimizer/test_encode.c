@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Encoding one element: back and forth over every 16-bit pattern, and rounding against a reference
  * that takes the number apart. */
 #include "expect.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes, refusals and whole contents. */
 #include "optimizer/encoded.h"
 #include "push.h"

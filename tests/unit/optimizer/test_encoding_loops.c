@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops that encode and decode: whatever the instruction set and the optimisation, the bits of
  * the same loops without any; and those of the rules, element by element. */
 #include "expect.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of the loops that encode and decode. */
 #include "optimizer/encoding_loops.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of the greatest magnitudes, against sorting. */
 #include "optimizer/encoded.h"
 #include "run_suite.h"

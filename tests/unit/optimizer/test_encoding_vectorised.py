@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loops that encode and decode are really vectorised: looks at the machine code of one object.
 
 usage: test_encoding_vectorised.py OBJDUMP OBJECT REGISTER

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread whose floating-point unit somebody has put into a fast and wrong mode is put right. */
 #include "optimizer/optimizer.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that the reference implementation gives for five weights after three equal pushes. They
  * were computed with float32 storage and double expressions. */
 #include "expect.h"

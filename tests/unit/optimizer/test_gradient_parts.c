@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/gradient_parts.c: where gradients are cut, and how a part lies in a slot. */
 #include "optimizer/device/gradient_parts.h"
 

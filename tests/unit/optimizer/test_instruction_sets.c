@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sets that this processor runs, and the loops that are chosen for them. */
 #include "optimizer/encoding_loops.h"
 #include "optimizer/instruction_sets.h"

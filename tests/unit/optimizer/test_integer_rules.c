@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules on whole numbers, edge by edge. */
 #include "expect.h"
 #include "push.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What nvcc makes of the kernels, looked at without a GPU.
 
 In the PTX: no fused multiply-add of floats, nothing approximate, nothing flushed to zero. Of the

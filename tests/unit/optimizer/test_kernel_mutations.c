@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tests of the tests: with each of the errors that can be put into the kernels, the suite that
  * test_kernels runs has to fail, and without them it must not. */
 #include "kernel_emulator_machine.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Which elements each thread of a grid works on, where counts do not fit in 32 bits: the arithmetic
  * alone, for every thread of the grid, without any memory behind it. */
 #include "expect.h"

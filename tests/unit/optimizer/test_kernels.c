@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels in the emulator against the CPU's loops. Arrays are as long as they have to be, so
  * that a sanitizer sees an access beyond; the long run has ten million values and more. */
 #include "kernel_emulator_machine.h"

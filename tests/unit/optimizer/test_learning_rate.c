@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The learning-rate policies, each against its formula. */
 #include "optimizer/settings.h"
 #include "run_suite.h"

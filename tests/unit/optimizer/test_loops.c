@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bit contract: whatever the instruction set, the optimisation and the cut, the same bits. The
  * loops compiled without any optimisation are what all others are compared with. */
 #include "expect.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of loops. */
 #include "optimizer/loops.h"
 #include "run_suite.h"

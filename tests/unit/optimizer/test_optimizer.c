@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of optimizer.h at their edges; what they compute is tested rule by rule elsewhere. */
 #include "push.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/plugin.c: the one table that a plugin exports. */
 #include "device_rig.h"
 #include "optimizer/device/runtime.h"

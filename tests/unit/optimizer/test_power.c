@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our power against the C library's, which is a good one but not the same one everywhere. */
 #include "optimizer/power.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/probe.c: a device is tried before anything is entrusted to it. */
 #include "device_rig.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/ring.c: gradients that were looked at keep their slots until they are pushed;
  * whoever is to push one may wait for somebody who needs a slot himself. */
 #include "base/clock.h"

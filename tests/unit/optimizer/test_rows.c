@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a sparse push on the CPU: sorted stably, added up in their order and in parts. */
 #include "optimizer/rows.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each rule against two things that it was not made from: its formula, written down again in double
  * as PyTorch's documentation (or the paper) gives it and compared after ten pushes of changing
  * gradients; and the bits that it gave when it was added. */

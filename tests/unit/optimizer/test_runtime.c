@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/device/runtime.c: opening and closing a device, its errors, its tickets. */
 #include "device_rig.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the check of an optimizer's settings lets through, and what it refuses with which words. */
 #include "optimizer/settings.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a push goes through before the arithmetic: non-finite elements, clips, the rates. */
 #include "push.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/emulator/stream_emulator.c: each stream in its order, all of them by lot. */
 #include "optimizer/emulator/stream_emulator.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of a fixed shape. */
 #include "optimizer/sum.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optimizer/cuda/tables.c: what a launch is given, as far as it needs no kernel. */
 #include "optimizer/cuda/launch.h"
 

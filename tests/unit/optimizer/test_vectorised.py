@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loops are really vectorised: looks at the machine code of one object file.
 
 usage: test_vectorised.py OBJDUMP OBJECT REGISTER

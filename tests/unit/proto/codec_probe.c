@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes messages and encodes them again, for the interoperability test: one message per line of
  * standard input, "kind hex", one line out, hex or "refused STATUS". The message is cut into
  * pieces of the size that the only argument says. */

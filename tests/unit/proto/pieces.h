@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts bytes into pieces of random sizes, each in memory of its own, so that a sanitizer sees every
  * step beyond a piece.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/applied_codec.c: LastApplied there and back, and what is not it. */
 #include "proto/applied_codec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/arena.c: memory that is taken piece by piece and given back at once. */
 #include "proto/arena.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/bundle_decode.c: bundles that come back as they were sent, wherever the network cuts them,
  * and those that are refused. */
 #include "proto/bundle_codec.h"

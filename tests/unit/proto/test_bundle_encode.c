@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/bundle_encode.c: the bytes of bundles, and what is left out of them. */
 #include "proto/bundle_codec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/cluster_codec.c: who serves what, there and back. */
 #include "proto/cluster_codec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages that come back as they were sent, wherever the network cuts them. */
 #include "proto/codec.h"
 

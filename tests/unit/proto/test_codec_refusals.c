@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is not a message is refused, with a text, and nothing is held. */
 #include "proto/codec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What operators' tools read. */
 #include "proto/codec.h"
 

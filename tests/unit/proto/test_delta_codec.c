@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/delta_codec.c: what makes a pull a delta pull, there and back. */
 #include "proto/delta_codec.h"
 

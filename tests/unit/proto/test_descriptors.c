@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/descriptors.c: the embedded descriptors, by file and by symbol. */
 #include "proto/descriptors.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/digest.c: what receivers in other languages compute with a library. */
 #include "proto/digest.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/fields.c: flat messages, and what is not one. */
 #include "proto/fields.h"
 

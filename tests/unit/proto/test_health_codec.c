@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/health_codec.c: which service is asked about, and how it is. */
 #include "proto/health_codec.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Google's protobuf and ours read each other: messages made in Python go through our decoder and
 encoder and come back equal, in any field order, with unknown fields, cut anywhere.
 

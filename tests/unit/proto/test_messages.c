@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/messages.c: the paths by which calls are found. */
 #include "proto/messages.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configurations: defaults of the .proto, round trips, and what is not a configuration. */
 #include "proto/optimizer_config.h"
 

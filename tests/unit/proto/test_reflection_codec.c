@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/reflection_codec.c: what the reflection services answer. */
 #include "proto/reflection_codec.h"
 

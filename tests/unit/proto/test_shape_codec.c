@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/shape_codec.c: shapes come back as they went, packed or not, within their bound. */
 #include "proto/shape_codec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of shared memory in messages, and the two messages that agree on such memory. */
 #include "proto/shared_range.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every status goes over the wire and comes back. */
 #include "proto/status_codes.h"
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/unpack.c: protobuf-c within a bound of memory. */
 #include "proto/unpack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proto/wire.c: fields one by one, and text. */
 #include "proto/wire.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tools/psbench: psbench_rows.c, psbench_values.c, psbench_options.c, psbench_promise.c,
  * psbench_disk_best.c, psbench_page.c: what is printed was measured. */
 #include "run_suite.h"

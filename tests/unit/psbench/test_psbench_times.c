@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tools/psbench/psbench_times.c: percentiles without keeping every time. */
 #include "run_suite.h"
 #include "tools/psbench/psbench_times.h"

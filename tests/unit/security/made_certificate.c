@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* By libcrypto: a P-256 key costs a few tenths of a millisecond. */
 #include "made_certificate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates of a test's own: a key and a certificate that signs itself, as PEM.
  *
  * Threads:  one.

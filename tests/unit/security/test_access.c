@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* security/access.c: files that change while they are used. */
 #include "security/access.h"
 

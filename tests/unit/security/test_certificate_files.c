@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* security/certificate_files.c: which files are taken, and in what words others are refused. */
 #include "security/certificate_files.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* security/identity.c: what is a name, and whose is whose. */
 #include "security/identity.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* security/roles.c: what rules allow, and that they allow nothing else. */
 #include "security/roles.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* security/roles_file.c: rules in YAML. */
 #include "security/roles_file.h"
 

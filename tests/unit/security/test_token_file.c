@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* security/token_file.c: lines that are taken, and whose a token is. */
 #include "security/token_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/address.c: which address clients are told. */
 #include "run_suite.h"
 #include "server/address.h"

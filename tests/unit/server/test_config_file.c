@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/config_file.c: options from YAML. */
 #include "server/config_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/device_choice.c and device_guard.c: the words of --device. What becomes of them is in
  * tests/integration/device/test_device_start_up.py, with the real program. */
 #include "run_suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/device_record.c: three failures within ten minutes, on a disk that fails, too. */
 #include "server/device_record.h"
 

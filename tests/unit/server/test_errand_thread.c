@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/errand_thread.c: when turns come, and that the end does not wait for a pause. */
 #include "server/errand_thread.h"
 

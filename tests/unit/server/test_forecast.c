@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/forecast.c: the largest shard of a folder. */
 #include "server/forecast.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/rpc/helpers.c: jobs are done once, a bounded number at a time; work that is shared is done
  * once, whoever is there. */
 #include "server/rpc/helpers.h"

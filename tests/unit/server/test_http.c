@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/http.c: real requests on a free port. */
 #include "server/http.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/note_thread.c: notes follow what is durable, and the thread ends when it is told to. */
 #include "server/note_thread.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/notify.c: messages to the service manager, over real datagram sockets. */
 #include "server/notify.h"
 

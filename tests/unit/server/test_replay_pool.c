@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/replay_pool.c: many threads, and still one order for each parameter. */
 #include "server/replay_pool.h"
 

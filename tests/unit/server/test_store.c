@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/store.c: which store, and that no process meets the epochs of another. */
 #include "server/store.h"
 

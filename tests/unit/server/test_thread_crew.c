@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server/thread_crew.c: work is done once, by whoever is there. */
 #include "run_suite.h"
 #include "server/thread_crew.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tests/support/fault_files.c: the file system that fails on demand. */
 #include "tests/support/fault_files.h"
 

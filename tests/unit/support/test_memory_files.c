@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tests/support/memory_files.c: the disk that forgets what was not synced. */
 #include "run_suite.h"
 #include "tests/support/memory_files.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tests/support/memory_files.c: files that are written over, and sectors that a crash mixes. */
 #include "run_suite.h"
 #include "tests/support/memory_files.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A push is applied when it is begun, and its answer is made then: the values that a later push
  * finds are not in it. A test so sees of which push a gradient was computed. */
 #include "fake_client.h"

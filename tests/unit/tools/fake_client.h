@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient's calls, as pstrain makes them, played by one server in memory: what is pushed is
  * taken off the values (rate 1). Every call leaves a line in `trace`, and a test says beforehand
  * what the next pushes meet. Programs that link this have nothing of the real client.

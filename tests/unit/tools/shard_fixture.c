@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three parameters of three kinds. */
 #include "shard_fixture.h"
 

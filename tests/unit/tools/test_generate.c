@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tools/generate.c: data whose best accuracy is known. */
 #include "run_suite.h"
 #include "tools/generate.h"

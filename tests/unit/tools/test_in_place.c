@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shard's folder is exchanged: on a real disk, since folders are renamed. */
 #include "tools/psckpt/in_place.h"
 

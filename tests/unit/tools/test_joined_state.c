@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges are joined when they fit together, and named when they do not. */
 #include "tools/psckpt/joined_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a survey says of every segment of a folder, in both formats. */
 #include "tools/psckpt/journal_survey.h"
 

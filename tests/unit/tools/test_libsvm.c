@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tools/libsvm.c: reading data sets. */
 #include "run_suite.h"
 #include "tests/support/fault_heap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tools/linear_model.c: the gradient is the derivative of the loss, for both models. */
 #include "run_suite.h"
 #include "tools/linear_model.h"

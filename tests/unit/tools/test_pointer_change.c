@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator publishes, and what is given up by it. */
 #include "tools/psckpt/pointer_change.h"
 

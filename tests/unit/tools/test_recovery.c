@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a folder: checkpoint, journal, damage, and what the disk or the heap refuses. */
 #include "tools/psckpt/recovery.h"
 

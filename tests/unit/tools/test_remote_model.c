@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tools/remote_model.c: steps against a server that a test plays. */
 #include "fake_client.h"
 #include "run_suite.h"

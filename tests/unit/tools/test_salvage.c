@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is whole is taken, whatever is not. */
 #include "tools/psckpt/salvage.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tools/psckpt/session_clients.c: one order, whatever the table's was, and nothing is left. */
 #include "tools/psckpt/session_clients.h"
 

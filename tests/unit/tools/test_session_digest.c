@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tools/psckpt/session_digest.c: what is known counts, the order and the times do not. */
 #include "tools/psckpt/session_digest.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions are counted, and ended when shards are put together. */
 #include "tools/psckpt/session_summary.h"
 

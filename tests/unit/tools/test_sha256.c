@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The examples of the standard, and every way to cut a message. */
 #include "run_suite.h"
 #include "tools/psckpt/sha256.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Folders of shards are found wherever a server puts them. */
 #include "tools/psckpt/shard_folders.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plain files are whole or absent, and come back as they went; names fit every file system. */
 #include "tools/psckpt/tensor_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Other programs' elements become parameters' elements of the same value. */
 #include "tools/psckpt/tensor_type.h"
 
