@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ending an initialisation from another thread. What the initialising thread waits for is one of
  * three things: answers of servers (the engine cancels those batches), its turn in the store (its
  * way is interrupted), or a moment (the wake-up). Each ends; whoever comes back from one of them

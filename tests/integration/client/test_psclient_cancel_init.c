@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Initialisations that another thread ends. */
 #include "tests/integration/client/live_rig.h"
 
