@@ -73,8 +73,9 @@ static const struct ps_option table[] = {
            "that are without it. Faster; results differ a little from run to run."),
     OPTION(seed, "seed", PS_OPTION_UINT, "N", "1", NULL, "Order of the rows."),
     OPTION(place.etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
-    OPTION(place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
-           "The servers themselves, without etcd; position = index."),
+    OPTION(
+        place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
+        "Some servers of the job, which tell of the others. Without etcd: all; position = index."),
     OPTION(place.job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL,
            "Prefix of the job's keys in etcd."),
     PS_JOB_PLACE_OPTIONS(struct pstrain_options, place),

@@ -22,8 +22,9 @@
 /* Options of all commands. A command has no options of its own: what it needs is its argument. */
 static const struct ps_option table[] = {
     OPTION(place.etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
-    OPTION(place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
-           "The servers themselves, without etcd; position = index."),
+    OPTION(
+        place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
+        "Some servers of the job, which tell of the others. Without etcd: all; position = index."),
     OPTION(place.job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL,
            "Prefix of the job's keys in etcd."),
     PS_JOB_PLACE_OPTIONS(struct psctl_options, place),
