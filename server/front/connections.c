@@ -323,8 +323,11 @@ void ps_connection_forget(struct ps_connection *connection)
     else
         front->first = connection->next;
     ps_mutex_unlock(&front->lock);
+    /* gRPC closes when nobody reads or writes any more; the lock makes what they counted visible. */
+    ps_mutex_lock(&connection->lock);
     if (!atomic_load(&connection->ended))
         release_sums(front, connection);
+    ps_mutex_unlock(&connection->lock);
     ps_mutex_fini(&connection->lock);
     ps_release(ps_allocator_heap(), connection);
 }
