@@ -323,7 +323,7 @@ void ps_connection_forget(struct ps_connection *connection)
     else
         front->first = connection->next;
     ps_mutex_unlock(&front->lock);
-    /* gRPC closes when nobody reads or writes any more; the lock makes what they counted visible. */
+    /* gRPC closes when nobody reads or writes; the lock makes what they counted visible. */
     ps_mutex_lock(&connection->lock);
     if (!atomic_load(&connection->ended))
         release_sums(front, connection);
