@@ -12,6 +12,31 @@
 /* Longest parameter name, in bytes. Names are UTF-8 without NUL. */
 #define PS_NAME_BYTES_MAX 512
 
+/* Longest name of the clocks by which workers' reads are timed: it may come with every pull. */
+#define PS_CLOCKS_NAME_BYTES_MAX 64
+
+/* Elements of one row of a table; shards of a table whose bounds are given, less one. */
+#define PS_TABLE_WIDTH_MAX 4096
+#define PS_TABLE_BOUNDS_MAX 63
+
+/* Most workers of a parameter that is trained in rounds, and of clocks. */
+#define PS_ROUND_WORKERS_MAX 1024
+#define PS_CLOCK_WORKERS_MAX 4096
+
+/* A bit for each of those. */
+#define PS_CLOCK_RANKS_BYTES (PS_CLOCK_WORKERS_MAX / 8)
+
+/* Most clocks of one shard, each with a name: what all of them take is bounded by this. */
+#define PS_CLOCKS_MAX 64
+
+/* How many iterations ahead a worker of sparse clocks may say what it is going to read, and how
+ * many keys all workers of a shard may have announced at the same time. */
+#define PS_CLOCK_SPECULATION_MAX 64
+#define PS_CLOCK_ANNOUNCED_KEYS_MAX ((size_t)4 << 20)
+
+/* Longest time for which a round waits for workers that are missing: a day. */
+#define PS_ROUND_GRACE_MS_MAX ((uint64_t)24 * 60 * 60 * 1000)
+
 /* Most dimensions of a parameter's shape. */
 #define PS_SHAPE_RANK_MAX 16
 
@@ -58,6 +83,9 @@ _Static_assert(PS_BLOCK_BYTES % (PS_SUM_ELEMENTS * 8) == 0, "a partial sum never
 
 /* Most shards of one job. */
 #define PS_SHARDS_MAX 4096
+
+/* Longest name of a set of checkpoints (etcd/registry_sets.h). */
+#define PS_SET_NAME_BYTES_MAX 64
 
 /* Larger parameters are cut over all shards unless a client is told otherwise; servers say the same
  * to who asks. */

@@ -31,6 +31,10 @@ const struct ps_clock *ps_clock_real(void);
  * machine as it is. Nothing is decided by it. */
 uint64_t ps_clock_precise_ns(void);
 
+/* Nanoseconds of processor time that this thread has had: for measurements that others on the
+ * machine must not disturb. Nothing is decided by it. */
+uint64_t ps_clock_thread_ns(void);
+
 uint64_t ps_now_ms(const struct ps_clock *clock);
 uint64_t ps_unix_ns(const struct ps_clock *clock);
 

@@ -14,8 +14,8 @@
 
 struct ps_command_page {
     const char *name;
-    /* What follows the name: "NAME"; "a|b" for words to choose from; "[COMMAND]" for the name of a
-     * command, or nothing. NULL: nothing follows. */
+    /* What follows the name: "NAME"; "NAME VALUE..." for two words or more; "a|b" for words to
+     * choose from; "[COMMAND]" for the name of a command, or nothing. NULL: nothing follows. */
     const char *argument;
     const char *summary;  /* what it does, in half a line */
     const char *text;     /* lines that say the rest; may be NULL */

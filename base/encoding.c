@@ -13,6 +13,9 @@ static const char *const names[] = {PS_ENCODING_TABLE(NAME)};
 
 const char *ps_encoding_name(enum ps_encoding encoding)
 {
+    /* Of a push to a table, in logs and in what tools show of a journal. */
+    if (encoding == PS_ENCODING_ROWS)
+        return "rows";
     PS_ASSERT(encoding < PS_ENCODING_COUNT);
     return names[encoding];
 }

@@ -116,11 +116,14 @@ const void *ps_program_command(const struct ps_option_set *set, const void *tabl
             continue;
         /* Too few and too many words are told apart from an unknown command: a command that ignored
          * a word would do something other than what was typed. */
-        if (word_count - 1 == command->argument_count)
+        int given = word_count - 1;
+        bool or_more = command->argument_count < 0;
+        int wanted = or_more ? -command->argument_count : command->argument_count;
+        if (given == wanted || (given > wanted && or_more))
             return entry;
-        (void)fprintf(stderr, "%s: %s takes %d argument%s, not %d; see %s --help\n", set->program,
-                      command->name, command->argument_count,
-                      command->argument_count == 1 ? "" : "s", word_count - 1, set->program);
+        (void)fprintf(stderr, "%s: %s takes %s%d argument%s, not %d; see %s --help\n", set->program,
+                      command->name, or_more ? "at least " : "", wanted, wanted == 1 ? "" : "s",
+                      given, set->program);
         return NULL;
     }
     (void)fprintf(stderr, "%s: unknown command \"%s\"; see %s --help\n", set->program, argv[1],

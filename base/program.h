@@ -34,7 +34,7 @@ int ps_program_print(const struct ps_option_set *set,
 /* The beginning of each entry of a table of commands. */
 struct ps_command {
     const char *name;
-    int argument_count;
+    int argument_count; /* below 0: -argument_count words or more */
 };
 
 /* Finds the command that argv[1] names in a table of `count` entries, each of `entry_size` bytes

@@ -19,9 +19,11 @@
 enum ps_lock_rank {
     PS_RANK_COORDINATOR = 1, /* server/: coordination state */
     PS_RANK_TABLE,           /* server/core: the name table and the cut of a snapshot */
+    PS_RANK_ROUND,           /* server/core: contributions to a parameter; around the next */
     PS_RANK_PARAMETER,       /* server/core: one parameter; never two at a time */
     PS_RANK_STAGING,         /* server/core: requests in ranges; asks the sessions within */
     PS_RANK_GATHER,          /* server/core: small gradients on their way to a device */
+    PS_RANK_ROWS,            /* server/core: some stripes of a table; never two at a time */
     PS_RANK_CLIENT,          /* client/: the client's state */
     PS_RANK_QUEUE,           /* hand-over queues between threads */
     PS_RANK_LEAF             /* logs, metrics: nothing is locked beyond */

@@ -31,10 +31,12 @@ struct gathering {
 
 /* One sweep, with what the folder had when it began. */
 struct sweep {
-    const struct ps_files *files; /* borrowed */
-    const char *folder;           /* borrowed */
-    const char *published_uuid;   /* borrowed */
-    uint64_t own_epoch;           /* of which one is kept to be written over; 0: none is */
+    const struct ps_files *files;       /* borrowed */
+    const char *folder;                 /* borrowed */
+    const char *published_uuid;         /* borrowed */
+    const struct ps_catalog_uuid *kept; /* borrowed */
+    size_t kept_count;
+    uint64_t own_epoch; /* of which one is kept to be written over; 0: none is */
     struct ps_catalog catalog, leftovers, spares;
     struct ps_journal_segments journal;
     bool has_spare;
@@ -54,6 +56,7 @@ static enum ps_status list_all(struct sweep *sweep, const struct ps_allocator *m
                                struct ps_error *error);
 static enum ps_status remove_spares(struct sweep *sweep, struct ps_error *error);
 static enum ps_status remove_old(struct sweep *sweep, size_t keep, struct ps_error *error);
+static bool is_kept(const struct sweep *sweep, const struct ps_catalog_entry *entry);
 static enum ps_status put_away(struct sweep *sweep, const struct ps_catalog_entry *entry,
                                struct ps_error *error);
 static enum ps_status remove_leftovers(struct sweep *sweep, struct ps_error *error);
@@ -151,16 +154,32 @@ static int compare_age(const void *a, const void *b)
     return -strcmp(first->uuid, second->uuid);
 }
 
+/* For those that know of no sets. What belongs to one only the store says, and not every caller has
+ * a store. */
 enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder, size_t keep,
                                 const char *published_uuid, uint64_t own_epoch,
                                 const struct ps_allocator *memory, size_t *removed,
                                 struct ps_error *error)
 {
+    return ps_catalog_sweep_but(files, folder, keep, published_uuid, own_epoch, NULL, 0, memory,
+                                removed, error);
+}
+
+enum ps_status ps_catalog_sweep_but(const struct ps_files *files, const char *folder, size_t keep,
+                                    const char *published_uuid, uint64_t own_epoch,
+                                    const struct ps_catalog_uuid *kept, size_t kept_count,
+                                    const struct ps_allocator *memory, size_t *removed,
+                                    struct ps_error *error)
+{
     /* Two generations at least: the newest one may turn out to be damaged when it is needed. */
     PS_ASSERT(keep >= 2);
     PS_ASSERT(published_uuid != NULL && removed != NULL);
-    struct sweep sweep = {
-        .files = files, .folder = folder, .published_uuid = published_uuid, .own_epoch = own_epoch};
+    struct sweep sweep = {.files = files,
+                          .folder = folder,
+                          .published_uuid = published_uuid,
+                          .kept = kept,
+                          .kept_count = kept_count,
+                          .own_epoch = own_epoch};
     enum ps_status status = list_all(&sweep, memory, error);
     if (status == PS_OK) {
         /* All kinds are tried even if one fails, and the first failure is reported: a file that
@@ -223,7 +242,7 @@ static enum ps_status remove_old(struct sweep *sweep, size_t keep, struct ps_err
         size_t *like_it = is_overtaken(&sweep->catalog, &sweep->journal, i) ? &overtaken : &kept;
         bool again = is_same_instant(&sweep->catalog, i);
         bool goes = (again || kept == keep || *like_it == keep) &&
-                    strcmp(entry->uuid, sweep->published_uuid) != 0;
+                    strcmp(entry->uuid, sweep->published_uuid) != 0 && !is_kept(sweep, entry);
         if (*like_it < keep && !again)
             (*like_it)++;
         if (!goes)
@@ -232,6 +251,15 @@ static enum ps_status remove_old(struct sweep *sweep, size_t keep, struct ps_err
         result = status != PS_OK ? status : result;
     }
     return result;
+}
+
+/* Of a set: few, so that looking through them for each file costs nothing beside the disk. */
+static bool is_kept(const struct sweep *sweep, const struct ps_catalog_entry *entry)
+{
+    for (size_t i = 0; i < sweep->kept_count; i++)
+        if (strcmp(sweep->kept[i].text, entry->uuid) == 0)
+            return true;
+    return false;
 }
 
 /* One of the own epoch becomes a spare, which takes no more room than the next checkpoint will. */

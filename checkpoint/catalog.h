@@ -25,6 +25,10 @@ struct ps_catalog {
     size_t count;
 };
 
+struct ps_catalog_uuid {
+    char text[37];
+};
+
 /* Lists the checkpoints of a folder by their names, newest first. A folder that is not there gives
  * an empty catalog and PS_OK. */
 PS_MUST_USE enum ps_status ps_catalog_init(struct ps_catalog *catalog, const struct ps_files *files,
@@ -45,6 +49,13 @@ PS_MUST_USE enum ps_status ps_catalog_sweep(const struct ps_files *files, const 
                                             size_t keep, const char *published_uuid,
                                             uint64_t own_epoch, const struct ps_allocator *memory,
                                             size_t *removed, struct ps_error *error);
+
+/* The same, and the checkpoints `kept` stay as well, whatever their age: those of sets. */
+PS_MUST_USE enum ps_status
+ps_catalog_sweep_but(const struct ps_files *files, const char *folder, size_t keep,
+                     const char *published_uuid, uint64_t own_epoch,
+                     const struct ps_catalog_uuid *kept, size_t kept_count,
+                     const struct ps_allocator *memory, size_t *removed, struct ps_error *error);
 
 /* The JSON of /checkpoints/<i>: uuid, path, crc32, timestamp (the old system's, numbers as it wrote
  * them), and position, epoch, bytes (strings of digits); where they are known, journal (a boolean)

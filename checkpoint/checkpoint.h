@@ -3,8 +3,9 @@
  * framework. docs/checkpoint-format.md is the format's description.
  *
  * Values stand under their parameter's name; each optimizer state array stands beside them as
- * "ps.state/<k>/<name>" (names with that prefix are refused at InitParam). Everything else is in
- * the header's __metadata__: format version, shard index and count, epoch, position, job, time,
+ * "ps.state/<k>/<name>", and the keys and the clock of a table as "ps.keys/<name>" and
+ * "ps.clock/<name>" (names with these prefixes are refused at InitParam). Everything else is in the
+ * header's __metadata__: format version, shard index and count, epoch, position, job, time,
  * and per parameter its configuration, version, step and the checksum of every array.
  *
  * Threads:  pure but for the file system. Several may read arrays of one reader at once, where the
@@ -30,42 +31,85 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What a checkpoint keeps besides parameters and sessions: the state of rounds and of clocks, as
+ * records of the journal (journal_held.h, journal_round.h; journal_clocks.h) that build it again
+ * when they are applied to the parameters of the file. A section that has no records is not in the
+ * file; with one, the file is of a format that older programs refuse by name. */
+enum ps_checkpoint_section {
+    PS_CHECKPOINT_ROUNDS, /* tensor "ps.rounds", of types HELD and ROUND */
+    PS_CHECKPOINT_CLOCKS, /* tensor "ps.clocks", of types CLOCKS and CLOCK */
+    PS_CHECKPOINT_SECTION_COUNT
+};
+
+struct ps_record;
+
+/* The records of a section as they go into the file. */
+struct ps_checkpoint_records {
+    size_t count;
+    /* Sets `*record` to record `i`, borrowed until the next call. Asked for all of them in order,
+     * twice, and gives the same each time. Has no client; position and epoch are the writer's. */
+    void (*give)(void *self, size_t i, struct ps_record *record);
+    void *self;
+};
+
 /* What a checkpoint says about itself. Texts are borrowed by the writer; a reader's belong to the
  * reader. */
 struct ps_checkpoint_facts {
     char uuid[37];
     uint32_t index; /* of the shard */
     uint32_t shard_count;
+    uint64_t placement;       /* of the job: docs/placement.md; 0: not said */
     uint64_t epoch;           /* fencing token of the server that wrote it */
     uint64_t position;        /* pushes applied in the life of the shard, all included here */
     uint64_t unix_ns;         /* when the instant was taken */
     const char *job;          /* "" for none */
+    const char *set;          /* of the whole model, that it was written for; "" or NULL for none */
     struct ps_bytes sessions; /* what server/core remembers of its clients' requests, opaque here;
                                  kept as the tensor "ps.sessions" of type U8. Empty: none */
+    /* For the writer; of a reader they are empty, and are read with ps_checkpoint_next_record. */
+    struct ps_checkpoint_records sections[PS_CHECKPOINT_SECTION_COUNT];
 };
 
 /* Where arrays are read that do not lie in the host's memory. */
 struct ps_checkpoint_source {
-    /* Copies bytes of an array (0: the values, then the states). Asked for each once, in order. */
+    /* Copies bytes of an array (0: the values, then the states, then of a table its keys and its
+     * clock). Asked for each once, from its beginning to its end; of a table of 4-byte elements for
+     * the keys first, otherwise in the order of the arrays. */
     enum ps_status (*read)(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
                            struct ps_error *error);
     void *self;
 };
 
+/* Arrays of one parameter at most: the values (0), the states (1 and on), and behind the states of
+ * a table its keys (U64, one for a row) and its clock (U32: the low bits of the version at which
+ * the row was pushed last), rows in one order in all of them. Where a function counts states from
+ * -1, the values, keys and clock are behind the last state: state_count and state_count + 1. */
+#define PS_CHECKPOINT_ARRAYS_MAX (1 + PS_STATES_MAX + 2)
+
 /* One parameter as it goes into the file. Everything is borrowed for the call. */
 struct ps_checkpoint_parameter {
     struct ps_bytes name;
     enum ps_dtype dtype;
-    uint64_t count;         /* elements */
-    struct ps_shape shape;  /* of a range of a cut parameter: of the whole */
-    struct ps_bytes config; /* serialized OptimizerConfig, as InitParam brought it */
-    uint64_t version;       /* pushes applied */
-    uint64_t step;          /* t of the optimizer; differs from version when a push
+    uint64_t count;          /* elements */
+    struct ps_shape shape;   /* of a range of a cut parameter: of the whole */
+    struct ps_bytes config;  /* serialized OptimizerConfig */
+    struct ps_bytes defined; /* the one that the parameter came with; as `config`, if it is that */
+    uint64_t birth;          /* position of its definition; 0: of InitParam, or not known */
+    uint64_t version;        /* pushes applied */
+    uint64_t step;           /* t of the optimizer; differs from version when a push
                                               was skipped */
-    uint64_t id;            /* of the parameter in its shard (random counter) */
+    uint64_t id;             /* of the parameter in its shard (random counter) */
     uint32_t state_count;
+    bool is_table;                    /* of `rows` rows of `width` elements, and of `count`
+                                       * elements in all, which may be none. A table has no shape */
+    bool state_is_one[PS_STATES_MAX]; /* of a table: the state has one element for a row; said of a
+                                       * file only where the width is another number */
+    uint32_t width;
+    uint64_t rows;
     struct ps_view values;
     struct ps_view states[PS_STATES_MAX];
+    struct ps_view keys; /* of a table, as its clock */
+    struct ps_view clock;
     struct ps_checkpoint_source source; /* for the writer, in the place of the views; read is NULL
                                            where they are used */
 };
@@ -98,7 +142,8 @@ struct ps_checkpoint_place {
  *
  * PS_OK               `*place` says where; the file is durable
  * PS_ERR_BAD_INPUT    a name that a file cannot hold ("", "__metadata__", "ps.state/...",
- *                     "ps.sessions", no UTF-8, a NUL in it, too long), a configuration beyond
+ *                     "ps.keys/...", "ps.clock/...", "ps.sessions", "ps.rounds",
+ *                     "ps.clocks", no UTF-8, a NUL in it, too long), a configuration beyond
  *                     PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was not
  *                     touched
  * otherwise           what the disk or a source gave: no file of that name exists; when even
@@ -167,8 +212,9 @@ size_t ps_checkpoint_parameter_count(const struct ps_checkpoint_reader *reader);
 const struct ps_checkpoint_parameter *
 ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i);
 
-/* Reads array `state` (-1: the values) of parameter `i` piece by piece into `pieces` (writable
- * buffers that together hold exactly the array: anything else aborts) and verifies its checksum.
+/* Reads array `state` of parameter `i` (-1: the values; of a table also its keys and its clock)
+ * piece by piece into `pieces` (writable buffers that together hold exactly the array: anything
+ * else aborts) and verifies its checksum.
  *
  * PS_ERR_CORRUPT      the bytes do not match; the buffers hold garbage
  */
@@ -199,7 +245,35 @@ PS_MUST_USE enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_
                                                      size_t i, int32_t state, uint32_t crc32c,
                                                      struct ps_error *error);
 
-/* Verifies the whole file: header and every array, with memory of a few MiB at most. */
+/* Bytes of a section; 0: the file has none of it. */
+uint64_t ps_checkpoint_section_bytes(const struct ps_checkpoint_reader *reader,
+                                     enum ps_checkpoint_section section);
+
+/* Where a walk through the records of a section is. Zeroed: at its beginning. */
+struct ps_checkpoint_walk {
+    uint64_t offset;
+    uint32_t crc32c;
+};
+
+struct ps_journal_row;
+
+/* Reads the next record of a section, verified, into `*row`; release it with
+ * ps_journal_row_release(). Its position and epoch are those of the checkpoint. Behind the last
+ * `*more` is false, `*row` not set, and the checksum of the whole section was right. Who has
+ * applied records before then relies on each one's own.
+ *
+ * PS_ERR_CORRUPT      damage, or a record that does not belong there
+ * PS_ERR_UNSUPPORTED  a record that a later version has written
+ * PS_ERR_NO_MEMORY, PS_ERR_IO
+ */
+PS_MUST_USE enum ps_status ps_checkpoint_next_record(struct ps_checkpoint_reader *reader,
+                                                     enum ps_checkpoint_section section,
+                                                     struct ps_checkpoint_walk *walk,
+                                                     struct ps_journal_row *row, bool *more,
+                                                     struct ps_error *error);
+
+/* Verifies the whole file: header, every array, sessions and sections, with memory of a few MiB at
+ * most. */
 PS_MUST_USE enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *path,
                                                 const struct ps_allocator *memory,
                                                 struct ps_error *error);

@@ -11,8 +11,8 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"
+#include "checkpoint/checkpoint_reader_state.h"
 #include "checkpoint/checksum.h"
-#include "checkpoint/header_reader.h"
 #include "checkpoint/header_writer.h"
 
 #include <stdio.h>
@@ -20,14 +20,6 @@
 /* Read and summed at a time: large enough that system calls do not count, small enough that the
  * checksum finds the bytes in the processor's cache. */
 #define PART_BYTES ((size_t)1 << 20)
-
-struct ps_checkpoint_reader {
-    const struct ps_allocator *memory; /* borrowed; outlives this */
-    const struct ps_files *files;      /* borrowed; outlives this */
-    struct ps_file file;
-    struct ps_header header;
-    uint8_t *sessions; /* owned */
-};
 
 static enum ps_status open_header(const struct ps_files *files, const char *path,
                                   const struct ps_allocator *memory,
@@ -38,16 +30,19 @@ static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head
 static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct ps_error *error);
 static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, uint64_t offset,
                                    void *destination, size_t size, struct ps_error *error);
-static enum ps_status read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,
-                                 struct ps_checkpoint_piece piece, uint32_t *crc32c,
-                                 struct ps_error *error);
 static enum ps_status check_array(const struct ps_header_parameter *parameter, int32_t state,
                                   uint32_t crc32c, struct ps_error *error);
 static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, uint8_t *part,
                                     struct ps_error *error);
+static enum ps_status verify_sections(const struct ps_checkpoint_reader *reader, uint8_t *part,
+                                      struct ps_error *error);
 static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, size_t i,
                                    int32_t state, uint8_t *part, struct ps_error *error);
+static enum ps_status sum_range(const struct ps_checkpoint_reader *reader, uint64_t offset,
+                                uint64_t bytes, uint8_t *part, uint32_t *crc32c,
+                                struct ps_error *error);
 static uint64_t array_offset(const struct ps_header_parameter *parameter, int32_t state);
+static uint64_t array_bytes(const struct ps_header_parameter *parameter, int32_t state);
 
 /* The ordinary way: header and sessions are whole, or the file is not opened at all, and recovery
  * goes on with an older one. */
@@ -171,7 +166,7 @@ static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct 
         return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu bytes of sessions",
                        size);
     struct ps_checkpoint_piece piece = {reader->sessions, size};
-    PS_TRY(read_piece(reader, header->sessions_offset, piece, &crc32c, error));
+    PS_TRY(ps_checkpoint_read_piece(reader, header->sessions_offset, piece, &crc32c, error));
     /* Sessions in which one bit is wrong could let a gradient be applied twice, so they are all or
      * nothing. */
     if (crc32c != header->sessions_crc32c)
@@ -229,7 +224,7 @@ enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader *reader, siz
     PS_TRY(ps_checkpoint_read_part(reader, i, state, 0, pieces, piece_count, &crc32c, error));
     /* The caller sized its pieces by the header; another sum is a bug of ours and would be reported
      * as damage of the file. */
-    PS_ASSERT(size == reader->header.parameters[i].array_bytes);
+    PS_ASSERT(size == array_bytes(&reader->header.parameters[i], state));
     return ps_checkpoint_check_array(reader, i, state, crc32c, error);
 }
 
@@ -243,13 +238,14 @@ enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size
     PS_ASSERT(i < reader->header.count);
     const struct ps_header_parameter *parameter = &reader->header.parameters[i];
     uint64_t begin = array_offset(parameter, state);
-    PS_ASSERT(offset <= parameter->array_bytes);
+    uint64_t bytes = array_bytes(parameter, state);
+    PS_ASSERT(offset <= bytes);
     *crc32c = 0;
     for (size_t piece = 0; piece < piece_count; piece++) {
         /* Reading beyond the array would return the next array's bytes with a plausible checksum
          * for neither. */
-        PS_ASSERT(pieces[piece].size <= parameter->array_bytes - offset);
-        PS_TRY(read_piece(reader, begin + offset, pieces[piece], crc32c, error));
+        PS_ASSERT(pieces[piece].size <= bytes - offset);
+        PS_TRY(ps_checkpoint_read_piece(reader, begin + offset, pieces[piece], crc32c, error));
         offset += pieces[piece].size;
     }
     return PS_OK;
@@ -261,7 +257,8 @@ void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t
 {
     PS_ASSERT(i < reader->header.count);
     const struct ps_header_parameter *parameter = &reader->header.parameters[i];
-    PS_ASSERT(bytes <= parameter->array_bytes && offset <= parameter->array_bytes - bytes);
+    uint64_t whole = array_bytes(parameter, state);
+    PS_ASSERT(bytes <= whole && offset <= whole - bytes);
     reader->files->forget(reader->files->self, reader->file,
                           array_offset(parameter, state) + offset, bytes);
 }
@@ -273,9 +270,9 @@ enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *read
     return check_array(&reader->header.parameters[i], state, crc32c, error);
 }
 
-static enum ps_status read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,
-                                 struct ps_checkpoint_piece piece, uint32_t *crc32c,
-                                 struct ps_error *error)
+enum ps_status ps_checkpoint_read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,
+                                        struct ps_checkpoint_piece piece, uint32_t *crc32c,
+                                        struct ps_error *error)
 {
     uint8_t *to = piece.data;
     for (size_t done = 0; done < piece.size;) {
@@ -299,6 +296,11 @@ static enum ps_status check_array(const struct ps_header_parameter *parameter, i
     const char *name = (const char *)parameter->about.name.data;
     if (state < 0)
         return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "values of %s", name);
+    /* Without its keys a table is lost; without its clock its rows are there, and nobody knows
+     * which of them are old. */
+    if ((uint32_t)state >= parameter->about.state_count)
+        return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "%s of %s",
+                       (uint32_t)state == parameter->about.state_count ? "keys" : "clock", name);
     return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "state %d of %s", (int)state, name);
 }
 
@@ -314,6 +316,8 @@ enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *pa
         status = ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for verifying");
     if (status == PS_OK)
         status = verify_arrays(reader, part, error);
+    if (status == PS_OK)
+        status = verify_sections(reader, part, error);
     ps_release(memory, part);
     ps_checkpoint_close(reader);
     return status;
@@ -325,36 +329,64 @@ static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, u
                                     struct ps_error *error)
 {
     for (size_t i = 0; i < reader->header.count; i++) {
-        int32_t states = (int32_t)reader->header.parameters[i].about.state_count;
-        for (int32_t state = -1; state < states; state++)
+        int32_t arrays = (int32_t)ps_array_count(&reader->header.parameters[i].about);
+        for (int32_t state = -1; state < arrays - 1; state++)
             PS_TRY(verify_array(reader, i, state, part, error));
     }
     return PS_OK;
 }
 
-/* In parts, each read into the same buffer; only the sum is kept. */
+/* By their sums alone: whether the records make sense is asked by whoever applies them, who has the
+ * parameters. A server that looks for a file to fall back to wants to know of damage. */
+static enum ps_status verify_sections(const struct ps_checkpoint_reader *reader, uint8_t *part,
+                                      struct ps_error *error)
+{
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
+        const struct ps_header_range *range = &reader->header.sections[i];
+        uint32_t crc32c = 0;
+        if (range->bytes == 0)
+            continue;
+        PS_TRY(sum_range(reader, range->offset, range->bytes, part, &crc32c, error));
+        PS_TRY(ps_checkpoint_check_section(reader, i, crc32c, error));
+    }
+    return PS_OK;
+}
+
 static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, size_t i,
                                    int32_t state, uint8_t *part, struct ps_error *error)
 {
     const struct ps_header_parameter *parameter = &reader->header.parameters[i];
-    uint64_t offset = array_offset(parameter, state);
-    uint64_t left = parameter->array_bytes;
     uint32_t crc32c = 0;
-    while (left > 0) {
-        struct ps_checkpoint_piece piece = {part, left < PART_BYTES ? (size_t)left : PART_BYTES};
-        PS_TRY(read_piece(reader, offset, piece, &crc32c, error));
-        offset += piece.size;
-        left -= piece.size;
-    }
+    PS_TRY(sum_range(reader, array_offset(parameter, state), array_bytes(parameter, state), part,
+                     &crc32c, error));
     return check_array(parameter, state, crc32c, error);
+}
+
+/* In parts, each read into the same buffer; only the sum is kept. */
+static enum ps_status sum_range(const struct ps_checkpoint_reader *reader, uint64_t offset,
+                                uint64_t bytes, uint8_t *part, uint32_t *crc32c,
+                                struct ps_error *error)
+{
+    while (bytes > 0) {
+        struct ps_checkpoint_piece piece = {part, bytes < PART_BYTES ? (size_t)bytes : PART_BYTES};
+        PS_TRY(ps_checkpoint_read_piece(reader, offset, piece, crc32c, error));
+        offset += piece.size;
+        bytes -= piece.size;
+    }
+    return PS_OK;
 }
 
 /* Where array `state` (-1: the values) of a parameter begins in the file. */
 static uint64_t array_offset(const struct ps_header_parameter *parameter, int32_t state)
 {
-    /* The states of a parameter follow its values without a gap, all of one size (header_tensors.c
-     * demands it), so no table of offsets is kept. */
     PS_ASSERT(state >= -1);
-    PS_ASSERT(state < (int32_t)parameter->about.state_count);
-    return parameter->offset + (uint64_t)(state + 1) * parameter->array_bytes;
+    PS_ASSERT(state + 1 < (int32_t)ps_array_count(&parameter->about));
+    return parameter->offset[state + 1];
+}
+
+/* Follows from what the header says of the parameter, and was compared with its tensor. */
+static uint64_t array_bytes(const struct ps_header_parameter *parameter, int32_t state)
+{
+    PS_ASSERT(state >= -1);
+    return ps_array_bytes(&parameter->about, (uint32_t)(state + 1));
 }

@@ -14,6 +14,7 @@
 #include "checkpoint/checkpoint_spare.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/header_writer.h"
+#include "checkpoint/section.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ struct job {
     const struct ps_checkpoint_facts *facts;
     struct ps_header_slot *slots; /* owned, sorted */
     size_t slot_count;
+    struct ps_header_section sections[PS_CHECKPOINT_SECTION_COUNT];
     struct ps_buffer head; /* owned */
     struct ps_block_output blocks;
     bool over;                                        /* the file was another checkpoint */
@@ -51,6 +53,7 @@ struct job {
 static enum ps_status check_parameters(const struct ps_checkpoint_facts *facts,
                                        const struct ps_checkpoint_parameter *parameters,
                                        size_t count, struct ps_error *error);
+static void check_sizes(const struct ps_checkpoint_parameter *parameter);
 static enum ps_status check_name(struct ps_bytes name, struct ps_error *error);
 static enum ps_status make_paths(struct job *job, const char *folder,
                                  struct ps_checkpoint_place *place, struct ps_error *error);
@@ -70,14 +73,19 @@ static enum ps_status write_empty_head(const struct job *job, struct output *out
                                        struct ps_error *error);
 static enum ps_status write_head(struct job *job, const struct output *output,
                                  struct ps_checkpoint_place *place, struct ps_error *error);
-static enum ps_status write_slot(const struct job *job, struct output *output,
-                                 struct ps_header_slot *slot, struct ps_error *error);
+static enum ps_status write_slots(const struct job *job, struct output *output, bool wide,
+                                  struct ps_error *error);
 static enum ps_status write_array(const struct job *job, struct output *output,
                                   struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error);
 static enum ps_status write_from_source(const struct job *job, struct output *output,
                                         struct ps_header_slot *slot, uint32_t array,
                                         struct ps_error *error);
+static enum ps_status write_section(struct job *job, struct output *output,
+                                    enum ps_checkpoint_section section, struct ps_error *error);
+static enum ps_status write_record(struct job *job, struct output *output,
+                                   enum ps_checkpoint_section section, size_t i,
+                                   struct ps_error *error);
 static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
                                    struct ps_error *error);
 static enum ps_status output_made(struct output *output, struct ps_bytes made, uint32_t *crc32c,
@@ -141,19 +149,30 @@ static enum ps_status check_parameters(const struct ps_checkpoint_facts *facts,
         return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: the job's name is not UTF-8");
     for (size_t i = 0; i < count; i++) {
         const struct ps_checkpoint_parameter *parameter = &parameters[i];
-        uint64_t width = ps_dtype_size(parameter->dtype);
-        PS_ASSERT(parameter->state_count <= PS_STATES_MAX);
-        bool has_source = parameter->source.read != NULL;
-        PS_ASSERT(has_source || parameter->values.size / width == parameter->count);
-        PS_ASSERT(has_source || parameter->values.size % width == 0);
-        for (uint32_t state = 0; state < parameter->state_count; state++)
-            PS_ASSERT(has_source || parameter->states[state].size == parameter->values.size);
+        check_sizes(parameter);
         PS_TRY(check_name(parameter->name, error));
         if (parameter->config.size > PS_CONFIG_BYTES_MAX)
             return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: a configuration of %zu bytes",
                            parameter->config.size);
     }
     return PS_OK;
+}
+
+/* The views of everything that is not given by a source must have just the bytes that the header
+ * will say. */
+static void check_sizes(const struct ps_checkpoint_parameter *parameter)
+{
+    PS_ASSERT(parameter->state_count <= PS_STATES_MAX);
+    if (parameter->is_table) {
+        /* The division keeps every product below within 64 bits. */
+        PS_ASSERT(parameter->width > 0 && parameter->rows <= UINT64_MAX / 8 / parameter->width);
+        PS_ASSERT(parameter->count == parameter->rows * parameter->width);
+    }
+    if (parameter->source.read != NULL)
+        return;
+    PS_ASSERT(parameter->count <= UINT64_MAX / 8);
+    for (uint32_t array = 0; array < ps_array_count(parameter); array++)
+        PS_ASSERT(ps_array_view(parameter, array).size == ps_array_bytes(parameter, array));
 }
 
 /* Refuses what a safetensors file could not hold under this name. Reserved names are those of our
@@ -199,6 +218,9 @@ static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parame
     PS_TRY(
         ps_block_output_init(&job->blocks, job->files, job->setup->behind, 0, job->memory, error));
     PS_TRY(sort_slots(job, parameters, count, error));
+    /* The head names the tensors' sizes, so that the place which is left for it is large enough. */
+    for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        job->sections[i].bytes = ps_section_bytes(&job->facts->sections[i]);
     return make_head(job, error);
 }
 
@@ -208,7 +230,8 @@ static enum ps_status make_head(struct job *job, struct ps_error *error)
 {
     ps_buffer_fini(&job->head);
     ps_buffer_init(&job->head, job->memory, PS_HEADER_LENGTH_BYTES + PS_HEADER_BYTES_MAX);
-    return ps_header_write(job->facts, job->slots, job->slot_count, job->memory, &job->head, error);
+    return ps_header_write(job->facts, job->sections, job->slots, job->slot_count, job->memory,
+                           &job->head, error);
 }
 
 /* For qsort, which is not stable; equal slots do not occur (see below). */
@@ -280,17 +303,20 @@ static enum ps_status open_file(struct job *job, const char *folder, struct ps_f
     return files->open(files->self, job->temporary, PS_FILE_CREATE_DIRECT, file, error);
 }
 
-/* In the order of the file: the head's place, arrays, sessions. The head itself is written over its
- * place at last, when all checksums are known. */
+/* In the order of the file: the head's place, arrays, sessions, sections. The head itself is
+ * written over its place at last, when all checksums are known. */
 static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
                                  struct ps_error *error)
 {
     struct output output = {.blocks = &job->blocks};
     uint32_t unused = 0;
     PS_TRY(write_empty_head(job, &output, error));
-    for (size_t i = 0; i < job->slot_count; i++)
-        PS_TRY(write_slot(job, &output, &job->slots[i], error));
+    /* In the order of the header: first what has eight bytes an element. */
+    PS_TRY(write_slots(job, &output, true, error));
+    PS_TRY(write_slots(job, &output, false, error));
     PS_TRY(output_bytes(&output, job->facts->sessions, &unused, error));
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        PS_TRY(write_section(job, &output, i, error));
     PS_TRY(ps_block_output_end(&job->blocks, error));
     PS_TRY(cut_file(job, output.bytes, error));
     return write_head(job, &output, place, error);
@@ -340,12 +366,18 @@ static enum ps_status write_head(struct job *job, const struct output *output,
     return job->files->write_over(job->files->self, job->blocks.file, 0, head, error);
 }
 
-/* Array 0 are the values, the states follow, without anything in between. */
-static enum ps_status write_slot(const struct job *job, struct output *output,
-                                 struct ps_header_slot *slot, struct ps_error *error)
+/* The arrays of one width, in the order of the header (array_layout.h). Only tables have arrays of
+ * both widths: their keys are written with the wide arrays of all parameters, long before or behind
+ * their values, so a table's rows are held from the beginning of the file to its end. */
+static enum ps_status write_slots(const struct job *job, struct output *output, bool wide,
+                                  struct ps_error *error)
 {
-    for (uint32_t array = 0; array <= slot->parameter->state_count; array++)
-        PS_TRY(write_array(job, output, slot, array, error));
+    for (size_t i = 0; i < job->slot_count; i++) {
+        struct ps_header_slot *slot = &job->slots[i];
+        for (uint32_t array = 0; array < ps_array_count(slot->parameter); array++)
+            if (ps_array_is_wide(slot->parameter, array) == wide)
+                PS_TRY(write_array(job, output, slot, array, error));
+    }
     return PS_OK;
 }
 
@@ -359,8 +391,7 @@ static enum ps_status write_array(const struct job *job, struct output *output,
     size_t parameter = (size_t)(slot->parameter - job->parameters);
     if (slot->parameter->source.read != NULL)
         return write_from_source(job, output, slot, array, error);
-    struct ps_view_cursor cursor = {.view = array == 0 ? slot->parameter->values
-                                                       : slot->parameter->states[array - 1]};
+    struct ps_view_cursor cursor = {.view = ps_array_view(slot->parameter, array)};
     /* The last piece may be gone as soon as the watcher knows of it: the loop ends by the count,
      * and nothing is asked of the cursor then. */
     for (uint64_t done = 0; done < cursor.view.size;) {
@@ -373,8 +404,9 @@ static enum ps_status write_array(const struct job *job, struct output *output,
     return PS_OK;
 }
 
-/* Values that lie on a device are read straight into the buffer that is written, as much as it has
- * room for: no second buffer, and no more of them on the host than one write. */
+/* What lies on a device, or in the pages of a table, is read straight into the buffer that is
+ * written, as much as it has room for: there is no second buffer, and the host holds no more of an
+ * array than one write. */
 static enum ps_status write_from_source(const struct job *job, struct output *output,
                                         struct ps_header_slot *slot, uint32_t array,
                                         struct ps_error *error)
@@ -383,7 +415,7 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
     const struct ps_checkpoint_source *source = &parameter->source;
     const struct ps_checkpoint_watcher *watcher = job->setup->watcher;
     size_t index = (size_t)(parameter - job->parameters);
-    uint64_t size = parameter->count * ps_dtype_size(parameter->dtype);
+    uint64_t size = ps_array_bytes(parameter, array);
     for (uint64_t done = 0; done < size;) {
         size_t room = 0;
         uint8_t *to = ps_block_output_room(output->blocks, &room);
@@ -396,6 +428,39 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
             watcher->written(watcher->self, index, array, done);
     }
     return PS_OK;
+}
+
+/* The size was said before, and readers go by it: records that come to another one are a bug. */
+static enum ps_status write_section(struct job *job, struct output *output,
+                                    enum ps_checkpoint_section section, struct ps_error *error)
+{
+    /* Nobody is told how far it is: contributions are held by whoever gives the records, and are
+     * small beside the parameters. */
+    uint64_t begin = output->bytes;
+    for (size_t i = 0; i < job->facts->sections[section].count; i++)
+        PS_TRY(write_record(job, output, section, i, error));
+    PS_ASSERT(output->bytes - begin == job->sections[section].bytes);
+    return PS_OK;
+}
+
+/* Head, content, zeros, as in a journal, so that one codec reads both. The record is asked for once
+ * more here: what was given for the sizes is not kept. */
+static enum ps_status write_record(struct job *job, struct output *output,
+                                   enum ps_checkpoint_section section, size_t i,
+                                   struct ps_error *error)
+{
+    static const uint8_t zeros[PS_JOURNAL_ALIGNMENT] = {0};
+    uint8_t head[PS_JOURNAL_HEAD_BYTES_MAX];
+    struct ps_record record;
+    uint32_t *crc32c = &job->sections[section].crc32c;
+    size_t size = ps_section_record(job->facts, section, i, &record, head);
+    PS_TRY(output_bytes(output, (struct ps_bytes){head, size}, crc32c, error));
+    /* Pieces as they lie: a contribution is as large as its parameter. */
+    for (size_t piece = 0; piece < record.content.piece_count; piece++)
+        PS_TRY(output_bytes(output, record.content.pieces[piece], crc32c, error));
+    /* In the checksum of the section, though not in that of the record. */
+    struct ps_bytes padding = {zeros, ps_journal_padding(record.content.size)};
+    return output_bytes(output, padding, crc32c, error);
 }
 
 /* In steps that fit the processor's cache, so that copying and both sums read memory once. */

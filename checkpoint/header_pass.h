@@ -23,17 +23,21 @@ struct ps_header_pass {
     struct ps_error *error;
 };
 
-/* Reads the values' tensor of a parameter and those of its states, which must come next. */
-PS_MUST_USE enum ps_status ps_header_read_tensors(struct ps_header_pass *pass,
-                                                  struct ps_header_parameter *parameter);
+/* Reads the tensors of all parameters, whose entries were read: they must come next, in the order
+ * of the file. */
+PS_MUST_USE enum ps_status ps_header_read_tensors(struct ps_header_pass *pass);
 
-/* Reads the shape of the whole from the entry of a range, behind its tensors. */
+/* Reads the shape of the whole from the entry of a range, before its tensors. */
 PS_MUST_USE enum ps_status ps_header_read_whole_shape(struct ps_header_pass *pass,
                                                       const struct ps_json *entry,
-                                                      struct ps_checkpoint_parameter *about);
+                                                      struct ps_header_parameter *parameter);
 
 /* Reads the tensor of the sessions, which must come next if the header has their checksum. */
 PS_MUST_USE enum ps_status ps_header_read_sessions(struct ps_header_pass *pass);
+
+/* Reads the tensors of the sections whose checksums the header has. They come last. */
+PS_MUST_USE enum ps_status ps_header_read_sections(struct ps_header_pass *pass,
+                                                   const bool has[PS_CHECKPOINT_SECTION_COUNT]);
 
 /* PS_ERR_CORRUPT, with `reason` behind the words that all such errors begin with. */
 PS_MUST_USE enum ps_status ps_header_corrupt(struct ps_error *error, const char *reason);

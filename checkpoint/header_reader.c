@@ -17,6 +17,7 @@
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/header_pass.h"
 #include "checkpoint/header_writer.h"
+#include "checkpoint/section.h"
 #include "json/json_reader.h"
 
 #include <inttypes.h>
@@ -38,11 +39,18 @@ static enum ps_status read_parameter(struct ps_header_pass *pass, const struct p
 static enum ps_status read_name(struct ps_header_pass *pass, const struct ps_json *entry,
                                 struct ps_checkpoint_parameter *about);
 static enum ps_status read_config(struct ps_header_pass *pass, const struct ps_json *entry,
+                                  const char *key, struct ps_bytes *to);
+static enum ps_status read_origin(struct ps_header_pass *pass, const struct ps_json *entry,
                                   struct ps_checkpoint_parameter *about);
+static enum ps_status read_width(struct ps_header_pass *pass, const struct ps_json *entry,
+                                 struct ps_checkpoint_parameter *about);
 static enum ps_status read_checksums(struct ps_header_pass *pass, const struct ps_json *entry,
                                      struct ps_header_parameter *parameter);
 static enum ps_status read_sessions_checksum(struct ps_header_pass *pass,
                                              const struct ps_json *metadata);
+static enum ps_status read_section_checksums(struct ps_header_pass *pass,
+                                             const struct ps_json *metadata,
+                                             bool has[PS_CHECKPOINT_SECTION_COUNT]);
 static enum ps_status check_order(const struct ps_header *header, struct ps_error *error);
 static const char *metadata_text(const struct ps_json *metadata, const char *key);
 static bool metadata_number(const struct ps_json *metadata, const char *key, uint64_t *number);
@@ -139,11 +147,15 @@ static enum ps_status read_document(struct ps_header_pass *pass, const struct ps
     const struct ps_json *metadata = ps_json_first(document);
     if (!ps_json_is_object(document) || !ps_json_is_object(metadata))
         return ps_header_corrupt(pass->error, "the header is not an object with metadata");
+    /* The sums are members of the metadata, which come first; the tensors come last. */
+    bool has[PS_CHECKPOINT_SECTION_COUNT] = {false};
     pass->tensor = ps_json_next(metadata);
     PS_TRY(read_facts(pass, metadata));
     PS_TRY(read_sessions_checksum(pass, metadata));
+    PS_TRY(read_section_checksums(pass, metadata, has));
     PS_TRY(read_parameters(pass, metadata));
     PS_TRY(ps_header_read_sessions(pass));
+    PS_TRY(ps_header_read_sections(pass, has));
     if (pass->tensor != NULL)
         return ps_header_corrupt(pass->error, "the header has a tensor that no parameter owns");
     if (pass->offset != pass->file_bytes)
@@ -159,7 +171,8 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
     const char *format = metadata_text(metadata, "ps.format");
     if (format == NULL)
         return ps_header_corrupt(pass->error, "the header has no ps.format");
-    if (strcmp(format, PS_HEADER_FORMAT) != 0 && strcmp(format, PS_HEADER_FORMAT_SHAPES) != 0)
+    if (strcmp(format, PS_HEADER_FORMAT) != 0 && strcmp(format, PS_HEADER_FORMAT_SHAPES) != 0 &&
+        strcmp(format, PS_HEADER_FORMAT_SECTIONS) != 0)
         return ps_fail(pass->error, PS_ERR_CORRUPT,
                        PS_CHECKPOINT_CORRUPT "format %.20s is unknown to this version", format);
 
@@ -173,6 +186,9 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
     if (job == NULL)
         return ps_header_corrupt(pass->error, "ps.job is missing or malformed");
     facts->job = keep_text(pass, job, strlen(job));
+    /* Older files have none, and so have those that no set was asked for. */
+    const char *set = metadata_text(metadata, "ps.set");
+    facts->set = set != NULL ? keep_text(pass, set, strlen(set)) : "";
 
     uint64_t index = 0;
     uint64_t shard_count = 0;
@@ -181,6 +197,9 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
                  metadata_number(metadata, "ps.epoch", &facts->epoch) &&
                  metadata_number(metadata, "ps.position", &facts->position) &&
                  metadata_number(metadata, "ps.unix_ns", &facts->unix_ns);
+    /* Files of before there was a choice do not have it. */
+    if (ps_json_member(metadata, PS_HEADER_PLACEMENT) != NULL)
+        whole = whole && metadata_number(metadata, PS_HEADER_PLACEMENT, &facts->placement);
     /* Whether index and shard count are those of this server is for the caller to judge: psckpt
      * reads files of any shard. */
     if (!whole || index > UINT32_MAX || shard_count > UINT32_MAX)
@@ -232,11 +251,11 @@ static enum ps_status read_list(struct ps_header_pass *pass, const struct ps_jso
         /* Counted after it was read, so that a failure in the middle leaves only whole entries. */
         header->count++;
     }
-    return PS_OK;
+    return ps_header_read_tensors(pass);
 }
 
-/* The number of checksums says how many states there are, which read_tensors then demands one by
- * one. */
+/* The number of checksums says how many states there are, which ps_header_read_tensors then demands
+ * one by one. */
 static enum ps_status read_parameter(struct ps_header_pass *pass, const struct ps_json *entry,
                                      struct ps_header_parameter *parameter)
 {
@@ -244,15 +263,16 @@ static enum ps_status read_parameter(struct ps_header_pass *pass, const struct p
     if (!ps_json_is_object(entry))
         return ps_header_corrupt(pass->error, "an entry of ps.parameters is not an object");
     PS_TRY(read_name(pass, entry, about));
-    PS_TRY(read_config(pass, entry, about));
+    PS_TRY(read_config(pass, entry, "config", &about->config));
+    PS_TRY(read_origin(pass, entry, about));
+    PS_TRY(read_width(pass, entry, about));
     PS_TRY(read_checksums(pass, entry, parameter));
     /* The writer has them as texts; ps_json_uint_of would take bare numbers as well. */
     if (!ps_json_uint_of(ps_json_member(entry, "id"), &about->id) ||
         !ps_json_uint_of(ps_json_member(entry, "version"), &about->version) ||
         !ps_json_uint_of(ps_json_member(entry, "step"), &about->step))
         return ps_header_corrupt(pass->error, "a number of ps.parameters is missing or malformed");
-    PS_TRY(ps_header_read_tensors(pass, parameter));
-    return ps_header_read_whole_shape(pass, entry, about);
+    return ps_header_read_whole_shape(pass, entry, parameter);
 }
 
 /* The rules of the writer again (checkpoint_writer.c, check_name): a name that could not have been
@@ -273,9 +293,9 @@ static enum ps_status read_name(struct ps_header_pass *pass, const struct ps_jso
 /* Decoded straight into the block of texts; the decoded bytes are fewer than the encoded ones, for
  * which there is room. */
 static enum ps_status read_config(struct ps_header_pass *pass, const struct ps_json *entry,
-                                  struct ps_checkpoint_parameter *about)
+                                  const char *key, struct ps_bytes *to)
 {
-    const char *text = ps_json_string(ps_json_member(entry, "config"));
+    const char *text = ps_json_string(ps_json_member(entry, key));
     struct ps_bytes encoded = ps_bytes_of_text(text);
     PS_ASSERT(encoded.size <= pass->texts_size - pass->texts_used);
     uint8_t *config = (uint8_t *)pass->header->texts + pass->texts_used;
@@ -286,18 +306,50 @@ static enum ps_status read_config(struct ps_header_pass *pass, const struct ps_j
                                  "a parameter's configuration is missing or malformed");
     pass->texts_used += size;
     /* Opaque here; the optimizer judges it when the parameter is made. */
-    about->config = (struct ps_bytes){config, size};
+    *to = (struct ps_bytes){config, size};
     return PS_OK;
 }
 
-/* Sums of the values and of each state, in the order of the arrays. */
+/* Absent of a parameter of InitParam that was never configured, and in files of older programs. */
+static enum ps_status read_origin(struct ps_header_pass *pass, const struct ps_json *entry,
+                                  struct ps_checkpoint_parameter *about)
+{
+    const struct ps_json *birth = ps_json_member(entry, PS_HEADER_BIRTH);
+    /* Of most parameters the two are the same, and the file says one. */
+    about->defined = about->config;
+    if (birth != NULL && !ps_json_uint_of(birth, &about->birth))
+        return ps_header_corrupt(pass->error, "the birth of a parameter is malformed");
+    if (ps_json_member(entry, PS_HEADER_DEFINED) == NULL)
+        return PS_OK;
+    /* Judged with the other when the parameter is made, as one that the other came from. */
+    return read_config(pass, entry, PS_HEADER_DEFINED, &about->defined);
+}
+
+/* Of tables alone. Whether the width is one that tables may have is asked by whoever makes one. */
+static enum ps_status read_width(struct ps_header_pass *pass, const struct ps_json *entry,
+                                 struct ps_checkpoint_parameter *about)
+{
+    const struct ps_json *member = ps_json_member(entry, PS_HEADER_WIDTH);
+    uint64_t width = 0;
+    if (member == NULL)
+        return PS_OK;
+    if (!ps_json_uint_of(member, &width) || width == 0 || width > UINT32_MAX)
+        return ps_header_corrupt(pass->error, "the width of a table is malformed");
+    about->is_table = true;
+    about->width = (uint32_t)width;
+    return PS_OK;
+}
+
+/* Sums of the values, of each state, and of a table's keys and clock, in the order of the
+ * arrays. */
 static enum ps_status read_checksums(struct ps_header_pass *pass, const struct ps_json *entry,
                                      struct ps_header_parameter *parameter)
 {
     const struct ps_json *list = ps_json_member(entry, "crc32c");
     size_t count = ps_json_count(list);
-    /* One for the values at least; the bound keeps the loop within the array of the struct. */
-    if (!ps_json_is_array(list) || count < 1 || count > 1 + PS_STATES_MAX)
+    size_t least = parameter->about.is_table ? 3 : 1;
+    /* The bound keeps the loop within the array of the struct. */
+    if (!ps_json_is_array(list) || count < least || count > least + PS_STATES_MAX)
         return ps_header_corrupt(pass->error, "a parameter's checksums are missing or too many");
     const struct ps_json *sum = ps_json_first(list);
     /* A sum that is null or a number fails checksum_of by its NULL text. */
@@ -305,7 +357,7 @@ static enum ps_status read_checksums(struct ps_header_pass *pass, const struct p
         if (!checksum_of(ps_json_string(sum), &parameter->crc32c[array]))
             return ps_header_corrupt(pass->error, "a parameter's checksum is malformed");
     }
-    parameter->about.state_count = (uint32_t)count - 1;
+    parameter->about.state_count = (uint32_t)(count - least);
     return PS_OK;
 }
 
@@ -318,6 +370,22 @@ static enum ps_status read_sessions_checksum(struct ps_header_pass *pass,
     header->has_sessions = ps_json_member(metadata, PS_HEADER_SESSIONS_CHECKSUM) != NULL;
     if (header->has_sessions && !checksum_of(text, &header->sessions_crc32c))
         return ps_header_corrupt(pass->error, "the checksum of the sessions is malformed");
+    return PS_OK;
+}
+
+/* As for the sessions: the sum decides whether the tensor has to be there. Whether the file says
+ * format 3 is not compared, since a tensor that nobody announced is refused anyway. */
+static enum ps_status read_section_checksums(struct ps_header_pass *pass,
+                                             const struct ps_json *metadata,
+                                             bool has[PS_CHECKPOINT_SECTION_COUNT])
+{
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
+        const char *key = ps_section_checksum_key(i);
+        has[i] = ps_json_member(metadata, key) != NULL;
+        if (has[i] && !checksum_of(metadata_text(metadata, key), &pass->header->sections[i].crc32c))
+            return ps_fail(pass->error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "%s is malformed",
+                           key);
+    }
     return PS_OK;
 }
 

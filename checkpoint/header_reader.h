@@ -16,11 +16,13 @@
 #define PS_CHECKPOINT_CORRUPT "checkpoint file checksum validation failed: "
 
 struct ps_header_parameter {
-    struct ps_checkpoint_parameter about; /* texts belong to the header; views are empty */
-    uint64_t offset;                      /* of the values from the beginning of the file; the
-                                           * states follow at once */
-    uint64_t array_bytes;                 /* of the values, and of each state */
-    uint32_t crc32c[1 + PS_STATES_MAX];
+    struct ps_checkpoint_parameter about;      /* texts belong to the header; views are empty */
+    uint64_t offset[PS_CHECKPOINT_ARRAYS_MAX]; /* of each array from the beginning of the file; 0:
+                                                * not read yet */
+    uint32_t crc32c[PS_CHECKPOINT_ARRAYS_MAX];
+    bool
+        has_whole; /* the entry of a range says the shape of the whole, of `whole_count` elements */
+    uint64_t whole_count;
 };
 
 struct ps_header {
@@ -33,6 +35,11 @@ struct ps_header {
     uint32_t sessions_crc32c;
     uint64_t sessions_offset; /* from the beginning of the file */
     uint64_t sessions_bytes;
+    struct ps_header_range {
+        uint64_t offset; /* from the beginning of the file */
+        uint64_t bytes;  /* 0: there is no such section */
+        uint32_t crc32c;
+    } sections[PS_CHECKPOINT_SECTION_COUNT];
 };
 
 /* The length of the JSON header by a file's first 8 bytes, when a file of `file_bytes` can have

@@ -7,12 +7,29 @@
 #include "checkpoint/header_pass.h"
 
 #include "checkpoint/header_writer.h"
+#include "checkpoint/section.h"
 #include "json/json_reader.h"
 
 #include <string.h>
 
-static enum ps_status read_tensor(struct ps_header_pass *pass,
-                                  struct ps_header_parameter *parameter, int32_t state);
+static enum ps_status read_bytes_tensor(struct ps_header_pass *pass, const char *name,
+                                        uint64_t *bytes);
+static enum ps_status fail_bytes(struct ps_header_pass *pass, const char *name, const char *reason);
+static enum ps_status read_wide(struct ps_header_pass *pass, struct ps_header_parameter *parameter);
+static enum ps_status read_narrow(struct ps_header_pass *pass,
+                                  struct ps_header_parameter *parameter);
+static bool wide_values_are_next(const struct ps_header_pass *pass,
+                                 const struct ps_checkpoint_parameter *about);
+static enum ps_status read_elements(struct ps_header_pass *pass,
+                                    struct ps_header_parameter *parameter);
+static enum ps_status read_array(struct ps_header_pass *pass, struct ps_header_parameter *parameter,
+                                 uint32_t array);
+static enum ps_status learn_values(struct ps_header_pass *pass,
+                                   struct ps_header_parameter *parameter,
+                                   const struct ps_shape *shape, uint64_t count);
+static enum ps_status learn_table(struct ps_header_pass *pass,
+                                  struct ps_header_parameter *parameter, uint32_t array,
+                                  const struct ps_shape *shape, uint64_t count);
 static enum ps_status read_type(struct ps_header_pass *pass, const struct ps_json *tensor,
                                 enum ps_dtype *dtype);
 static enum ps_status read_shape(struct ps_header_pass *pass, const struct ps_json *list,
@@ -26,48 +43,125 @@ static enum ps_status read_offsets(struct ps_header_pass *pass, const struct ps_
 enum ps_status ps_header_read_sessions(struct ps_header_pass *pass)
 {
     struct ps_header *header = pass->header;
-    const struct ps_json *tensor = pass->tensor;
-    const char *key = ps_json_key(tensor);
     if (!header->has_sessions)
         return PS_OK;
-    if (key == NULL || strcmp(key, PS_HEADER_SESSIONS) != 0)
-        return ps_header_corrupt(pass->error, "the sessions are missing or out of order");
-    const char *label = ps_json_string(ps_json_member(tensor, "dtype"));
-    if (label == NULL || strcmp(label, PS_HEADER_SESSIONS_LABEL) != 0)
-        return ps_header_corrupt(pass->error, "the sessions have another element type");
     /* The sessions lie behind everything that the parameters have taken. */
     header->sessions_offset = pass->offset;
+    return read_bytes_tensor(pass, PS_HEADER_SESSIONS, &header->sessions_bytes);
+}
+
+/* A section without bytes is not written, so a file that has one was not made by a server; with it
+ * a reader could not tell whether there is one. */
+enum ps_status ps_header_read_sections(struct ps_header_pass *pass,
+                                       const bool has[PS_CHECKPOINT_SECTION_COUNT])
+{
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
+        struct ps_header_range *range = &pass->header->sections[i];
+        if (!has[i])
+            continue;
+        /* Behind sessions or parameters, wherever those have ended: sections are not aligned. */
+        range->offset = pass->offset;
+        PS_TRY(read_bytes_tensor(pass, ps_section_name(i), &range->bytes));
+        if (range->bytes == 0)
+            return ps_header_corrupt(pass->error, "a section is empty");
+    }
+    return PS_OK;
+}
+
+/* The next tensor must be this one, of bytes and of one dimension. */
+static enum ps_status read_bytes_tensor(struct ps_header_pass *pass, const char *name,
+                                        uint64_t *bytes)
+{
+    const struct ps_json *tensor = pass->tensor;
+    const char *key = ps_json_key(tensor);
+    if (key == NULL || strcmp(key, name) != 0)
+        return fail_bytes(pass, name, "is missing or out of order");
+    const char *label = ps_json_string(ps_json_member(tensor, "dtype"));
+    if (label == NULL || strcmp(label, PS_HEADER_BYTES_LABEL) != 0)
+        return fail_bytes(pass, name, "has another element type");
     struct ps_shape shape;
-    PS_TRY(read_shape(pass, ps_json_member(tensor, "shape"), &shape, &header->sessions_bytes));
+    PS_TRY(read_shape(pass, ps_json_member(tensor, "shape"), &shape, bytes));
     if (shape.is_given)
-        return ps_header_corrupt(pass->error, "the sessions' shape is not one length");
-    /* Sessions are bytes, one for each element of their tensor. */
-    PS_TRY(check_count(pass, header->sessions_bytes, 1));
-    PS_TRY(read_offsets(pass, tensor, header->sessions_bytes));
+        return fail_bytes(pass, name, "has a shape that is not one length");
+    /* One byte for each element: the bound of the file is that of the count. */
+    PS_TRY(check_count(pass, *bytes, 1));
+    PS_TRY(read_offsets(pass, tensor, *bytes));
     pass->tensor = ps_json_next(tensor);
     return PS_OK;
 }
 
-enum ps_status ps_header_read_tensors(struct ps_header_pass *pass,
-                                      struct ps_header_parameter *parameter)
+/* With the name of the tensor, since there are several of the sort. */
+static enum ps_status fail_bytes(struct ps_header_pass *pass, const char *name, const char *reason)
 {
-    /* Where the values begin; the states' places follow from it. */
-    parameter->offset = pass->offset;
-    for (int32_t state = -1; state < (int32_t)parameter->about.state_count; state++)
-        PS_TRY(read_tensor(pass, parameter, state));
+    return ps_fail(pass->error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "%s %s", name, reason);
+}
+
+/* As the file has them: first all arrays of 8-byte elements, then all others. A parameter of the
+ * first sort is known by its values' tensor, and every tensor must be where one sort or the other
+ * has it, so that no array is read twice or not at all. */
+enum ps_status ps_header_read_tensors(struct ps_header_pass *pass)
+{
+    struct ps_header *header = pass->header;
+    for (size_t i = 0; i < header->count; i++)
+        PS_TRY(read_wide(pass, &header->parameters[i]));
+    for (size_t i = 0; i < header->count; i++)
+        PS_TRY(read_narrow(pass, &header->parameters[i]));
     return PS_OK;
 }
 
-/* The next tensor of the header must be exactly this array. The values' type and count are learned
- * from it; those of the states must be the same, as the optimizer steps through all of them at
- * once. */
-static enum ps_status read_tensor(struct ps_header_pass *pass,
-                                  struct ps_header_parameter *parameter, int32_t state)
+/* Keys are of 8 bytes whatever the values are. */
+static enum ps_status read_wide(struct ps_header_pass *pass, struct ps_header_parameter *parameter)
+{
+    const struct ps_checkpoint_parameter *about = &parameter->about;
+    if (wide_values_are_next(pass, about))
+        PS_TRY(read_elements(pass, parameter));
+    return about->is_table ? read_array(pass, parameter, ps_array_of_keys(about)) : PS_OK;
+}
+
+/* What the first walk has left: the elements of most parameters, and the clocks of all tables. */
+static enum ps_status read_narrow(struct ps_header_pass *pass,
+                                  struct ps_header_parameter *parameter)
+{
+    const struct ps_checkpoint_parameter *about = &parameter->about;
+    if (parameter->offset[0] == 0) {
+        PS_TRY(read_elements(pass, parameter));
+        /* Its place was before the narrow ones. */
+        if (ps_array_is_wide(about, 0))
+            return ps_header_corrupt(pass->error, "parameters are out of order");
+    }
+    return about->is_table ? read_array(pass, parameter, ps_array_of_keys(about) + 1) : PS_OK;
+}
+
+/* Looks, and takes nothing: a tensor that is not as it should be is refused where it is read. */
+static bool wide_values_are_next(const struct ps_header_pass *pass,
+                                 const struct ps_checkpoint_parameter *about)
+{
+    const char *key = ps_json_key(pass->tensor);
+    const char *label = ps_json_string(ps_json_member(pass->tensor, "dtype"));
+    enum ps_dtype dtype = PS_F32;
+    return key != NULL && strcmp(key, (const char *)about->name.data) == 0 && label != NULL &&
+           ps_dtype_from_label(label, &dtype) && ps_dtype_size(dtype) == 8;
+}
+
+/* The values, whose type and count are learned from their tensor, and the states behind them. */
+static enum ps_status read_elements(struct ps_header_pass *pass,
+                                    struct ps_header_parameter *parameter)
+{
+    for (uint32_t array = 0; array <= parameter->about.state_count; array++)
+        PS_TRY(read_array(pass, parameter, array));
+    return PS_OK;
+}
+
+/* The next tensor of the header must be exactly this array. Its type and its count are compared
+ * with what the arrays before it have said of the parameter, as the optimizer steps through all of
+ * them at once. */
+static enum ps_status read_array(struct ps_header_pass *pass, struct ps_header_parameter *parameter,
+                                 uint32_t array)
 {
     struct ps_checkpoint_parameter *about = &parameter->about;
     const struct ps_json *tensor = pass->tensor;
-    char name[PS_HEADER_TENSOR_NAME_BYTES];
-    (void)ps_header_tensor_name(about->name, state, name);
+    char name[PS_ARRAY_NAME_BYTES];
+    (void)ps_array_name(about, array, name);
     const char *key = ps_json_key(tensor);
     if (key == NULL || strcmp(key, name) != 0)
         return ps_header_corrupt(pass->error, "a tensor is missing or out of order");
@@ -77,17 +171,66 @@ static enum ps_status read_tensor(struct ps_header_pass *pass,
     PS_TRY(read_type(pass, tensor, &dtype));
     PS_TRY(read_shape(pass, ps_json_member(tensor, "shape"), &shape, &count));
     PS_TRY(check_count(pass, count, ps_dtype_size(dtype)));
-    /* The order of the loop makes the values come first, so the type to compare with is known. */
-    if (state >= 0 &&
-        (dtype != about->dtype || count != about->count || !ps_shape_equal(&shape, &about->shape)))
+    /* Of a table that is narrow the keys were read before: their type does not depend on it. */
+    if (array == 0)
+        about->dtype = dtype;
+    if (about->is_table)
+        PS_TRY(learn_table(pass, parameter, array, &shape, count));
+    else if (array == 0)
+        PS_TRY(learn_values(pass, parameter, &shape, count));
+    struct ps_shape expected = ps_array_shape(about, array);
+    if (dtype != ps_array_dtype(about, array) || count != ps_array_elements(about, array) ||
+        !ps_shape_equal(&shape, &expected))
         return ps_header_corrupt(pass->error,
-                                 "optimizer state has another shape than its parameter");
-    about->dtype = dtype;
-    about->count = count;
-    about->shape = shape;
-    parameter->array_bytes = count * ps_dtype_size(dtype);
-    PS_TRY(read_offsets(pass, tensor, parameter->array_bytes));
+                                 array <= about->state_count
+                                     ? "optimizer state has another shape than its parameter"
+                                     : "a table's keys or clock are not one for each row");
+    parameter->offset[array] = pass->offset;
+    PS_TRY(read_offsets(pass, tensor, ps_array_bytes(about, array)));
     pass->tensor = ps_json_next(tensor);
+    return PS_OK;
+}
+
+/* What no writer makes is refused: the shape of a whole beside a tensor that has a shape of its
+ * own, or one of no more elements than the range itself has. Whether the name is a range's is asked
+ * by recovery, which knows names; a checkpoint is read by tools as well. */
+static enum ps_status learn_values(struct ps_header_pass *pass,
+                                   struct ps_header_parameter *parameter,
+                                   const struct ps_shape *shape, uint64_t count)
+{
+    parameter->about.count = count;
+    if (!parameter->has_whole)
+        parameter->about.shape = *shape;
+    else if (shape->is_given || parameter->whole_count <= count)
+        return ps_header_corrupt(pass->error, "a range has a shape that is not that of the whole");
+    return PS_OK;
+}
+
+/* The rows from the array that comes first, which are the keys where values are narrow; and of each
+ * state whether it is of elements or of rows. The caller compares the rest. */
+static enum ps_status learn_table(struct ps_header_pass *pass,
+                                  struct ps_header_parameter *parameter, uint32_t array,
+                                  const struct ps_shape *shape, uint64_t count)
+{
+    struct ps_checkpoint_parameter *about = &parameter->about;
+    /* Values and states have two dimensions, whatever their lengths are; keys and clock have one,
+     * so that a table cannot be taken for one of another width. */
+    bool is_matrix = shape->is_given && shape->rank == 2;
+    if (is_matrix != (array <= about->state_count))
+        return ps_header_corrupt(pass->error, "an array of a table has another shape");
+    /* Every other array must agree with the first that was read, whichever that is. */
+    bool is_first = true;
+    for (size_t i = 0; i < PS_CHECKPOINT_ARRAYS_MAX; i++)
+        is_first = is_first && parameter->offset[i] == 0;
+    if (is_first)
+        about->rows = is_matrix ? shape->lengths[0] : count;
+    /* A bound on the rows alone would let the product with the width wrap. */
+    if (about->rows > pass->file_bytes || about->rows > UINT64_MAX / 8 / about->width)
+        return ps_header_corrupt(pass->error, "a table has more rows than its file");
+    about->count = about->rows * about->width;
+    /* Of width 1 both sorts of state are the same, and the file need not be asked. */
+    if (is_matrix && array > 0)
+        about->state_is_one[array - 1] = about->width > 1 && shape->lengths[1] == 1;
     return PS_OK;
 }
 
@@ -120,22 +263,17 @@ static enum ps_status read_shape(struct ps_header_pass *pass, const struct ps_js
     return PS_OK;
 }
 
-/* What no writer makes is refused: the shape of a whole beside a tensor that has a shape of its
- * own, or one of no more elements than the range itself has. Whether the name is a range's is asked
- * by recovery, which knows names; a checkpoint is read by tools as well. */
+/* Its product is compared with the tensor, which is read later. */
 enum ps_status ps_header_read_whole_shape(struct ps_header_pass *pass, const struct ps_json *entry,
-                                          struct ps_checkpoint_parameter *about)
+                                          struct ps_header_parameter *parameter)
 {
     const struct ps_json *list = ps_json_member(entry, PS_HEADER_WHOLE_SHAPE);
-    uint64_t count = 0;
     if (list == NULL)
         return PS_OK;
-    struct ps_shape shape;
-    PS_TRY(read_shape(pass, list, &shape, &count));
-    if (about->shape.is_given || count <= about->count)
-        return ps_header_corrupt(pass->error, "a range has a shape that is not that of the whole");
-    about->shape = shape;
-    return PS_OK;
+    if (parameter->about.is_table)
+        return ps_header_corrupt(pass->error, "a table has the shape of a range");
+    parameter->has_whole = true;
+    return read_shape(pass, list, &parameter->about.shape, &parameter->whole_count);
 }
 
 /* The count is bounded by what is left of the file, by a division, so the product with the width

@@ -10,6 +10,7 @@
 #include "base/base64.h"
 #include "base/json_writer.h"
 #include "checkpoint/checksum.h"
+#include "checkpoint/section.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,23 +19,34 @@
 /* Digits of the highest 64-bit number, 18446744073709551615. */
 #define WIDEST_DIGITS 20
 
-static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_header_slot *slots,
+static void write_json(const struct ps_checkpoint_facts *facts,
+                       const struct ps_header_section *sections, const struct ps_header_slot *slots,
                        size_t slot_count, const struct ps_buffer *parameters,
                        struct ps_buffer *head);
 static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts,
                         const char *format);
-static const char *format_of(const struct ps_header_slot *slots, size_t slot_count);
+static const char *format_of(const struct ps_header_section *sections,
+                             const struct ps_header_slot *slots, size_t slot_count);
+static void write_section_sums(struct ps_json_writer *json,
+                               const struct ps_header_section *sections);
+static void write_bytes_tensors(struct ps_json_writer *json,
+                                const struct ps_checkpoint_facts *facts,
+                                const struct ps_header_section *sections, uint64_t *offset);
 static void write_parameters(const struct ps_header_slot *slots, size_t slot_count,
                              const struct ps_allocator *memory, struct ps_buffer *text);
 static void write_parameter(struct ps_json_writer *json, const struct ps_header_slot *slot,
                             struct ps_buffer *config);
+static void write_tensors(struct ps_json_writer *json, const struct ps_header_slot *slots,
+                          size_t slot_count, bool wide, uint64_t *offset);
 static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint_parameter *about,
-                         int32_t state, uint64_t *offset);
+                         uint32_t array, uint64_t *offset);
 static void write_array(struct ps_json_writer *json, const char *name, const char *label,
                         const struct ps_shape *shape, uint64_t count, size_t width,
                         uint64_t *offset);
 static void write_whole_shape(struct ps_json_writer *json,
                               const struct ps_checkpoint_parameter *parameter);
+static void write_origin(struct ps_json_writer *json,
+                         const struct ps_checkpoint_parameter *parameter, struct ps_buffer *config);
 static void write_number(struct ps_json_writer *json, const char *key, uint64_t number);
 static void write_checksum(struct ps_json_writer *json, const char *key, uint32_t checksum);
 static void finish_head(struct ps_buffer *head);
@@ -42,6 +54,7 @@ static void finish_head(struct ps_buffer *head);
 /* The inner document first, because as a text in the outer one it must be known as a whole. Length
  * and checksum stand at fixed places and are filled in at the end. */
 enum ps_status ps_header_write(const struct ps_checkpoint_facts *facts,
+                               const struct ps_header_section *sections,
                                const struct ps_header_slot *slots, size_t slot_count,
                                const struct ps_allocator *memory, struct ps_buffer *head,
                                struct ps_error *error)
@@ -53,7 +66,7 @@ enum ps_status ps_header_write(const struct ps_checkpoint_facts *facts,
     write_parameters(slots, slot_count, memory, &parameters);
     enum ps_status status = ps_buffer_status(&parameters, error);
     if (status == PS_OK) {
-        write_json(facts, slots, slot_count, &parameters, head);
+        write_json(facts, sections, slots, slot_count, &parameters, head);
         status = ps_buffer_status(head, error);
     }
     ps_buffer_fini(&parameters);
@@ -69,19 +82,28 @@ enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator 
                                      uint64_t *bytes, struct ps_error *error)
 {
     static const uint8_t session[1] = {0};
+    char set[PS_SET_NAME_BYTES_MAX + 1] = "";
+    memset(set, 'f', sizeof set - 1);
     struct ps_checkpoint_facts facts = {.index = UINT32_MAX,
                                         .shard_count = UINT32_MAX,
+                                        .placement = UINT64_MAX,
                                         .epoch = UINT64_MAX,
                                         .position = UINT64_MAX,
                                         .unix_ns = UINT64_MAX,
                                         .job = job,
+                                        .set = set,
                                         .sessions = {session, sizeof session}};
     memset(facts.uuid, 'f', sizeof facts.uuid - 1);
+    /* Each of them, since a parameter may get rounds, and the shard clocks, at any time. */
+    const struct ps_header_section sections[PS_CHECKPOINT_SECTION_COUNT] = {{.bytes = 1},
+                                                                            {.bytes = 1}};
     struct ps_buffer head;
     ps_buffer_init(&head, memory, PS_HEADER_BYTES_MAX);
-    enum ps_status status = ps_header_write(&facts, NULL, 0, memory, &head, error);
-    /* The tensor of the sessions has its place behind all others, where numbers are long. */
-    *bytes = head.size + PS_HEADER_ALIGNMENT + 3 * WIDEST_DIGITS;
+    enum ps_status status = ps_header_write(&facts, sections, NULL, 0, memory, &head, error);
+    /* The tensors of sessions and sections have their place behind all others, where numbers are
+     * long. */
+    *bytes = head.size + PS_HEADER_ALIGNMENT +
+             (1 + PS_CHECKPOINT_SECTION_COUNT) * (uint64_t)(3 * WIDEST_DIGITS);
     ps_buffer_fini(&head);
     return status;
 }
@@ -96,6 +118,12 @@ enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *p
     /* These numbers grow while the service runs, and with them the header; names and configurations
      * stay. */
     widest.version = widest.step = widest.id = UINT64_MAX;
+    widest.birth = parameter->birth != 0 ? UINT64_MAX : 0;
+    /* As many rows as no memory has, so few that the bytes of an array can be counted. */
+    if (widest.is_table) {
+        widest.rows = (uint64_t)INT64_MAX / 8 / widest.width;
+        widest.count = widest.rows * widest.width;
+    }
     const struct ps_header_slot slot = {.parameter = &widest};
     struct ps_buffer parameters, head;
     ps_buffer_init(&parameters, memory, PS_HEADER_BYTES_MAX);
@@ -106,9 +134,9 @@ enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *p
     ps_json_begin_object(&json, NULL);
     /* A text, as in the real header: the quotes of the inner document double there. */
     ps_json_text(&json, "p", (struct ps_bytes){(const uint8_t *)parameters.text, parameters.size});
-    for (int32_t state = -1; state < (int32_t)widest.state_count; state++) {
-        uint64_t offset = UINT64_MAX - widest.count * ps_dtype_size(widest.dtype);
-        write_tensor(&json, &widest, state, &offset);
+    for (uint32_t array = 0; array < ps_array_count(&widest); array++) {
+        uint64_t offset = UINT64_MAX - ps_array_bytes(&widest, array);
+        write_tensor(&json, &widest, array, &offset);
     }
     ps_json_end_object(&json);
     enum ps_status status = ps_buffer_status(&parameters, error);
@@ -123,7 +151,8 @@ enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *p
 /* The checksum is the first member of all, so that it stands at a fixed offset and can be verified
  * before anything is parsed. Tensors follow in the order of their bytes in the file, without gaps,
  * as the safetensors format demands. */
-static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_header_slot *slots,
+static void write_json(const struct ps_checkpoint_facts *facts,
+                       const struct ps_header_section *sections, const struct ps_header_slot *slots,
                        size_t slot_count, const struct ps_buffer *parameters,
                        struct ps_buffer *head)
 {
@@ -135,7 +164,8 @@ static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_
     ps_json_begin_object(&json, "__metadata__");
     /* Zeros for now: eight digits that finish_head writes over. */
     write_checksum(&json, "ps.header_crc32c", 0);
-    write_facts(&json, facts, format_of(slots, slot_count));
+    write_facts(&json, facts, format_of(sections, slots, slot_count));
+    write_section_sums(&json, sections);
     struct ps_bytes text = {(const uint8_t *)parameters->text, parameters->size};
     ps_json_text(&json, "ps.parameters", text);
     ps_json_end_object(&json);
@@ -143,25 +173,56 @@ static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_
     /* Offsets count from the end of the header and run on through all arrays: what one ends at, the
      * next begins at. */
     uint64_t offset = 0;
-    for (size_t i = 0; i < slot_count; i++) {
-        const struct ps_checkpoint_parameter *parameter = slots[i].parameter;
-        for (int32_t state = -1; state < (int32_t)parameter->state_count; state++)
-            write_tensor(&json, parameter, state, &offset);
-    }
-    const struct ps_shape flat = {0};
-    if (facts->sessions.size > 0)
-        write_array(&json, PS_HEADER_SESSIONS, PS_HEADER_SESSIONS_LABEL, &flat,
-                    facts->sessions.size, 1, &offset);
+    /* Arrays of eight bytes come first of all parameters, so that those of four behind them are
+     * aligned whatever their number is. */
+    write_tensors(&json, slots, slot_count, true, &offset);
+    write_tensors(&json, slots, slot_count, false, &offset);
+    write_bytes_tensors(&json, facts, sections, &offset);
     ps_json_end_object(&json);
     /* Spaces behind the document align the first array; the format allows them. */
     while (head->size % PS_HEADER_ALIGNMENT != 0 && !head->failed)
         ps_buffer_append_text(head, " ");
 }
 
+/* Behind all parameters, whose elements so stay aligned; the sections last, as they came last. */
+static void write_bytes_tensors(struct ps_json_writer *json,
+                                const struct ps_checkpoint_facts *facts,
+                                const struct ps_header_section *sections, uint64_t *offset)
+{
+    const struct ps_shape flat = {0};
+    if (facts->sessions.size > 0)
+        write_array(json, PS_HEADER_SESSIONS, PS_HEADER_BYTES_LABEL, &flat, facts->sessions.size, 1,
+                    offset);
+    /* One dimension of bytes, which every reader of the format knows, if not what they mean. */
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        if (sections[i].bytes > 0)
+            write_array(json, ps_section_name(i), PS_HEADER_BYTES_LABEL, &flat, sections[i].bytes,
+                        1, offset);
+}
+
+/* The presence of a sum says that there is the tensor, as for the sessions: a file without sections
+ * has the bytes that it always had. */
+static void write_section_sums(struct ps_json_writer *json,
+                               const struct ps_header_section *sections)
+{
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        if (sections[i].bytes > 0)
+            write_checksum(json, ps_section_checksum_key(i), sections[i].crc32c);
+}
+
 /* A program that knows the first format alone would take a tensor of several dimensions for damage;
  * of a format that it does not know it says so. */
-static const char *format_of(const struct ps_header_slot *slots, size_t slot_count)
+static const char *format_of(const struct ps_header_section *sections,
+                             const struct ps_header_slot *slots, size_t slot_count)
 {
+    /* The highest format that anything in the file needs: who reads sections reads shapes. */
+    for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        if (sections[i].bytes > 0)
+            return PS_HEADER_FORMAT_SECTIONS;
+    /* A table without rows counts as well: whoever reads the file has to make it. */
+    for (size_t i = 0; i < slot_count; i++)
+        if (slots[i].parameter->is_table)
+            return PS_HEADER_FORMAT_SECTIONS;
     for (size_t i = 0; i < slot_count; i++)
         if (ps_shape_is_of(&slots[i].parameter->shape, slots[i].parameter->count))
             return PS_HEADER_FORMAT_SHAPES;
@@ -181,7 +242,12 @@ static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_
     write_number(json, "ps.epoch", facts->epoch);
     write_number(json, "ps.position", facts->position);
     write_number(json, "ps.unix_ns", facts->unix_ns);
+    if (facts->placement != 0)
+        write_number(json, PS_HEADER_PLACEMENT, facts->placement);
     ps_json_text(json, "ps.job", ps_bytes_of_text(facts->job));
+    /* Left out for most files, as older writers did. */
+    if (facts->set != NULL && facts->set[0] != '\0')
+        ps_json_text(json, "ps.set", ps_bytes_of_text(facts->set));
     if (facts->sessions.size > 0)
         write_checksum(json, PS_HEADER_SESSIONS_CHECKSUM, ps_checksum_crc32c(0, facts->sessions));
 }
@@ -216,6 +282,7 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
     ps_buffer_clear(config);
     ps_base64_append(config, parameter->config);
     struct ps_bytes config_text = {(const uint8_t *)config->text, config->size};
+    PS_ASSERT(parameter->defined.size <= PS_CONFIG_BYTES_MAX);
 
     ps_json_begin_object(json, NULL);
     ps_json_text(json, "name", parameter->name);
@@ -225,13 +292,34 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
     /* The bytes as the client sent them, in base64: JSON holds no bytes, and only the optimizer
      * reads them. */
     ps_json_text(json, "config", config_text);
-    /* Values first, then the states in their order, as the arrays stand in the file. */
+    /* Also in the shape of the values, where a reader compares it. The member says that there is a
+     * table, since an ordinary parameter may have a shape of two lengths as well. */
+    if (parameter->is_table)
+        write_number(json, PS_HEADER_WIDTH, parameter->width);
+    /* Values first, then the states in their order, then what a table has besides. */
     ps_json_begin_array(json, "crc32c");
-    for (uint32_t array = 0; array <= parameter->state_count; array++)
+    for (uint32_t array = 0; array < ps_array_count(parameter); array++)
         write_checksum(json, NULL, slot->crc32c[array]);
     ps_json_end_array(json);
     write_whole_shape(json, parameter);
+    write_origin(json, parameter, config);
     ps_json_end_object(json);
+}
+
+/* Only of a parameter that was defined while training, or configured since it came: so files of all
+ * others are what they always were. */
+static void write_origin(struct ps_json_writer *json,
+                         const struct ps_checkpoint_parameter *parameter, struct ps_buffer *config)
+{
+    if (parameter->birth != 0)
+        write_number(json, PS_HEADER_BIRTH, parameter->birth);
+    if (parameter->defined.data == NULL || ps_bytes_equal(parameter->defined, parameter->config))
+        return;
+    /* The buffer of the other configuration, which was written by now. */
+    ps_buffer_clear(config);
+    ps_base64_append(config, parameter->defined);
+    ps_json_text(json, PS_HEADER_DEFINED,
+                 (struct ps_bytes){(const uint8_t *)config->text, config->size});
 }
 
 /* Only where the tensor does not say it: of a range, whose tensor is a part of the shape. Programs
@@ -248,16 +336,26 @@ static void write_whole_shape(struct ps_json_writer *json,
     ps_json_end_array(json);
 }
 
-/* -1 is the values' own tensor, under the parameter's name: that is the array other programs look
- * for. */
-static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint_parameter *about,
-                         int32_t state, uint64_t *offset)
+/* Those of one width, in the order of the slots: the file has all wide ones first. */
+static void write_tensors(struct ps_json_writer *json, const struct ps_header_slot *slots,
+                          size_t slot_count, bool wide, uint64_t *offset)
 {
-    char name[PS_HEADER_TENSOR_NAME_BYTES];
-    (void)ps_header_tensor_name(about->name, state, name);
-    struct ps_shape shape = ps_shape_of_tensor(&about->shape, about->count);
-    write_array(json, name, ps_dtype_label(about->dtype), &shape, about->count,
-                ps_dtype_size(about->dtype), offset);
+    for (size_t i = 0; i < slot_count; i++)
+        for (uint32_t array = 0; array < ps_array_count(slots[i].parameter); array++)
+            if (ps_array_is_wide(slots[i].parameter, array) == wide)
+                write_tensor(json, slots[i].parameter, array, offset);
+}
+
+/* The values' own tensor has the parameter's name: that is the array other programs look for. */
+static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint_parameter *about,
+                         uint32_t array, uint64_t *offset)
+{
+    char name[PS_ARRAY_NAME_BYTES];
+    (void)ps_array_name(about, array, name);
+    struct ps_shape shape = ps_array_shape(about, array);
+    enum ps_dtype dtype = ps_array_dtype(about, array);
+    write_array(json, name, ps_dtype_label(dtype), &shape, ps_array_elements(about, array),
+                ps_dtype_size(dtype), offset);
 }
 
 /* One entry of the header as the safetensors format has it, for parameters, states and sessions. */
@@ -310,8 +408,8 @@ static void finish_head(struct ps_buffer *head)
     memcpy(head->text + PS_HEADER_CHECKSUM_AT, digits, PS_HEADER_CHECKSUM_DIGITS);
 }
 
-/* Wide elements before narrow ones, so that every array begins at a multiple of its element's size;
- * then by name. Writer and reader share this order. */
+/* Wide elements before narrow ones, as their arrays stand in the file; then by name. Writer and
+ * reader share this order. */
 int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype b_dtype,
                     struct ps_bytes b_name)
 {
@@ -325,26 +423,14 @@ int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype
 /* Names under which a parameter would be taken for something of the format's or ours. */
 bool ps_header_name_reserved(struct ps_bytes name)
 {
-    static const char prefix[] = PS_HEADER_STATE_PREFIX;
+    static const char *prefixes[] = {PS_ARRAY_STATE_PREFIX, PS_ARRAY_KEYS_PREFIX,
+                                     PS_ARRAY_CLOCK_PREFIX};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (name.size >= strlen(prefixes[i]) &&
+            memcmp(name.data, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
     return ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
-           ps_bytes_equal(name, ps_bytes_of_text(PS_HEADER_SESSIONS)) ||
-           (name.size >= sizeof prefix - 1 && memcmp(name.data, prefix, sizeof prefix - 1) == 0);
-}
-
-/* "NAME" for values, "ps.state/N/NAME" for the N-th state. The prefix is reserved, so a parameter
- * cannot have the name of another one's state. */
-struct ps_bytes ps_header_tensor_name(struct ps_bytes parameter_name, int32_t state,
-                                      char name[PS_HEADER_TENSOR_NAME_BYTES])
-{
-    PS_ASSERT(parameter_name.size <= PS_NAME_BYTES_MAX);
-    PS_ASSERT(state >= -1 && state < PS_STATES_MAX);
-    size_t prefix = 0;
-    if (state >= 0)
-        prefix = (size_t)snprintf(name, PS_HEADER_TENSOR_NAME_BYTES,
-                                  PS_HEADER_STATE_PREFIX "%" PRId32 "/", state);
-    memcpy(name + prefix, parameter_name.data, parameter_name.size);
-    name[prefix + parameter_name.size] = '\0';
-    return (struct ps_bytes){(const uint8_t *)name, prefix + parameter_name.size};
+           ps_bytes_equal(name, ps_bytes_of_text(PS_HEADER_SESSIONS)) || ps_section_is_name(name);
 }
 
 /* Over the whole head, with the digit 0 in the place of each digit of the checksum itself. */

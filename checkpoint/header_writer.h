@@ -10,6 +10,7 @@
 #define PS_CHECKPOINT_HEADER_WRITER_H
 
 #include "base/buffer.h"
+#include "checkpoint/array_layout.h"
 #include "checkpoint/checkpoint.h"
 
 /* Largest JSON header, written or read: about 150,000 parameters. */
@@ -27,39 +28,58 @@
 #define PS_HEADER_CHECKSUM_AT (PS_HEADER_LENGTH_BYTES + sizeof PS_HEADER_START - 1)
 #define PS_HEADER_CHECKSUM_DIGITS 8u
 
-/* The formats. The first, which older programs read, knows tensors of one dimension only: the other
- * is written where a tensor has another shape. Both are read. */
+/* The formats. The first, which older programs read, knows tensors of one dimension only: the
+ * second is written where a tensor has another shape. All are read. */
 #define PS_HEADER_FORMAT "1"
 #define PS_HEADER_FORMAT_SHAPES "2"
+
+/* And a third, of files with sections or tables: a program that passed over the former would lose
+ * contributions that were acknowledged, and one that took a table for a matrix its keys. */
+#define PS_HEADER_FORMAT_SECTIONS "3"
 
 /* In the entry of a range of a cut parameter: the shape of the whole, which its tensor cannot
  * have. */
 #define PS_HEADER_WHOLE_SHAPE "whole_shape"
 
-/* What tensor names of optimizer state begin with: this, the number of the state, a slash. */
-#define PS_HEADER_STATE_PREFIX "ps.state/"
+/* Members that most parameters have no need of; programs that do not know them pass over them. */
+#define PS_HEADER_BIRTH "birth"
+#define PS_HEADER_DEFINED "defined"
+
+/* In the entry of a table, and in no other: how many elements a row has. */
+#define PS_HEADER_WIDTH "width"
 
 /* The tensor behind all others: what is remembered of the clients' requests. It has no element type
  * of a parameter's. */
 #define PS_HEADER_SESSIONS "ps.sessions"
+/* The sections, behind them. */
+#define PS_HEADER_ROUNDS "ps.rounds"
+#define PS_HEADER_CLOCKS "ps.clocks"
+/* Absent where nobody has said it. */
+#define PS_HEADER_PLACEMENT "ps.placement"
+
 #define PS_HEADER_SESSIONS_CHECKSUM "ps.sessions_crc32c"
-#define PS_HEADER_SESSIONS_LABEL "U8"
+#define PS_HEADER_BYTES_LABEL "U8"
 
 /* A parameter of this name could not be told from something of our own. */
 bool ps_header_name_reserved(struct ps_bytes name);
 
-/* Room for the tensor name of any array, NUL included. */
-#define PS_HEADER_TENSOR_NAME_BYTES (PS_NAME_BYTES_MAX + 32)
-
 /* A parameter in its place in the file. */
 struct ps_header_slot {
     const struct ps_checkpoint_parameter *parameter; /* borrowed */
-    uint32_t crc32c[1 + PS_STATES_MAX];              /* of the values, then of each state */
+    uint32_t crc32c[PS_CHECKPOINT_ARRAYS_MAX];       /* of each array */
+};
+
+/* A section in its place in the file: 0 bytes, there is none. */
+struct ps_header_section {
+    uint64_t bytes;
+    uint32_t crc32c;
 };
 
 /* Sets `head`, which must be empty and allow 8 more bytes than PS_HEADER_BYTES_MAX, to everything
- * before the data. `slots` are sorted by ps_header_order and complete. */
+ * before the data. `slots` are sorted by ps_header_order and complete. `sections` has one entry for
+ * each section. */
 PS_MUST_USE enum ps_status ps_header_write(const struct ps_checkpoint_facts *facts,
+                                           const struct ps_header_section *sections,
                                            const struct ps_header_slot *slots, size_t slot_count,
                                            const struct ps_allocator *memory,
                                            struct ps_buffer *head, struct ps_error *error);
@@ -70,20 +90,16 @@ PS_MUST_USE enum ps_status ps_header_facts_bytes(const char *job, const struct p
                                                  uint64_t *bytes, struct ps_error *error);
 
 /* Most bytes that a parameter adds to a header, whatever its version, its step and its place in the
- * file become. Only name, dtype, count, config and state_count are looked at. PS_ERR_NO_MEMORY. */
+ * file become, and of a table its rows. Only name, dtype, count, config, state_count, is_table and
+ * width are looked at. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status
 ps_header_parameter_bytes(const struct ps_checkpoint_parameter *parameter,
                           const struct ps_allocator *memory, uint64_t *bytes,
                           struct ps_error *error);
 
-/* The order of parameters in a file: wide elements first, then by name, so that every array is
- * aligned to its element without gaps. <0, 0, >0. */
+/* The order of parameters in a file: wide elements first, then by name. <0, 0, >0. */
 int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype b_dtype,
                     struct ps_bytes b_name);
-
-/* The tensor name of array `state` (-1: the values), NUL-terminated. */
-struct ps_bytes ps_header_tensor_name(struct ps_bytes parameter_name, int32_t state,
-                                      char name[PS_HEADER_TENSOR_NAME_BYTES]);
 
 /* The checksum that a head should carry: `head` from the length on, at least up to the digits. */
 uint32_t ps_header_checksum(struct ps_bytes head);

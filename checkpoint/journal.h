@@ -40,27 +40,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Later types (tables, clocks, rendezvous) get numbers of their own; a reader that meets a type it
- * does not know stops with PS_ERR_UNSUPPORTED. */
+/* Later types get numbers of their own; a reader that meets a type it does not know stops with
+ * PS_ERR_UNSUPPORTED. */
 enum ps_record_type {
-    PS_RECORD_SEGMENT = 1, /* first of every segment; never given to callers */
-    PS_RECORD_PUSH = 2     /* one SendGrad that was applied */
+    PS_RECORD_SEGMENT = 1,   /* first of every segment; never given to callers */
+    PS_RECORD_PUSH = 2,      /* one SendGrad that was applied */
+    PS_RECORD_DEFINE = 3,    /* a parameter that came while training (journal_definition.h) */
+    PS_RECORD_DROP = 4,      /* a parameter that went; no content */
+    PS_RECORD_CONFIGURE = 5, /* the configuration that a parameter has from here on, serialized */
+    PS_RECORD_HELD = 6,      /* a contribution to the open round (journal_held.h) */
+    PS_RECORD_ROUND = 7,     /* a round that ended, and made a version (journal_round.h) */
+    PS_RECORD_CLOCKS = 8,    /* the settings of clocks, under their name (journal_clocks.h) */
+    PS_RECORD_CLOCK = 9,     /* how far a worker is, under the name of its clocks (the same) */
+    PS_RECORD_SWEEP = 10     /* rows of a table that expired (journal_rows.h) */
 };
+
+/* The highest number of a type that this code knows. What stands in a checkpoint's sections is of
+ * some of them (section.c). */
+#define PS_RECORD_TYPE_LAST PS_RECORD_SWEEP
+
+/* Whether a record of that type makes a version of the parameter that it names. */
+static inline bool ps_record_makes_version(enum ps_record_type type)
+{
+    return type == PS_RECORD_PUSH || type == PS_RECORD_ROUND;
+}
 
 /* One record. All bytes are borrowed: from the caller when writing, from the row when reading. */
 struct ps_record {
     enum ps_record_type type;
-    uint64_t position;         /* of this push in the life of the shard, from 1 */
+    uint64_t position;         /* of this record in the life of the shard, from 1 */
     uint64_t epoch;            /* of the server that applied it */
-    struct ps_bytes name;      /* of the parameter */
-    enum ps_dtype dtype;       /* of the gradient */
+    struct ps_bytes name;      /* of the parameter, or of the clocks */
+    enum ps_dtype dtype;       /* of the gradient, or of what is defined; otherwise 0 */
     enum ps_encoding encoding; /* of the content */
-    uint64_t version;          /* of the parameter after it */
+    uint64_t version;          /* of the parameter after it; of one that goes: at its end */
     struct ps_bytes client_id; /* empty: the push carried no request id */
     uint64_t session;
     uint64_t sequence;
     uint32_t fingerprint;   /* of the request; 0: not known */
-    struct ps_view content; /* the gradient as it was received */
+    struct ps_view content; /* a gradient as it was received, or what the type says */
 };
 
 /* ---- Writing ---- */

@@ -9,9 +9,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/checksum.h"
-
-#include <endian.h>
-#include <string.h>
+#include "checkpoint/little_endian.h"
 
 /* Where the fields of a head stand. The checksum covers all from FORMAT_AT to the content: the
  * magic only finds heads, and a checksum cannot cover itself. */
@@ -40,8 +38,6 @@ _Static_assert(SEQUENCE_AT + 8 == PS_JOURNAL_HEAD_BYTES, "the head ends with the
 /* No file has more; keeps sums of sizes from wrapping. */
 #define CONTENT_BYTES_MAX ((uint64_t)1 << 62)
 
-static void put(uint8_t *to, size_t bytes, uint64_t value);
-static uint64_t take(const uint8_t *from, size_t bytes);
 static uint32_t head_crc32c(const struct ps_journal_life *life, struct ps_bytes covered);
 static bool head_whole(struct ps_bytes bytes, const struct ps_journal_life *life,
                        struct ps_journal_head *head);
@@ -62,22 +58,22 @@ size_t ps_journal_head_write(const struct ps_record *record, const struct ps_jou
      * can give them a meaning that this one then refuses. */
     memset(to, 0, PS_JOURNAL_HEAD_BYTES);
     /* Only to find heads quickly in a scan; what makes a head a head is its checksum. */
-    put(to + MAGIC_AT, 4, PS_JOURNAL_MAGIC);
-    put(to + FORMAT_AT, 1, life->format);
-    put(to + TYPE_AT, 1, (uint64_t)record->type);
-    put(to + DTYPE_AT, 1, (uint64_t)record->dtype);
-    put(to + ID_BYTES_AT, 1, record->client_id.size);
-    put(to + NAME_BYTES_AT, 2, record->name.size);
-    put(to + ENCODING_AT, 1, (uint64_t)record->encoding);
-    put(to + CONTENT_CRC32C_AT, 4, content_crc32c);
-    put(to + FINGERPRINT_AT, 4, record->fingerprint);
-    put(to + CONTENT_BYTES_AT, 8, record->content.size);
-    put(to + POSITION_AT, 8, record->position);
-    put(to + EPOCH_AT, 8, record->epoch);
-    put(to + DURABLE_AT, 8, durable);
-    put(to + VERSION_AT, 8, record->version);
-    put(to + SESSION_AT, 8, record->session);
-    put(to + SEQUENCE_AT, 8, record->sequence);
+    ps_little_put(to + MAGIC_AT, 4, PS_JOURNAL_MAGIC);
+    ps_little_put(to + FORMAT_AT, 1, life->format);
+    ps_little_put(to + TYPE_AT, 1, (uint64_t)record->type);
+    ps_little_put(to + DTYPE_AT, 1, (uint64_t)record->dtype);
+    ps_little_put(to + ID_BYTES_AT, 1, record->client_id.size);
+    ps_little_put(to + NAME_BYTES_AT, 2, record->name.size);
+    ps_little_put(to + ENCODING_AT, 1, (uint64_t)record->encoding);
+    ps_little_put(to + CONTENT_CRC32C_AT, 4, content_crc32c);
+    ps_little_put(to + FINGERPRINT_AT, 4, record->fingerprint);
+    ps_little_put(to + CONTENT_BYTES_AT, 8, record->content.size);
+    ps_little_put(to + POSITION_AT, 8, record->position);
+    ps_little_put(to + EPOCH_AT, 8, record->epoch);
+    ps_little_put(to + DURABLE_AT, 8, durable);
+    ps_little_put(to + VERSION_AT, 8, record->version);
+    ps_little_put(to + SESSION_AT, 8, record->session);
+    ps_little_put(to + SEQUENCE_AT, 8, record->sequence);
 
     size_t size = PS_JOURNAL_HEAD_BYTES;
     if (record->client_id.size > 0)
@@ -91,7 +87,7 @@ size_t ps_journal_head_write(const struct ps_record *record, const struct ps_jou
     struct ps_bytes covered = {to + FORMAT_AT, size - FORMAT_AT};
     /* The first record of a segment says what the salt is, and so has none in its own checksum. */
     bool salted = record->type != PS_RECORD_SEGMENT;
-    put(to + HEAD_CRC32C_AT, 4, head_crc32c(salted ? life : NULL, covered));
+    ps_little_put(to + HEAD_CRC32C_AT, 4, head_crc32c(salted ? life : NULL, covered));
     return size;
 }
 
@@ -119,7 +115,7 @@ static uint32_t head_crc32c(const struct ps_journal_life *life, struct ps_bytes 
     uint8_t salt[4];
     if (life == NULL || life->format == PS_JOURNAL_FORMAT_1)
         return ps_checksum_crc32c(0, covered);
-    put(salt, sizeof salt, life->salt);
+    ps_little_put(salt, sizeof salt, life->salt);
     uint32_t begin = ps_checksum_crc32c(0, (struct ps_bytes){salt, sizeof salt});
     return ps_checksum_crc32c(begin, covered);
 }
@@ -130,10 +126,11 @@ static uint32_t head_crc32c(const struct ps_journal_life *life, struct ps_bytes 
 static bool head_whole(struct ps_bytes bytes, const struct ps_journal_life *life,
                        struct ps_journal_head *head)
 {
-    if (bytes.size < PS_JOURNAL_HEAD_BYTES || take(bytes.data + MAGIC_AT, 4) != PS_JOURNAL_MAGIC)
+    if (bytes.size < PS_JOURNAL_HEAD_BYTES ||
+        ps_little_take(bytes.data + MAGIC_AT, 4) != PS_JOURNAL_MAGIC)
         return false;
-    size_t id_bytes = (size_t)take(bytes.data + ID_BYTES_AT, 1);
-    size_t name_bytes = (size_t)take(bytes.data + NAME_BYTES_AT, 2);
+    size_t id_bytes = (size_t)ps_little_take(bytes.data + ID_BYTES_AT, 1);
+    size_t name_bytes = (size_t)ps_little_take(bytes.data + NAME_BYTES_AT, 2);
     if (id_bytes > PS_CLIENT_ID_BYTES_MAX || name_bytes > PS_NAME_BYTES_MAX)
         return false;
     size_t size = PS_JOURNAL_HEAD_BYTES + id_bytes + name_bytes;
@@ -141,9 +138,9 @@ static bool head_whole(struct ps_bytes bytes, const struct ps_journal_life *life
     if (size > bytes.size)
         return false;
     struct ps_bytes covered = {bytes.data + FORMAT_AT, size - FORMAT_AT};
-    if (take(bytes.data + HEAD_CRC32C_AT, 4) != head_crc32c(life, covered))
+    if (ps_little_take(bytes.data + HEAD_CRC32C_AT, 4) != head_crc32c(life, covered))
         return false;
-    head->format = (uint32_t)take(bytes.data + FORMAT_AT, 1);
+    head->format = (uint32_t)ps_little_take(bytes.data + FORMAT_AT, 1);
     /* A head of the other known format is not a record of this segment: only content looks so. */
     if (life != NULL && head->format <= PS_JOURNAL_FORMAT && head->format != life->format)
         return false;
@@ -159,21 +156,29 @@ static void head_fields(const uint8_t *from, struct ps_journal_head *head)
     struct ps_record *record = &head->record;
     /* Values beyond the enums are possible here, and refused by head_judge before anybody uses
      * them. */
-    record->type = (enum ps_record_type)take(from + TYPE_AT, 1);
-    record->dtype = (enum ps_dtype)take(from + DTYPE_AT, 1);
-    record->encoding = (enum ps_encoding)take(from + ENCODING_AT, 1);
-    record->position = take(from + POSITION_AT, 8);
-    record->epoch = take(from + EPOCH_AT, 8);
-    record->version = take(from + VERSION_AT, 8);
-    record->session = take(from + SESSION_AT, 8);
-    record->sequence = take(from + SEQUENCE_AT, 8);
-    record->fingerprint = (uint32_t)take(from + FINGERPRINT_AT, 4);
-    head->durable = take(from + DURABLE_AT, 8);
-    head->content_crc32c = (uint32_t)take(from + CONTENT_CRC32C_AT, 4);
-    head->content_bytes = take(from + CONTENT_BYTES_AT, 8);
+    record->type = (enum ps_record_type)ps_little_take(from + TYPE_AT, 1);
+    record->dtype = (enum ps_dtype)ps_little_take(from + DTYPE_AT, 1);
+    record->encoding = (enum ps_encoding)ps_little_take(from + ENCODING_AT, 1);
+    record->position = ps_little_take(from + POSITION_AT, 8);
+    record->epoch = ps_little_take(from + EPOCH_AT, 8);
+    record->version = ps_little_take(from + VERSION_AT, 8);
+    record->session = ps_little_take(from + SESSION_AT, 8);
+    record->sequence = ps_little_take(from + SEQUENCE_AT, 8);
+    record->fingerprint = (uint32_t)ps_little_take(from + FINGERPRINT_AT, 4);
+    head->durable = ps_little_take(from + DURABLE_AT, 8);
+    head->content_crc32c = (uint32_t)ps_little_take(from + CONTENT_CRC32C_AT, 4);
+    head->content_bytes = ps_little_take(from + CONTENT_BYTES_AT, 8);
     /* The sum wraps for an absurd size, which head_judge refuses before anybody uses the sum. */
     head->record_bytes =
         head->head_bytes + head->content_bytes + ps_journal_padding(head->content_bytes);
+}
+
+/* Rows of a table are beside the encodings of elements, not among them (base/encoding.h). A number
+ * that is neither is of a later version: the record is refused as unknown, and not as damaged, so
+ * that whoever starts an old program over a new journal is told what to do. */
+static bool is_encoding(enum ps_encoding encoding)
+{
+    return encoding < PS_ENCODING_COUNT || encoding == PS_ENCODING_ROWS;
 }
 
 /* Bounds hold behind a right checksum too: whoever wrote the head may have been wrong. The order
@@ -184,27 +189,30 @@ static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_j
         return PS_JOURNAL_BAD;
     if (head->format != PS_JOURNAL_FORMAT && head->format != PS_JOURNAL_FORMAT_1)
         return PS_JOURNAL_UNKNOWN;
+    /* A segment has no name, and its size is known: it is judged by that alone, before what follows
+     * asks for fields that it does not have. */
     if (head->record.type == PS_RECORD_SEGMENT)
         return head->content_bytes == segment_content_bytes(head->format) ? PS_JOURNAL_GOOD
                                                                           : PS_JOURNAL_BAD;
-    if (head->record.type != PS_RECORD_PUSH || head->record.dtype >= PS_DTYPE_COUNT ||
-        head->record.encoding >= PS_ENCODING_COUNT || take(from + ZERO_AT, 1) != 0)
+    if (head->record.type > PS_RECORD_TYPE_LAST || head->record.type < PS_RECORD_PUSH ||
+        head->record.dtype >= PS_DTYPE_COUNT || !is_encoding(head->record.encoding) ||
+        ps_little_take(from + ZERO_AT, 1) != 0)
         return PS_JOURNAL_UNKNOWN;
-    /* A push without a parameter's name cannot be applied to anything. */
+    /* A record without a parameter's name cannot be applied to anything. */
     return head->record.name.size > 0 ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD;
 }
 
 /* The magic finds heads quickly and proves nothing. */
 bool ps_journal_head_begins(const uint8_t word[PS_JOURNAL_ALIGNMENT])
 {
-    return take(word + MAGIC_AT, 4) == PS_JOURNAL_MAGIC;
+    return ps_little_take(word + MAGIC_AT, 4) == PS_JOURNAL_MAGIC;
 }
 
 /* For heads whose checksum cannot be tried, because the salt is lost. */
 bool ps_journal_head_is_of(struct ps_bytes bytes, uint32_t format)
 {
     return bytes.size > FORMAT_AT && ps_journal_head_begins(bytes.data) &&
-           take(bytes.data + FORMAT_AT, 1) == format;
+           ps_little_take(bytes.data + FORMAT_AT, 1) == format;
 }
 
 /* The number of zeros up to the next multiple; negating an unsigned number is its complement to
@@ -227,11 +235,11 @@ size_t ps_journal_segment_write(const struct ps_journal_facts *facts,
                                 const struct ps_journal_life *life,
                                 uint8_t to[PS_JOURNAL_SEGMENT_CONTENT_BYTES])
 {
-    put(to, 4, facts->index);
-    put(to + 4, 4, facts->shard_count);
-    put(to + 8, 8, facts->position);
-    put(to + 16, 8, facts->previous_epoch);
-    put(to + 24, 8, life->salt); /* four bytes more than it needs, for later versions */
+    ps_little_put(to, 4, facts->index);
+    ps_little_put(to + 4, 4, facts->shard_count);
+    ps_little_put(to + 8, 8, facts->position);
+    ps_little_put(to + 16, 8, facts->previous_epoch);
+    ps_little_put(to + 24, 8, life->salt); /* four bytes more than it needs, for later versions */
     return segment_content_bytes(life->format);
 }
 
@@ -240,13 +248,13 @@ void ps_journal_segment_read(const struct ps_journal_head *head,
                              struct ps_journal_facts *facts, struct ps_journal_life *life)
 {
     PS_ASSERT(head->content_bytes == segment_content_bytes(head->format));
-    facts->index = (uint32_t)take(from, 4);
-    facts->shard_count = (uint32_t)take(from + 4, 4);
-    facts->position = take(from + 8, 8);
-    facts->previous_epoch = take(from + 16, 8);
+    facts->index = (uint32_t)ps_little_take(from, 4);
+    facts->shard_count = (uint32_t)ps_little_take(from + 4, 4);
+    facts->position = ps_little_take(from + 8, 8);
+    facts->previous_epoch = ps_little_take(from + 16, 8);
     *life = (struct ps_journal_life){.format = head->format};
     if (head->format != PS_JOURNAL_FORMAT_1)
-        life->salt = (uint32_t)take(from + 24, 4);
+        life->salt = (uint32_t)ps_little_take(from + 24, 4);
 }
 
 /* Zeroed afterwards, so that a second release does nothing. */
@@ -267,20 +275,4 @@ void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from)
     if (to->memory != NULL)
         to->record.content = ps_view_of(&to->piece);
     *from = (struct ps_journal_row){0};
-}
-
-/* Little-endian on every machine: the lowest `bytes` of the number come first in memory then, so
- * that one copy serves all widths. */
-static void put(uint8_t *to, size_t bytes, uint64_t value)
-{
-    uint64_t little = htole64(value);
-    memcpy(to, &little, bytes);
-}
-
-static uint64_t take(const uint8_t *from, size_t bytes)
-{
-    uint64_t little = 0;
-    /* The bytes may lie anywhere: a copy has no alignment. */
-    memcpy(&little, from, bytes);
-    return le64toh(little);
 }

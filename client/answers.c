@@ -13,6 +13,9 @@ static enum ps_status take_server(void *self, const struct ps_call_reply *reply,
 static enum ps_status take_list(void *self, const struct ps_call_reply *reply,
                                 struct ps_error *error);
 static void copy_row(struct psclient_param_info *row, const struct ps_param_info *info);
+static void copy_config(struct psclient_config *to, struct ps_bytes config);
+static enum ps_status take_changed(void *self, const struct ps_call_reply *reply,
+                                   struct ps_error *error);
 static enum ps_status take_saved(void *self, const struct ps_call_reply *reply,
                                  struct ps_error *error);
 static void copy_text(char *to, size_t size, const char *from);
@@ -27,6 +30,11 @@ struct ps_answer_taker ps_answer_server(struct psclient_server_status *to)
 struct ps_answer_taker ps_answer_list(struct ps_list_rows *to)
 {
     return (struct ps_answer_taker){take_list, to};
+}
+
+struct ps_answer_taker ps_answer_changed(struct ps_changed *to)
+{
+    return (struct ps_answer_taker){take_changed, to};
 }
 
 struct ps_answer_taker ps_answer_saved(struct psclient_saved *to)
@@ -76,7 +84,38 @@ static enum ps_status take_list(void *self, const struct ps_call_reply *reply,
         struct psclient_param_info row = {.type = PSCLIENT_INT32};
         copy_row(&row, &from->params[i]);
         ps_caller_copy(ps_caller_at(to->rows, to->row_size, i), to->row_size, &row, sizeof row);
+        /* In an array of their own: most who list want none of them. */
+        if (to->configs != NULL)
+            copy_config(&to->configs[i], from->params[i].config);
     }
+    return PS_OK;
+}
+
+/* A configuration without its end would look like another one: so its size is told alone, which no
+ * reader takes for a configuration. */
+static void copy_config(struct psclient_config *to, struct ps_bytes config)
+{
+    to->step = 0;
+    to->size = config.size;
+    if (config.size > 0 && config.size <= sizeof to->bytes)
+        memcpy(to->bytes, config.data, config.size);
+}
+
+/* Of a drop the configuration is empty. That of a change is the caller's to look at; everything
+ * else is put together of ranges first. */
+static enum ps_status take_changed(void *self, const struct ps_call_reply *reply,
+                                   struct ps_error *error)
+{
+    (void)error;
+    struct ps_changed *to = self;
+    const struct ps_change_reply *from = &reply->change;
+    to->version = from->version;
+    to->position = from->position;
+    to->step = from->step;
+    /* Under its number it had been done before: it counts once. */
+    to->duplicate = from->duplicate;
+    if (to->config != NULL)
+        copy_config(to->config, from->config);
     return PS_OK;
 }
 

@@ -19,12 +19,23 @@ struct ps_list_rows {
     struct psclient_param_info *rows;
     size_t row_size; /* as the caller's compiler has it: caller_structs.h */
     size_t count_max;
-    size_t count; /* filled in */
-    bool more;    /* filled in */
+    size_t count;                    /* filled in */
+    bool more;                       /* filled in */
+    struct psclient_config *configs; /* one for each row; NULL: they were not asked for */
+};
+
+/* The answer to a change of one parameter, or of one range. */
+struct ps_changed {
+    uint64_t version;
+    uint64_t position;
+    uint64_t step;
+    bool duplicate;
+    struct psclient_config *config; /* where to put it; NULL: nowhere */
 };
 
 struct ps_answer_taker ps_answer_server(struct psclient_server_status *to);
 struct ps_answer_taker ps_answer_list(struct ps_list_rows *to);
+struct ps_answer_taker ps_answer_changed(struct ps_changed *to);
 struct ps_answer_taker ps_answer_saved(struct psclient_saved *to);
 struct ps_answer_taker ps_answer_fields(struct ps_fields *to); /* of a flat message */
 

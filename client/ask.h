@@ -22,4 +22,9 @@ int ps_client_ask(struct psclient *client, uint32_t index, enum ps_method method
                   const struct ps_buffer *message, struct ps_fields *fields, uint64_t timeout_ms,
                   struct psclient_error *error);
 
+/* psclient_list_workers of one server, as it is now: which of them it hears only that one says. */
+int ps_client_ask_workers(struct psclient *client, uint32_t index, const char *group,
+                          uint64_t timeout_ms, struct psclient_worker_list *list,
+                          struct psclient_error *error);
+
 #endif

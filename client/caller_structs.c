@@ -17,8 +17,8 @@
 /* Bytes behind our options count as options that are set, unless they are zero. Padding at the end,
  * which no program sets, would be such bytes for an older library: so the last field ends the
  * struct. Whoever adds a field names it here. */
-_Static_assert(offsetof(struct psclient_options, client_id) +
-                       sizeof(((struct psclient_options *)NULL)->client_id) ==
+_Static_assert(offsetof(struct psclient_options, placement) +
+                       sizeof(((struct psclient_options *)NULL)->placement) ==
                    sizeof(struct psclient_options),
                "options end with their last field");
 

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "client/psclient.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* The structs of the first header whose psclient_open said nothing of them: version 0.1.0 as
@@ -61,6 +62,17 @@ ps_caller_parameter(const struct psclient_sizes *sizes, const struct psclient_pa
     ps_caller_copy(&parameter, sizeof parameter, ps_caller_at(parameters, sizes->parameter, i),
                    sizes->parameter);
     return parameter;
+}
+
+/* A parameter of which only the content is the caller's to fill in waits for nothing, whatever its
+ * other fields hold. */
+static inline void ps_caller_clear_waits(const struct psclient_sizes *sizes,
+                                         struct psclient_parameter *parameter)
+{
+    const size_t first = offsetof(struct psclient_parameter, at_least_version);
+    const size_t end = sizeof *parameter < sizes->parameter ? sizeof *parameter : sizes->parameter;
+    if (first < end)
+        memset((uint8_t *)parameter + first, 0, end - first);
 }
 
 static inline struct psclient_gradient ps_caller_gradient(const struct psclient_sizes *sizes,

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/random.h"
+#include "client/job_placement.h"
 #include "client/members/seeds.h"
 
 #include <ctype.h>
@@ -25,8 +26,13 @@ enum ps_status ps_client_open_members(struct psclient *client,
                                       const struct psclient_options *options,
                                       struct ps_error *error)
 {
-    return client->etcd != NULL ? open_followed(client, options, error)
-                                : open_seeds(client, options, error);
+    PS_TRY(client->etcd != NULL ? open_followed(client, options, error)
+                                : open_seeds(client, options, error));
+    /* What is known of the members holds for the first batch already. */
+    ps_mutex_lock(&client->mutex);
+    ps_client_pump(client);
+    ps_mutex_unlock(&client->mutex);
+    return PS_OK;
 }
 
 /* One deadline for everything that opening waits for. */
@@ -37,8 +43,8 @@ static uint64_t open_deadline(const struct psclient *client, const struct psclie
     return ps_deadline_after(client->clock, timeout_ms);
 }
 
-/* Client id and session make the request ids of this run its own: random, and above every earlier
- * session. */
+/* Client id and session make the request ids of this run its own: a random id, or one that was
+ * chosen in a session above every earlier one. */
 static enum ps_status open_engine(struct psclient *client, const struct psclient_options *options,
                                   struct ps_error *error)
 {
@@ -206,7 +212,10 @@ static enum ps_status open_seeds(struct psclient *client, const struct psclient_
         ps_seeds_destroy(seeds);
     if (status == PS_OK && verdict == PS_SEEDS_LIST)
         status = open_fixed(client, options, addresses, count, error);
-    else if (status == PS_OK)
+    /* Servers of a list are followed by nobody: what they say now is what this client hears. */
+    if (status == PS_OK && verdict == PS_SEEDS_LIST)
+        ps_client_place(client, client->members.placement);
+    if (status == PS_OK && verdict != PS_SEEDS_LIST)
         status = open_cluster(client, options, seeds, error);
     ps_release(client->memory, addresses);
     return status;

@@ -93,6 +93,12 @@ enum ps_status ps_client_copy_options(struct psclient *client,
         return ps_fail(error, PS_ERR_BAD_INPUT, "%u is not a level of acknowledgement",
                        (unsigned)options->ack);
     client->ack = (enum ps_ack)options->ack;
+    /* Not a number: whoever chose one would have to know all names and sizes. */
+    client->places_classic =
+        options->placement != NULL && strcmp(options->placement, "classic") == 0;
+    if (options->placement != NULL && options->placement[0] != '\0' && !client->places_classic)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "\"%.40s\" is not a placement: \"classic\" is one",
+                       options->placement);
     PS_TRY(copy_encodings(client, options, error));
     const char *busy_poll = options->busy_poll;
     if (busy_poll == NULL)

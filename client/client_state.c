@@ -11,6 +11,8 @@
 #include "client/client_state.h"
 
 #include "base/assert.h"
+#include "client/engine/batch.h"
+#include "client/job_placement.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -93,12 +95,13 @@ enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_re
 }
 
 /* Does the operation wait for others? While finished ones are to be fetched: holding.h. Not while
- * another thread leads: the leader would come back from polling and send the operation alone. Nor
- * when the channel's thread works, which fetches nothing. */
+ * another thread leads: the leader would come back from polling and send the operation alone.
+ * Beside a descriptor (client_events.c) the channel's thread sends what is held with its next turn,
+ * if the caller has not come back before. */
 static bool is_held(struct psclient *client, const struct ps_batch_request *request,
                     const struct ps_client_job *job)
 {
-    return job->announced && client->finished != NULL && !client->led && client->event_fd < 0 &&
+    return job->announced && client->finished != NULL && !client->led &&
            ps_holding_takes(&client->holding, request);
 }
 
@@ -132,8 +135,12 @@ void ps_client_end(struct psclient *client, struct ps_client_job *job)
     claim(client, job);
     wait_for(client, job, PS_DEADLINE_NEVER);
     PS_ASSERT(job->finished);
+    const struct ps_batch_request request = job->batch->request;
+    uint64_t placed_by = ps_batch_placed_by(job->batch);
     ps_engine_end(client->engine, job->batch);
     ps_mutex_unlock(&client->mutex);
+    /* Without the lock, since it may ask a server; the items are the caller's and still there. */
+    ps_client_look_elsewhere(client, &request, placed_by);
 }
 
 /* Also with a deadline that is over: then one look is taken, which does what there is to do for all
@@ -392,6 +399,7 @@ static void follow_members(struct psclient *client)
     if (!fresh && !client->members_pending)
         return;
     client->members_pending = false;
+    ps_client_place(client, client->members.placement);
     uint32_t count = client->members.shard_count;
     for (uint32_t i = 0; i < client->shard_count && i < count; i++) {
         const struct ps_member *row = &client->members.rows[i];

@@ -63,8 +63,12 @@ struct psclient {
     enum ps_ack ack;
     struct ps_busy_poll_wish busy_poll;
     atomic_bool no_push_pull; /* some server has none: pushes, then pulls */
+    /* Of synchronous steps (round_step.h): contributions whose numbers wait for rounds, and 1 + the
+     * rank of the first worker that used this client. */
+    _Atomic uint32_t contributions_waiting, first_worker;
     enum ps_encoding reply_encoding;
     uint64_t split_bytes;
+    _Atomic uint64_t placement;     /* of the job; 0: not known. Written under the mutex */
     struct ps_push_encoder encoder; /* has a lock of its own */
     uint32_t shard_count;
     struct ps_wake wake; /* woken when servers move */
@@ -87,8 +91,10 @@ struct psclient {
     bool members_pending;              /* not all of them could be told yet: no memory */
     struct ps_initialiser initialiser; /* used by one thread at a time: `initialising` */
     bool initialising;
-    bool has_init_way;          /* and it stays */
-    atomic_bool init_cancelled; /* what `initialising` stands for is to end */
+    bool has_init_way;                     /* and it stays */
+    bool places_classic;                   /* whatever would be more even */
+    atomic_bool init_cancelled;            /* what `initialising` stands for is to end */
+    struct ps_worker_place *worker_places; /* owned; a list: groups that were joined */
 };
 
 /* psclient_open with another heap, for tests: no call of the library allocates elsewhere, but for
@@ -166,9 +172,46 @@ void ps_client_cancel(struct psclient *client, struct ps_client_job *job);
 /* The next job that is finished and announced; NULL when none is in time. */
 struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_ms);
 
+/* ---- psclient_workers.c ---- */
+
+/* Gives up the places in all groups; while the engine is there. */
+void ps_client_leave_groups(struct psclient *client);
+
+/* ---- psclient_init.c ---- */
+
+/* One thread at a time uses the initialiser. Another waits for it here, until the deadline: then
+ * PS_ERR_INTERNAL. Ended with leave. */
+PS_MUST_USE enum ps_status
+ps_client_enter_initialising(struct psclient *client, uint64_t deadline_ms, struct ps_error *error);
+void ps_client_leave_initialising(struct psclient *client);
+
+/* The first shard that was initialised, or has been given parameters; the number of shards when
+ * there is none. */
+PS_MUST_USE enum ps_status ps_client_find_begun(struct psclient *client, uint64_t deadline_ms,
+                                                uint32_t *shard, struct ps_error *error);
+
+/* Is that shard initialised? */
+PS_MUST_USE enum ps_status ps_client_ask_ready(struct psclient *client, uint32_t shard,
+                                               uint64_t deadline_ms, bool *is_ready,
+                                               struct ps_error *error);
+
 /* Tells the channel and the engine where shard i is now. False when memory was refused: nothing
  * changed. Under the mutex. */
 bool ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch);
+
+/* An item of any batch of parameters; a NULL name is judged later, with the rest. */
+struct ps_item ps_client_item(const char *name, enum psclient_type type);
+
+/* Runs the items as one batch and says what the public functions say: every item has its result,
+ * also when the batch could not be started. `results` may be NULL. */
+int ps_client_run_items(struct psclient *client, enum ps_method method, struct ps_item *items,
+                        size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                        struct psclient_error *error);
+
+/* What the public functions say of items whose batch was never started. */
+int ps_client_refuse_items(struct psclient *client, struct ps_item *items, size_t count,
+                           const struct ps_error *why, struct psclient_result *results,
+                           struct psclient_error *error);
 
 /* The items of a batch, and what the public functions say about it: psclient_batch.c. Items are
  * ended with ps_client_release_items; NULL when memory was refused. */

@@ -97,7 +97,8 @@ PS_EXPORT void psclient_close(struct psclient *client)
         release_own(client);
         return;
     }
-    /* Gives the lock up, through the engine where servers are asked. */
+    /* Both give up what they have through the engine. */
+    ps_client_leave_groups(client);
     ps_initialiser_fini(&client->initialiser);
     ps_client_stop_working(client);
     ps_follower_destroy(client->follower);

@@ -44,8 +44,13 @@
 #ifndef PSCLIENT_H
 #define PSCLIENT_H
 
+#include "psclient_change.h"
+#include "psclient_clocks.h"
 #include "psclient_last_applied.h"
+#include "psclient_model.h"
 #include "psclient_replica.h"
+#include "psclient_table.h"
+#include "psclient_workers.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -92,7 +97,8 @@ enum psclient_type {
     PSCLIENT_FLOAT64 = 5,
     /* Of the caller's memory only: the parameter is FLOAT32, and its content travels in two bytes
      * an element, in both directions, whatever `encoding` says. What each loses is in
-     * docs/encodings.md. psclient_init widens, which is exact. Replicas have no such type. */
+     * docs/encodings.md. psclient_init and _define widen, which is exact. Replicas have no such
+     * type. */
     PSCLIENT_TYPE_BFLOAT16 = 32,
     PSCLIENT_TYPE_FLOAT16 = 33
 };
@@ -176,6 +182,10 @@ struct psclient_options {
     int reserved;                   /* 0 */
     /* Who this is (psclient_last_applied.h); NULL: somebody new. */
     const char *client_id;
+    /* How a job's parameters are spread that this client is the first to initialise; every other
+     * job stays as it is. NULL: evenly, by their sizes. "classic": by their names alone, which is
+     * what older clients find. docs/placement.md */
+    const char *placement;
 };
 
 /* Inline, at the end of this header. */
@@ -204,16 +214,25 @@ int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selec
 struct psclient_parameter {
     const char *name;
     enum psclient_type type;
-    void *content;       /* little-endian elements; read by init, written by pull */
+    void *content;       /* little-endian elements; read by init and define, written by pull */
     size_t content_size; /* bytes; for a pull exactly the parameter's size */
-    const void *config;  /* init only: a serialized OptimizerConfig; NULL: SGD, rate 1 */
+    const void *config;  /* init and define: a serialized OptimizerConfig; NULL: SGD,
+                              rate 1 */
     size_t config_size;
     uint64_t version; /* set by pull: pushes applied (of a cut parameter: the lowest) */
-    /* init only: the lengths of its dimensions, the outermost first; their product is the number of
-     * elements. NULL: one dimension. Not NULL with rank 0: one element and no dimension. Servers
-     * keep it for psclient_list, checkpoints and what psckpt exports. */
+    /* init and define: the lengths of its dimensions, the outermost first; their product is the
+     * number of elements. NULL: one dimension. Not NULL with rank 0: one element and no dimension.
+     * Servers keep it for psclient_list, checkpoints and what psckpt exports. */
     const uint64_t *shape;
     size_t rank; /* at most PSCLIENT_RANK_MAX */
+    /* pull: what it waits for, at most for its timeout; zeros: the values as they are. A version
+     * (docs/rounds.md), and that the named clocks let the worker read at its clock
+     * (psclient_clocks.h; of a cut parameter those of every shard). */
+    uint64_t at_least_version;
+    const char *clocks;
+    uint64_t clock;
+    uint32_t worker;   /* 1 + its rank; 0: nobody reads at a clock */
+    uint32_t reserved; /* 0 */
 };
 
 struct psclient_gradient {
@@ -221,6 +240,11 @@ struct psclient_gradient {
     enum psclient_type type;
     const void *content;
     size_t content_size;
+    /* Of a parameter that is trained in rounds, and ignored by others: a contribution. */
+    uint32_t worker; /* 1 + its rank; 0: nobody's, and a parameter with rounds refuses it */
+    float weight;    /* counts where contributions are combined by weight; 0: 1 */
+    uint64_t round;  /* the version that it shall help to make: 1 + the version that was pulled. 0:
+                        the one that is made now */
 };
 
 /* What became of one item of a batch. */
@@ -232,9 +256,15 @@ struct psclient_result {
                           parameter: of any range). It counts once all the same */
     uint64_t position; /* push: in the life of its shard; 0 of a cut parameter */
     char text[128];    /* why it failed; empty otherwise */
+    int existed;       /* psclient_define: 1 when an equal one was there */
+    int reserved;
+    int held; /* push: 1 when the round goes on; a pull with at_least_version = `version` waits */
+    int late; /* push: 1 when its round was over: it counts in that of `version`, or nowhere */
 };
 
 /* `results` may be NULL; else it has `count` entries, in request order. An empty batch is fine.
+ * Give all parameters in the first call: by their sizes it decides how the job is spread over its
+ * servers, for good (docs/placement.md).
  * A server that was initialised before (by a trainer that died half-way, say) keeps what it has:
  * such an item's result is PSCLIENT_ALREADY, which is not a failure of the call. Pull it. */
 int psclient_init(struct psclient *client, const struct psclient_parameter *parameters,
@@ -268,7 +298,12 @@ int psclient_pull(struct psclient *client, struct psclient_parameter *parameters
  * of once it was applied, into `parameters[i].content`, which must not be the gradient's memory.
  * Names, types and sizes are those of the gradients; of `parameters` only content is read, and
  * version is set. results[i].version is that of the push. A failed item's gradient may have been
- * applied as with psclient_push; its content is undefined. */
+ * applied as with psclient_push; its content is undefined.
+ *
+ * A synchronous step: where gradients have a worker, this waits until their rounds are over and
+ * brings what these have made. A worker that contributes to a round for the second time gets the
+ * values with `duplicate`. A client of one worker does a step in one round trip; more than 64
+ * parameters, or several workers in one client, take two. */
 int psclient_push_pull(struct psclient *client, const struct psclient_gradient *gradients,
                        struct psclient_parameter *parameters, size_t count, uint64_t timeout_ms,
                        struct psclient_result *results, struct psclient_error *error);
@@ -287,7 +322,8 @@ int psclient_pull_begin(struct psclient *client, struct psclient_parameter *para
                         size_t count, uint64_t timeout_ms, void *user,
                         struct psclient_operation **operation, struct psclient_error *error);
 
-/* As psclient_push_pull; from a server that has no such call: PSCLIENT_INVALID. */
+/* As psclient_push_pull; from a server that has no such call: PSCLIENT_INVALID. Contributions must
+ * say their round, and at most 96 of one client may be under way so: PSCLIENT_EXHAUSTED. */
 int psclient_push_pull_begin(struct psclient *client, const struct psclient_gradient *gradients,
                              struct psclient_parameter *parameters, size_t count,
                              uint64_t timeout_ms, void *user, struct psclient_operation **operation,
@@ -330,18 +366,6 @@ int psclient_end(struct psclient_operation *operation, struct psclient_result *r
 
 /* Calls that were sent again since the client was opened. */
 uint64_t psclient_retries(const struct psclient *client);
-
-/* ---- Barriers ---- */
-
-/* Waits until all `of` members of a job have called this with the same name and round: member 0 to
- * of - 1, each one once. Any number is a round; count up from one barrier to the next. The meeting
- * is at one of the servers, by the name. A member that gives up was not there.
- *
- * PSCLIENT_UNKNOWN    the time is over; the text says who is missing
- * PSCLIENT_FAILED     the others wait in another round, or for another number of members
- */
-int psclient_barrier(struct psclient *client, const char *name, uint64_t round, uint32_t member,
-                     uint32_t of, uint64_t timeout_ms, struct psclient_error *error);
 
 /* Since the client was opened. */
 struct psclient_counters {

@@ -11,68 +11,20 @@
 #include "client/caller_structs.h"
 #include "client/client_state.h"
 #include "client/half_types.h"
+#include "client/job_placement.h"
+#include "client/round_step.h"
 #include "client/status_map.h"
 #include "proto/codec.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static int run_items(struct psclient *client, enum ps_method method, struct ps_item *items,
-                     size_t count, uint64_t timeout_ms, struct psclient_result *results,
-                     struct psclient_error *error);
-
 /* An item of any batch of parameters; NULL names and contents are judged later, with the rest. The
  * public types have the wire's numbers, so that a type that is none passes through here unchanged
  * and is refused there. */
-static struct ps_item parameter_item(const char *name, enum psclient_type type)
+struct ps_item ps_client_item(const char *name, enum psclient_type type)
 {
     return (struct ps_item){.name = ps_bytes_of_text(name), .dtype = (enum ps_dtype)type};
-}
-
-/* Results lie as far apart as the caller's compiler put them. */
-static struct psclient_result *result_at(const struct psclient *client,
-                                         struct psclient_result *results, size_t i)
-{
-    return ps_caller_at(results, client->sizes.result, i);
-}
-
-/* Several trainers may give the same parameters, or one again after a crash: a server that was
- * initialised before keeps what it has, which is a result of the item and no failure of the
- * call. */
-PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_parameter *parameters,
-                            size_t count, uint64_t timeout_ms, struct psclient_result *results,
-                            struct psclient_error *error)
-{
-    struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
-    if (items == NULL)
-        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    for (size_t i = 0; i < count; i++) {
-        const struct psclient_parameter parameter =
-            ps_caller_parameter(&client->sizes, parameters, i);
-        items[i] = parameter_item(parameter.name, parameter.type);
-        items[i].content = parameter.content;
-        items[i].size = parameter.content_size;
-        ps_half_fit(&items[i], parameter.type);
-        items[i].shape = parameter.shape;
-        items[i].rank = parameter.rank;
-        /* Without one the server takes SGD with a rate of 1. */
-        if (parameter.config != NULL)
-            items[i].config = (struct ps_bytes){parameter.config, parameter.config_size};
-    }
-    uint8_t *widened = NULL;
-    if (!ps_half_widen(items, count, client->memory, &widened)) {
-        ps_release(client->memory, items);
-        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    }
-    int status = run_items(client, PS_METHOD_INIT, items, count, timeout_ms, results, error);
-    /* The engine calls such an item done; only its result says how. */
-    for (size_t i = 0; results != NULL && i < count; i++) {
-        if (items[i].status == PS_OK && items[i].before)
-            result_at(client, results, i)->status = PSCLIENT_ALREADY;
-    }
-    ps_release(client->memory, widened);
-    ps_release(client->memory, items);
-    return status;
 }
 
 /* Halves are encoded already. In a child of a fork the encoder's lock may be held for ever; nothing
@@ -81,11 +33,11 @@ static void encode(struct psclient *client, struct ps_item *item)
 {
     if (ps_process_mark_is_child(&client->mark))
         return;
+    const struct ps_layout layout = ps_client_layout(client);
     if (!item->as_is)
-        ps_push_encoder_encode(&client->encoder, item, client->split_bytes, client->shard_count);
+        ps_push_encoder_encode(&client->encoder, item, &layout);
     else if (ps_half_is_sound(item))
-        ps_push_encoder_pass(&client->encoder, item, item->encoding, item->content,
-                             client->split_bytes, client->shard_count);
+        ps_push_encoder_pass(&client->encoder, item, item->encoding, item->content, &layout);
 }
 
 /* Encoding comes before the engine sees the item: a gradient has one encoded form for all of its
@@ -97,9 +49,13 @@ struct ps_item *ps_client_push_items(struct psclient *client,
     /* NULL is passed on: the caller says that there was no memory, in the words of its own call. */
     for (size_t i = 0; items != NULL && i < count; i++) {
         const struct psclient_gradient gradient = ps_caller_gradient(&client->sizes, gradients, i);
-        items[i] = parameter_item(gradient.name, gradient.type);
+        items[i] = ps_client_item(gradient.name, gradient.type);
         items[i].content = gradient.content;
         items[i].size = gradient.content_size;
+        /* Passed on in any case: only the server knows whether a parameter has rounds. */
+        items[i].worker = gradient.worker;
+        items[i].round = gradient.round;
+        items[i].weight = gradient.weight;
         ps_half_fit(&items[i], gradient.type);
         encode(client, &items[i]);
     }
@@ -123,7 +79,8 @@ PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradi
     struct ps_item *items = ps_client_push_items(client, gradients, count);
     if (items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    int status = run_items(client, PS_METHOD_PUSH, items, count, timeout_ms, results, error);
+    int status =
+        ps_client_run_items(client, PS_METHOD_PUSH, items, count, timeout_ms, results, error);
     ps_client_release_items(client, items, count);
     return status;
 }
@@ -146,6 +103,8 @@ struct ps_item *ps_client_push_pull_items(struct psclient *client,
         /* Not the gradient's memory: a push that is sent again must find the gradient as it was,
          * also after the first bytes of an answer have come. */
         items[i].destination = ps_caller_parameter(&client->sizes, parameters, i).content;
+        if (items[i].worker != 0)
+            items[i].at_least_version = items[i].round;
         choose_reply(client, &items[i]);
     }
     return items;
@@ -188,6 +147,7 @@ static int push_then_pull(struct psclient *client, const struct psclient_gradien
         parameter->name = gradient.name;
         parameter->type = gradient.type;
         parameter->content_size = gradient.content_size;
+        ps_caller_clear_waits(&client->sizes, parameter);
     }
     if (status != PSCLIENT_OK)
         return status;
@@ -202,12 +162,18 @@ PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_
                                  uint64_t timeout_ms, struct psclient_result *results,
                                  struct psclient_error *error)
 {
-    if (atomic_load(&client->no_push_pull))
+    /* A step has a way of its own for servers that know no such call, since its pull waits for what
+     * the answer to the push says. */
+    bool is_step = ps_client_contributes(client, gradients, count);
+    if (atomic_load(&client->no_push_pull) && !is_step)
         return push_then_pull(client, gradients, parameters, count, timeout_ms, results, error);
     struct ps_item *items = ps_client_push_pull_items(client, gradients, parameters, count);
     if (items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    int status = run_items(client, PS_METHOD_PUSH_PULL, items, count, timeout_ms, results, error);
+    if (is_step)
+        return ps_client_step(client, items, parameters, count, timeout_ms, results, error);
+    int status =
+        ps_client_run_items(client, PS_METHOD_PUSH_PULL, items, count, timeout_ms, results, error);
     ps_client_note_pulled(client, items, parameters, count);
     if (is_unknown(items, count))
         atomic_store(&client->no_push_pull, true); /* for all that follow */
@@ -229,9 +195,13 @@ struct ps_item *ps_client_pull_items(struct psclient *client,
     for (size_t i = 0; items != NULL && i < count; i++) {
         const struct psclient_parameter parameter =
             ps_caller_parameter(&client->sizes, parameters, i);
-        items[i] = parameter_item(parameter.name, parameter.type);
+        items[i] = ps_client_item(parameter.name, parameter.type);
         items[i].destination = parameter.content;
         items[i].size = parameter.content_size;
+        items[i].at_least_version = parameter.at_least_version;
+        items[i].worker = parameter.worker;
+        items[i].clock = parameter.clock;
+        items[i].clocks = ps_bytes_of_text(parameter.clocks);
         ps_half_fit(&items[i], parameter.type);
         choose_reply(client, &items[i]);
     }
@@ -265,7 +235,8 @@ static int pull(struct psclient *client, struct psclient_parameter *parameters, 
         items[i].any_dtype = true;
         items[i].encoding = PS_ENCODING_NATIVE;
     }
-    int status = run_items(client, PS_METHOD_PULL, items, count, timeout_ms, results, error);
+    int status =
+        ps_client_run_items(client, PS_METHOD_PULL, items, count, timeout_ms, results, error);
     ps_client_note_pulled(client, items, parameters, count);
     ps_release(client->memory, items);
     return status;
@@ -294,9 +265,13 @@ static void fill_result(const struct psclient *client, const struct ps_item *ite
                                      .version = item->version,
                                      .retries = item->retries,
                                      .duplicate = item->duplicate ? 1 : 0,
-                                     .position = item->position};
+                                     .position = item->position,
+                                     .existed = item->existed ? 1 : 0,
+                                     .held = item->held ? 1 : 0,
+                                     .late = item->late ? 1 : 0};
     snprintf(result.text, sizeof result.text, "%.*s", (int)sizeof result.text - 1, item->text);
-    ps_caller_copy(result_at(client, results, i), client->sizes.result, &result, sizeof result);
+    ps_caller_copy(ps_caller_at(results, client->sizes.result, i), client->sizes.result, &result,
+                   sizeof result);
 }
 
 /* The deadline is made here, from the caller's timeout, and passed down: no attempt starts a time
@@ -313,28 +288,34 @@ struct ps_batch_request ps_client_request(struct psclient *client, enum ps_metho
 }
 
 /* Runs the batch and says what the public functions say. */
-static int run_items(struct psclient *client, enum ps_method method, struct ps_item *items,
-                     size_t count, uint64_t timeout_ms, struct psclient_result *results,
-                     struct psclient_error *error)
+int ps_client_run_items(struct psclient *client, enum ps_method method, struct ps_item *items,
+                        size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                        struct psclient_error *error)
 {
     struct ps_error why = {.status = PS_OK};
     const struct ps_batch_request request =
         ps_client_request(client, method, items, count, timeout_ms);
-    enum ps_status status = ps_client_run(client, &request, &why);
-    if (status == PS_OK)
+    if (ps_client_run(client, &request, &why) == PS_OK)
         return ps_client_verdict(client, items, count, results, error);
-    /* The batch was never started. Items that the engine has judged wrong keep their own reason. */
+    return ps_client_refuse_items(client, items, count, &why, results, error);
+}
+
+/* Their batch was never started. Items that the engine has judged wrong keep their own reason. */
+int ps_client_refuse_items(struct psclient *client, struct ps_item *items, size_t count,
+                           const struct ps_error *why, struct psclient_result *results,
+                           struct psclient_error *error)
+{
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == PS_OK) {
-            items[i].status = status;
-            snprintf(items[i].text, sizeof items[i].text, "%.255s", why.text);
+            items[i].status = why->status;
+            snprintf(items[i].text, sizeof items[i].text, "%.255s", why->text);
         }
         /* Results are complete after a failure as well, so that a caller may look at them without
          * asking why. */
         if (results != NULL)
             fill_result(client, &items[i], results, i);
     }
-    return ps_client_fail(error, status, why.text);
+    return ps_client_fail(error, why->status, why->text);
 }
 
 /* The first failure in request order, not in time: the same batch fails with the same text,
@@ -370,7 +351,7 @@ PS_EXPORT int psclient_server_status(struct psclient *client, uint32_t index, ui
 {
     struct psclient_server_status now = {.index = index};
     struct ps_item item = {.shard = index, .answer = ps_answer_server(&now)};
-    int result = run_items(client, PS_METHOD_STATUS, &item, 1, timeout_ms, NULL, error);
+    int result = ps_client_run_items(client, PS_METHOD_STATUS, &item, 1, timeout_ms, NULL, error);
     if (result != PSCLIENT_OK)
         now = (struct psclient_server_status){.index = index};
     if (result != PSCLIENT_OK && index < client->shard_count &&
@@ -388,13 +369,28 @@ PS_EXPORT int psclient_list(struct psclient *client, uint32_t index, const char 
                             struct psclient_param_info *rows, size_t count_max, size_t *count,
                             int *more, uint64_t timeout_ms, struct psclient_error *error)
 {
-    struct ps_list_rows list = {
-        .rows = rows, .row_size = client->sizes.param_info, .count_max = count_max};
+    return psclient_list_configs(client, index, after, rows, NULL, count_max, count, more,
+                                 timeout_ms, error);
+}
+
+/* A server that does not tell configurations leaves them empty. They are asked for only where there
+ * is a place for them, since an answer with them is several times as long. */
+PS_EXPORT int psclient_list_configs(struct psclient *client, uint32_t index, const char *after,
+                                    struct psclient_param_info *rows,
+                                    struct psclient_config *configs, size_t count_max,
+                                    size_t *count, int *more, uint64_t timeout_ms,
+                                    struct psclient_error *error)
+{
+    struct ps_list_rows list = {.rows = rows,
+                                .row_size = client->sizes.param_info,
+                                .count_max = count_max,
+                                .configs = configs};
     struct ps_item item = {.shard = index,
                            .name = ps_bytes_of_text(after),
                            .rows_max = (uint32_t)count_max,
+                           .with_config = configs != NULL,
                            .answer = ps_answer_list(&list)};
-    int result = run_items(client, PS_METHOD_LIST, &item, 1, timeout_ms, NULL, error);
+    int result = ps_client_run_items(client, PS_METHOD_LIST, &item, 1, timeout_ms, NULL, error);
     if (result != PSCLIENT_OK)
         return result;
     *count = list.count;
@@ -409,7 +405,7 @@ PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t ti
 {
     struct psclient_saved now = {.position = 0};
     struct ps_item item = {.shard = index, .answer = ps_answer_saved(&now)};
-    int result = run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
+    int result = ps_client_run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
     if (result == PSCLIENT_OK)
         ps_caller_copy(saved, client->sizes.saved, &now, sizeof now);
     return result;
@@ -437,5 +433,5 @@ int ps_client_ask(struct psclient *client, uint32_t index, enum ps_method method
         item.ask = (struct ps_bytes){(const uint8_t *)message->text, message->size};
     if (fields != NULL)
         item.answer = ps_answer_fields(fields);
-    return run_items(client, method, &item, 1, timeout_ms, NULL, error);
+    return ps_client_run_items(client, method, &item, 1, timeout_ms, NULL, error);
 }

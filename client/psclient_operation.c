@@ -8,6 +8,7 @@
 #include "client/psclient.h"
 
 #include "client/client_state.h"
+#include "client/round_step.h"
 #include "client/status_map.h"
 
 #include <stdio.h>
@@ -19,6 +20,7 @@ struct psclient_operation {
     struct ps_item *items; /* owned */
     size_t count;
     struct psclient_parameter *parameters; /* borrowed; NULL: a push */
+    bool is_step; /* contributions whose numbers wait for their rounds: round_step.h */
 };
 
 static int begin(struct psclient *client, enum ps_method method,
@@ -65,7 +67,8 @@ PS_EXPORT int psclient_push_pull_begin(struct psclient *client,
         .user = user,
         .items = ps_client_push_pull_items(client, gradients, parameters, count),
         .count = count,
-        .parameters = parameters};
+        .parameters = parameters,
+        .is_step = ps_client_contributes(client, gradients, count)};
     return begin(client, PS_METHOD_PUSH_PULL, &wish, timeout_ms, operation, error);
 }
 
@@ -78,13 +81,22 @@ static int begin(struct psclient *client, enum ps_method method,
     struct ps_error why = {.status = PS_ERR_NO_MEMORY, .text = "no memory for a batch"};
     struct psclient_operation *operation = ps_zeroed(client->memory, sizeof *operation);
     enum ps_status status = PS_ERR_NO_MEMORY;
-    if (operation != NULL && wish->items != NULL) {
+    /* Room is taken before anything is sent, and given back with the operation: numbers that wait
+     * for other workers must not be all that the client has. */
+    bool has_room = wish->items != NULL && operation != NULL;
+    if (has_room && wish->is_step) {
+        status = ps_client_enter_step(client, wish->items, wish->count, &why);
+        has_room = status == PS_OK;
+    }
+    if (has_room) {
         *operation = *wish;
         operation->client = client;
         operation->job.announced = true;
         const struct ps_batch_request request =
             ps_client_request(client, method, wish->items, wish->count, timeout_ms);
         status = ps_client_begin(client, &request, &operation->job, &why);
+        if (status != PS_OK && wish->is_step)
+            ps_client_leave_step(client, wish->items, wish->count);
     }
     /* The statuses tell the encoder that no push was sent: what it had left out before is kept as
      * it was. */
@@ -160,6 +172,8 @@ PS_EXPORT int psclient_end(struct psclient_operation *operation, struct psclient
     if (ps_client_check_process(client, &foreign) != PS_OK)
         return fail_in_child(operation, &foreign, results, error);
     ps_client_end(client, &operation->job);
+    if (operation->is_step)
+        ps_client_leave_step(client, operation->items, operation->count);
     if (operation->parameters != NULL)
         ps_client_note_pulled(client, operation->items, operation->parameters, operation->count);
     int status = ps_client_verdict(client, operation->items, operation->count, results, error);

@@ -9,9 +9,11 @@
  * are asked for again in the next round, until the caller's deadline. */
 #include "client/psclient.h"
 
+#include "base/hash.h"
 #include "client/caller_structs.h"
 #include "client/client_state.h"
 #include "client/engine/placement.h"
+#include "client/job_placement.h"
 #include "client/replica/replica.h"
 #include "client/status_map.h"
 
@@ -27,6 +29,7 @@ struct psclient_replica {
     struct psclient_parameter *parameters; /* borrowed */
     size_t count;
     struct ps_replica *replica; /* owned */
+    uint64_t placed_by;         /* the job's placement by which its parts have their servers */
 };
 
 static struct psclient_parameter *
@@ -37,8 +40,10 @@ static struct ps_placement placement_of(const struct psclient *client,
                                         const struct psclient_parameter *parameter);
 static enum ps_status add_parts(struct psclient_replica *handle, uint32_t i,
                                 struct ps_error *error);
+static enum ps_status make_parts(struct psclient_replica *handle, struct ps_error *error);
 static enum ps_status pull_round(struct psclient_replica *handle, uint64_t deadline_ms, bool *more,
                                  struct ps_error *error);
+static bool look_elsewhere(struct psclient_replica *handle, uint64_t deadline_ms);
 static int tell_results(struct psclient_replica *handle, struct psclient_result *results,
                         struct psclient_error *error);
 
@@ -78,17 +83,38 @@ PS_EXPORT int psclient_replica_open(struct psclient *client, struct psclient_par
         handle->client = client;
         handle->parameters = parameters;
         handle->count = count;
-        status = ps_replica_create(client->memory, count_parts(client, parameters, count),
-                                   &handle->replica, &why);
+        status = make_parts(handle, &why);
     }
-    for (size_t i = 0; i < count && status == PS_OK; i++)
-        status = add_parts(handle, (uint32_t)i, &why);
     if (status != PS_OK) {
         psclient_replica_close(handle);
         return ps_client_fail(error, status, why.text);
     }
     *out = handle;
     return ps_client_succeed(error);
+}
+
+/* By the placement that the client knows now. On a failure the handle has what it had before. */
+static enum ps_status make_parts(struct psclient_replica *handle, struct ps_error *error)
+{
+    struct psclient *client = handle->client;
+    struct ps_replica *before = handle->replica;
+    uint64_t placed_by = ps_client_layout(client).placement;
+    PS_TRY(ps_replica_create(client->memory, count_parts(client, handle->parameters, handle->count),
+                             &handle->replica, error));
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < handle->count && status == PS_OK; i++)
+        status = add_parts(handle, (uint32_t)i, error);
+    if (status != PS_OK) {
+        ps_replica_destroy(handle->replica);
+        handle->replica = before;
+        return status;
+    }
+    /* Read before the parts were made: one that was told meanwhile is seen as another. */
+    handle->placed_by = placed_by;
+    if (before != NULL)
+        handle->replica->counters = before->counters;
+    ps_replica_destroy(before);
+    return PS_OK;
 }
 
 /* The contents stay as they are: they are the caller's, each one whole version. */
@@ -120,8 +146,9 @@ static enum ps_status check_parameter(const struct psclient_parameter *parameter
 static struct ps_placement placement_of(const struct psclient *client,
                                         const struct psclient_parameter *parameter)
 {
+    const struct ps_layout layout = ps_client_layout(client);
     return ps_placement_of(parameter->content_size, ps_dtype_size((enum ps_dtype)parameter->type),
-                           client->split_bytes, client->shard_count);
+                           &layout);
 }
 
 /* A part's name is that of the range on its server; ps_replica_add copies it, so that it may lie on
@@ -178,8 +205,35 @@ PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t time
          * loop ends. */
         if (more && !handle->replica->advanced)
             ps_wake_wait(&client->wake, seen, PAUSE_MS);
+        /* Behind the last round and not before the first: a replica of a job whose placement was
+         * decided long ago asks nobody for it. */
+        if (!more && look_elsewhere(handle, deadline_ms)) {
+            ps_replica_begin(handle->replica);
+            more = true;
+        }
     }
     return tell_results(handle, results, error);
+}
+
+/* A replica that was opened before the job's placement was decided has looked by the classic rule.
+ * A server that does not find a part is initialised, so the number is known by then; the parts are
+ * made anew, and pulled whole, when it is another rule. Happens once in the life of a replica. */
+static bool look_elsewhere(struct psclient_replica *handle, uint64_t deadline_ms)
+{
+    struct psclient *client = handle->client;
+    const struct ps_replica *replica = handle->replica;
+    bool is_missing = false;
+    for (size_t i = 0; i < replica->part_count; i++)
+        is_missing = is_missing || replica->parts[i].status == PS_ERR_NOT_FOUND;
+    if (!is_missing || handle->placed_by != 0 ||
+        ps_client_await_placement(client, deadline_ms, NULL) != PS_OK)
+        return false;
+    /* 0 and 1 look in the same places. */
+    if (ps_client_layout(client).placement <= PS_PLACEMENT_CLASSIC) {
+        handle->placed_by = PS_PLACEMENT_CLASSIC;
+        return false;
+    }
+    return make_parts(handle, NULL) == PS_OK;
 }
 
 /* A message that failed has told none of its parts: each of them gets its status here. An answer

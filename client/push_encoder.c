@@ -12,7 +12,6 @@
 #include "client/push_encoder.h"
 
 #include "base/assert.h"
-#include "client/engine/placement.h"
 #include "optimizer/encoded.h"
 
 #include <string.h>
@@ -85,7 +84,7 @@ uint64_t ps_push_encoder_bytes(struct ps_push_encoder *encoder)
 /* Gradients are encoded range by range, as they will be sent, since each range is decoded by
  * another server: scales and indices count within it. */
 void ps_push_encoder_encode(struct ps_push_encoder *encoder, struct ps_item *item,
-                            uint64_t split_bytes, uint32_t shard_count)
+                            const struct ps_layout *layout)
 {
     item->encoded = NULL;
     if ((unsigned)item->dtype >= PS_DTYPE_COUNT || !ps_dtype_is_float(item->dtype) ||
@@ -94,8 +93,7 @@ void ps_push_encoder_encode(struct ps_push_encoder *encoder, struct ps_item *ite
     size_t element_size = ps_dtype_size(item->dtype);
     if (item->content == NULL || item->size == 0 || item->size % element_size != 0)
         return; /* wrong in itself: the engine says how */
-    struct ps_placement placement =
-        ps_placement_of(item->size, element_size, split_bytes, shard_count);
+    struct ps_placement placement = ps_placement_of(item->size, element_size, layout);
     struct push *push = create_push(encoder, item, &placement);
     /* The item carries its failure in `encoded`, where the engine looks before it makes calls. */
     if (push == NULL) {
@@ -108,13 +106,12 @@ void ps_push_encoder_encode(struct ps_push_encoder *encoder, struct ps_item *ite
 
 /* Nothing is encoded and nothing left out: only where each range lies is said. */
 void ps_push_encoder_pass(struct ps_push_encoder *encoder, struct ps_item *item,
-                          enum ps_encoding encoding, const uint8_t *content, uint64_t split_bytes,
-                          uint32_t shard_count)
+                          enum ps_encoding encoding, const uint8_t *content,
+                          const struct ps_layout *layout)
 {
     size_t element_size = ps_dtype_size(item->dtype);
     size_t width = ps_encoding_width(encoding, item->dtype);
-    struct ps_placement placement =
-        ps_placement_of(item->size, element_size, split_bytes, shard_count);
+    struct ps_placement placement = ps_placement_of(item->size, element_size, layout);
     size_t ranges_size = placement.range_count * sizeof(struct ps_bytes);
     struct push *push = ps_zeroed(encoder->memory, sizeof *push + ranges_size);
     item->encoded = &no_memory;
@@ -440,6 +437,22 @@ static void give_back(struct ps_push_encoder *encoder, struct push *push, bool w
     push->residual = NULL;
     push->taken = NULL;
     push->left = NULL;
+}
+
+/* The entry stays, as every entry does; only what is kept in it goes, so that a parameter which is
+ * defined under the name again does not begin with what the former one was not told. */
+void ps_push_encoder_forget(struct ps_push_encoder *encoder, struct ps_bytes name)
+{
+    bool found;
+    ps_mutex_lock(&encoder->lock);
+    size_t at = place_of(encoder, name, &found);
+    /* Nothing is kept for a parameter that was never pushed to in an encoding. */
+    if (found) {
+        struct ps_residual *residual = encoder->residuals[at];
+        drop(encoder, residual->left, residual->size);
+        residual->left = NULL;
+    }
+    ps_mutex_unlock(&encoder->lock);
 }
 
 /* Under the lock, for the sum: `bytes` counts what is kept and what pushes under way hold. */

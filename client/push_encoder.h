@@ -18,6 +18,7 @@
 
 #include "base/thread.h"
 #include "client/engine/engine.h"
+#include "client/engine/placement.h"
 
 /* What one parameter's pushes left out so far. Private. */
 struct ps_residual;
@@ -41,16 +42,20 @@ void ps_push_encoder_fini(struct ps_push_encoder *encoder);
 /* Encodes the content of a PUSH item, cut into the ranges that it will be sent as, and sets
  * item->encoded. What needs no encoding, or is wrong in itself, is left as it is. */
 void ps_push_encoder_encode(struct ps_push_encoder *encoder, struct ps_item *item,
-                            uint64_t split_bytes, uint32_t shard_count);
+                            const struct ps_layout *layout);
 
 /* Sets item->encoded to a content that is encoded already (`content`: elements of an encoding of
  * elements), which is sent from where it lies. The item's size counts elements of its own type. */
 void ps_push_encoder_pass(struct ps_push_encoder *encoder, struct ps_item *item,
-                          enum ps_encoding encoding, const uint8_t *content, uint64_t split_bytes,
-                          uint32_t shard_count);
+                          enum ps_encoding encoding, const uint8_t *content,
+                          const struct ps_layout *layout);
 
 /* The item's batch is over, or was never begun (then its status is set): ends item->encoded. */
 void ps_push_encoder_settle(struct ps_push_encoder *encoder, struct ps_item *item);
+
+/* What is kept for this parameter is for nobody any more: it was dropped. A push of it that is
+ * under way puts back what it took. */
+void ps_push_encoder_forget(struct ps_push_encoder *encoder, struct ps_bytes name);
 
 /* Bytes that are kept at the moment. */
 uint64_t ps_push_encoder_bytes(struct ps_push_encoder *encoder);

@@ -3,7 +3,7 @@
 # Installs every Debian 12 package that the build, the tests and the demo need.
 #
 #   deploy/install-deps.sh            everything (build, tests, demo)
-#   deploy/install-deps.sh build      what compiling the programs needs
+#   deploy/install-deps.sh build      what compiling the programs and the Python package needs
 #   deploy/install-deps.sh demo       that, and what deploy/quickstart.sh needs
 #   deploy/install-deps.sh etcd-3.5   optional: a second etcd in build/etcd-3.5, only for tests
 #
@@ -19,11 +19,12 @@ build_packages=(
     libgrpc-dev protobuf-compiler libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev
     libcurl4-openssl-dev libcjson-dev libmicrohttpd-dev libgnutls28-dev libcyaml-dev libyaml-dev
     libisal-dev libssl-dev libxxhash-dev uthash-dev
+    python3-dev python3-numpy python3-setuptools python3-wheel dpkg-dev
 )
 demo_packages=(etcd-server etcd-client curl jq)
 test_packages=(
     check valgrind python3 python3-grpcio python3-protobuf python3-yaml
-    python3-dev python3-numpy python3-setuptools python3-wheel mypy
+    mypy
     protobuf-compiler-grpc libgrpc++-dev golang-go golang-google-grpc-dev golang-goprotobuf-dev
     nodejs npm prometheus libclang-rt-14-dev clang-format binutils man-db
     iproute2 nftables strace systemd xfsprogs libxxhash0

@@ -29,11 +29,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bounds on what one call may carry. etcd itself refuses a request beyond 1.5 MiB. */
+/* Bounds on what one call may carry. etcd itself refuses a request beyond 1.5 MiB, or of more than
+ * 128 compares or changes (--max-txn-ops). */
 #define PS_KV_KEY_BYTES_MAX 1024
 #define PS_KV_VALUE_BYTES_MAX (512 * 1024)
-#define PS_KV_COMPARES_MAX 16
-#define PS_KV_CHANGES_MAX 16
+#define PS_KV_COMPARES_MAX 128
+#define PS_KV_CHANGES_MAX 128
 #define PS_KV_TTL_MS_MAX ((uint64_t)24 * 60 * 60 * 1000)
 
 struct ps_kv; /* opaque */

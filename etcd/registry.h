@@ -2,6 +2,7 @@
 /* The keys of one job in the store, and the few transactions made on them. docs/etcd-keys.md.
  *
  *   /ps_desired          decimal number of shards; no lease (B13)
+ *   /ps_placement        decimal number by which parameters have their shards; no lease
  *   /ps/<i>              "host:port" of the server that owns shard i, leased; empty while that
  *                        server is still loading. Its create revision is the owner's epoch.
  *   /checkpoints/<i>     JSON pointer to the newest checkpoint (checkpoint/catalog.h)
@@ -136,18 +137,19 @@ struct ps_members {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     struct ps_member *rows;            /* owned */
     uint32_t shard_count;
-    int64_t revision; /* watch from revision + 1 */
+    uint64_t placement; /* 0: not decided */
+    int64_t revision;   /* watch from revision + 1 */
 };
 
-/* Reads /ps_desired and /ps/ and releases what `*members` held (a zeroed struct at first), which
- * stays as it was on failure. PS_ERR_NOT_FOUND while /ps_desired is not set. */
+/* Reads /ps_desired, /ps_placement and /ps/ and releases what `*members` held (a zeroed struct at
+ * first), which stays as it was on failure. PS_ERR_NOT_FOUND while /ps_desired is not set. */
 PS_MUST_USE enum ps_status
 ps_registry_read_members(struct ps_registry *registry, const struct ps_allocator *memory,
                          uint64_t deadline_ms, struct ps_members *members, struct ps_error *error);
 void ps_members_release(struct ps_members *members);
 
-/* Watches /ps_desired and /ps/ from `revision` (0: from now). Waiting is ps_kv_watch_wait on the
- * store. */
+/* Watches /ps_desired, /ps_placement and /ps/ from `revision` (0: from now). Waiting is
+ * ps_kv_watch_wait on the store. */
 PS_MUST_USE enum ps_status ps_registry_watch_members(struct ps_registry *registry, int64_t revision,
                                                      uint64_t deadline_ms, struct ps_error *error);
 
@@ -156,7 +158,7 @@ struct ps_init_lock {
     struct ps_kv_lease lease;
     int64_t create_revision; /* of our key; 0: not queued */
     int64_t lost_revision;   /* of /init_ps/lost, as prepared */
-    char key[192];
+    char key[224];
 };
 
 enum ps_init_turn {
@@ -183,6 +185,20 @@ PS_MUST_USE enum ps_status ps_registry_init_find(struct ps_registry *registry, u
 PS_MUST_USE enum ps_status ps_registry_init_is_done(struct ps_registry *registry,
                                                     uint64_t deadline_ms, bool *done,
                                                     struct ps_error *error);
+
+/* By which number parameters have their shards; 0: nobody has decided. PS_ERR_BAD_INPUT when the
+ * key holds something else. */
+PS_MUST_USE enum ps_status ps_registry_read_placement(struct ps_registry *registry,
+                                                      uint64_t deadline_ms, uint64_t *placement,
+                                                      struct ps_error *error);
+
+/* Decides on `proposal` (not 0) unless somebody has decided before; `*placement` is what holds, for
+ * the life of the job. PS_ERR_STALE_EPOCH: nothing is decided, and the lock is not ours. */
+PS_MUST_USE enum ps_status ps_registry_decide_placement(struct ps_registry *registry,
+                                                        const struct ps_init_lock *lock,
+                                                        uint64_t proposal, uint64_t deadline_ms,
+                                                        uint64_t *placement,
+                                                        struct ps_error *error);
 
 /* Before the servers are told to finish: from now on ps_registry_init_finish demands that no shard
  * begins without any state. Of what was lost earlier the epoch in FinishInitParams tells. */

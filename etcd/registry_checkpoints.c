@@ -8,6 +8,7 @@
  * message was on the way. The second makes a write whose answer was lost harmless when it arrives
  * late. */
 #include "etcd/registry_keys.h"
+#include "etcd/registry_sets.h"
 
 #include <stdio.h>
 
@@ -20,6 +21,9 @@ struct owned_change {
     struct ps_bytes value;
     const char *absent_key;  /* must not exist; NULL: no such demand */
     const char *deleted_key; /* goes with it; NULL: none */
+    const char *row_key;     /* gets the same value; NULL: none */
+    const char *wanted_key;  /* of the row: must have been written last ... */
+    int64_t wanted_revision; /* ... here */
 };
 
 static enum ps_status commit_owned(struct ps_registry *registry, const struct owned_change *change,
@@ -47,6 +51,29 @@ enum ps_status ps_registry_publish_note(struct ps_registry *registry, const stru
     struct ps_registry_key key =
         ps_registry_key(registry, "/checkpoints/%" PRIu32 "/journal", claim->index);
     return put_owned(registry, claim, claim->index, &key, json, deadline_ms, error);
+}
+
+/* The checkpoint of a set: its row says what the pointer says. Both are put or neither, so that a
+ * row never names a file that was not published. */
+enum ps_status ps_registry_publish_in_set(struct ps_registry *registry,
+                                          const struct ps_claim *claim, const struct ps_set *wanted,
+                                          struct ps_bytes json, uint64_t deadline_ms,
+                                          struct ps_error *error)
+{
+    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
+    struct ps_registry_key key = ps_registry_key(registry, "/checkpoints/%" PRIu32, claim->index);
+    struct ps_registry_key row =
+        ps_registry_key(registry, "/checkpoints/model/%s/%" PRIu32, wanted->name, claim->index);
+    /* Modified since it was read, it is another asking, also where the name is the same. */
+    struct ps_registry_key set = ps_registry_key(registry, "/ps_wanted");
+    struct owned_change change = {.claim = claim,
+                                  .owner_key = owner.text,
+                                  .key = key.text,
+                                  .value = json,
+                                  .row_key = row.text,
+                                  .wanted_key = set.text,
+                                  .wanted_revision = wanted->revision};
+    return change_owned(registry, &change, deadline_ms, error);
 }
 
 /* For an operator (psckpt). Without a claim the demand is that nobody owns the shard: a running
@@ -148,18 +175,26 @@ static enum ps_status change_owned(struct ps_registry *registry, struct owned_ch
 static enum ps_status commit_owned(struct ps_registry *registry, const struct owned_change *change,
                                    uint64_t deadline_ms, bool *done, struct ps_error *error)
 {
-    /* The third compare and the second change are left out where there is nothing to name. */
-    const struct ps_kv_compare compares[] = {
+    /* The first two hold for every change: who writes, and what was seen. */
+    struct ps_kv_compare compares[4] = {
         {change->owner_key, PS_KV_CREATED_AT, owner_revision(change)},
         {change->key, PS_KV_MODIFIED_AT, change->seen_revision},
-        {change->absent_key, PS_KV_CREATED_AT, 0},
     };
-    const struct ps_kv_change changes[] = {
-        {PS_KV_PUT, change->key, change->value, {0}},
-        {PS_KV_DELETE, change->deleted_key, {NULL, 0}, {0}},
-    };
-    const struct ps_kv_transaction transaction = {compares, change->absent_key == NULL ? 2 : 3,
-                                                  changes, change->deleted_key == NULL ? 1 : 2};
+    struct ps_kv_change changes[3] = {{PS_KV_PUT, change->key, change->value, {0}}};
+    struct ps_kv_transaction transaction = {compares, 2, changes, 1};
+    /* The rest is left out where there is nothing to name. */
+    if (change->absent_key != NULL)
+        compares[transaction.compare_count++] =
+            (struct ps_kv_compare){change->absent_key, PS_KV_CREATED_AT, 0};
+    if (change->wanted_key != NULL)
+        compares[transaction.compare_count++] =
+            (struct ps_kv_compare){change->wanted_key, PS_KV_MODIFIED_AT, change->wanted_revision};
+    if (change->deleted_key != NULL)
+        changes[transaction.change_count++] =
+            (struct ps_kv_change){.kind = PS_KV_DELETE, .key = change->deleted_key};
+    if (change->row_key != NULL)
+        changes[transaction.change_count++] = (struct ps_kv_change){
+            .kind = PS_KV_PUT, .key = change->row_key, .value = change->value};
     int64_t revision = 0;
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
 }
@@ -180,6 +215,12 @@ static enum ps_status why_refused(struct ps_registry *registry, const struct own
             change->owner_key);
     if (fact.create_revision != owner_revision(change))
         return ps_fail(error, PS_ERR_STALE_EPOCH, "%s is no longer ours", change->owner_key);
+    /* Asked behind the owner's key: a former owner hears that it is one, whatever is wanted. */
+    if (change->wanted_key != NULL) {
+        PS_TRY(ps_registry_look(registry, change->wanted_key, nothing, deadline_ms, &fact, error));
+        if (fact.modify_revision != change->wanted_revision)
+            return ps_fail(error, PS_ERR_CONFLICT, "the set is not under way any more");
+    }
     if (change->absent_key == NULL)
         return PS_OK;
     PS_TRY(ps_registry_look(registry, change->absent_key, nothing, deadline_ms, &fact, error));

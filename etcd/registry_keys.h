@@ -14,11 +14,14 @@
 #include <inttypes.h>
 
 /* Longest key of a registry, with its NUL. */
-#define PS_REGISTRY_KEY_BYTES 192
+#define PS_REGISTRY_KEY_BYTES 224
 
 /* How often a transaction is repeated before the answer is PS_ERR_TIMEOUT. The deadline ends it
  * earlier in practice; this ends it on a clock that stands still. */
 #define PS_REGISTRY_TRIES_MAX 64
+
+/* The name of the key with the job's placement. */
+#define PS_REGISTRY_PLACEMENT "/ps_placement"
 
 struct ps_registry_key {
     char text[PS_REGISTRY_KEY_BYTES];
@@ -42,6 +45,11 @@ PS_MUST_USE enum ps_status ps_registry_look(struct ps_registry *registry, const 
 
 /* A decimal number without sign or leading zeros, not above `value_max`. */
 bool ps_registry_number(struct ps_bytes text, uint32_t value_max, uint32_t *value);
+
+/* What the value of `key`, that of the placement, says; PS_ERR_BAD_INPUT when it is not a number
+ * from 1 on. */
+PS_MUST_USE enum ps_status ps_registry_placement_of(struct ps_bytes value, const char *key,
+                                                    uint64_t *placement, struct ps_error *error);
 
 /* The status of an operation that failed with `status` after an earlier try of it whose answer was
  * lost: PS_ERR_TIMEOUT, since what is unknown stays so. PS_OK and PS_ERR_BAD_INPUT (what was read

@@ -39,8 +39,9 @@ static bool address_valid(struct ps_bytes address);
 static enum ps_status put_address(struct ps_registry *registry, const struct ps_claim *claim,
                                   const char *key, struct ps_bytes address, uint64_t deadline_ms,
                                   bool *done, struct ps_error *error);
-static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size,
-                         struct ps_members *members);
+static enum ps_status fill_members(const struct ps_kv_entries *entries,
+                                   const struct ps_registry *registry, struct ps_members *members,
+                                   struct ps_error *error);
 
 /* Ends when the claim is ours, when nothing is free, or when the store has failed too often. Losing
  * a race for an index is not an error; the next turn finds another one. */
@@ -246,7 +247,8 @@ static bool address_valid(struct ps_bytes address)
 }
 
 /* The revision of the second read is what a watch goes on from: a change of the number of shards in
- * between shows as a change. */
+ * between shows as a change. The placement comes with the second read: /ps_placement begins as the
+ * members' keys do. */
 enum ps_status ps_registry_read_members(struct ps_registry *registry,
                                         const struct ps_allocator *memory, uint64_t deadline_ms,
                                         struct ps_members *members, struct ps_error *error)
@@ -255,41 +257,56 @@ enum ps_status ps_registry_read_members(struct ps_registry *registry,
     struct ps_members fresh = {.memory = memory};
     PS_TRY(ps_registry_read_desired(registry, deadline_ms, &fresh.shard_count, error));
 
-    struct ps_registry_key prefix = ps_registry_key(registry, "/ps/");
+    struct ps_registry_key prefix = ps_registry_key(registry, "/ps");
     struct ps_kv_entries entries;
     PS_TRY(ps_kv_read(registry->kv, prefix.text, true, deadline_ms, &entries, error));
     fresh.revision = entries.revision;
     /* A row for each shard, whether it has an owner or not: an empty row is "nobody at the
      * moment". */
+    enum ps_status status = PS_OK;
     fresh.rows = ps_zeroed_array(memory, fresh.shard_count, sizeof *fresh.rows);
-    if (fresh.rows != NULL)
-        fill_members(&entries, strlen(prefix.text), &fresh);
-    ps_kv_entries_release(&entries);
     if (fresh.rows == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no room for %" PRIu32 " members",
-                       fresh.shard_count);
+        status =
+            ps_fail(error, PS_ERR_NO_MEMORY, "no room for %" PRIu32 " members", fresh.shard_count);
+    else
+        status = fill_members(&entries, registry, &fresh, error);
+    ps_kv_entries_release(&entries);
+    if (status != PS_OK) {
+        ps_release(memory, fresh.rows);
+        return status;
+    }
     ps_members_release(members);
     *members = fresh;
     return PS_OK;
 }
 
 /* Rows are found by the index in their key, so a missing server leaves its own row empty and no
- * other. A value that is not an address counts as none. */
-static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size,
-                         struct ps_members *members)
+ * other. A value that is not an address counts as none; one that is not a placement fails the
+ * reading, since a client that took it for none would look for everything in the wrong place. */
+static enum ps_status fill_members(const struct ps_kv_entries *entries,
+                                   const struct ps_registry *registry, struct ps_members *members,
+                                   struct ps_error *error)
 {
+    const struct ps_registry_key prefix = ps_registry_key(registry, "/ps/");
+    const struct ps_registry_key placement = ps_registry_key(registry, PS_REGISTRY_PLACEMENT);
+    size_t prefix_size = strlen(prefix.text);
+    /* Among them are the number of shards, which was read, and keys that are nobody's. */
     for (size_t i = 0; i < entries->count; i++) {
         const struct ps_kv_entry *entry = &entries->entries[i];
+        struct ps_bytes value = {entry->value, entry->value_size};
         uint32_t index;
-        if (!index_of(entry, prefix_size, members->shard_count, &index))
+        if (strcmp(entry->key, placement.text) == 0)
+            PS_TRY(ps_registry_placement_of(value, entry->key, &members->placement, error));
+        if (strncmp(entry->key, prefix.text, prefix_size) != 0 ||
+            !index_of(entry, prefix_size, members->shard_count, &index))
             continue;
         struct ps_member *row = &members->rows[index];
         /* Also without an address: clients see that the shard has a new owner, and wait for it. */
         row->epoch = (uint64_t)entry->create_revision;
-        struct ps_bytes address = {entry->value, entry->value_size};
-        if (address_valid(address))
-            memcpy(row->address, address.data, address.size);
+        if (address_valid(value))
+            memcpy(row->address, value.data, value.size);
     }
+    return PS_OK;
 }
 
 void ps_members_release(struct ps_members *members)
@@ -303,7 +320,7 @@ void ps_members_release(struct ps_members *members)
 enum ps_status ps_registry_watch_members(struct ps_registry *registry, int64_t revision,
                                          uint64_t deadline_ms, struct ps_error *error)
 {
-    /* Without the slash at the end: the watch covers /ps_desired as well. */
+    /* Without the slash at the end: the watch covers /ps_desired and /ps_placement as well. */
     struct ps_registry_key prefix = ps_registry_key(registry, "/ps");
     return ps_kv_watch_open(registry->kv, prefix.text, revision, deadline_ms, error);
 }

@@ -80,6 +80,8 @@ static enum ps_status check_pairs(uint64_t count, uint64_t bytes, struct ps_erro
 enum ps_status ps_encoding_check(enum ps_encoding encoding, enum ps_dtype dtype, uint64_t count,
                                  uint64_t bytes, struct ps_error *error)
 {
+    if (encoding == PS_ENCODING_ROWS)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "encoding rows is for tables");
     /* Whole numbers are counts and indices: an encoding that loses digits would lose them
      * silently. */
     if (encoding != PS_ENCODING_NATIVE && !ps_dtype_is_float(dtype))

@@ -45,6 +45,7 @@ enum ps_rule_use {
 
 #define PS_USES_DESCENT (PS_USES_GRADIENT | PS_USES_DECAY)
 #define PS_USES_VELOCITY (PS_USES_DESCENT | PS_USES_MOMENTUM)
+#define PS_USES_OUTER (PS_USES_GRADIENT | PS_USES_MOMENTUM)
 #define PS_USES_ROOT (PS_USES_GRADIENT | PS_USES_EPSILON)
 #define PS_USES_RMSPROP (PS_USES_ROOT | PS_USES_RHO | PS_EPSILON_OUTSIDE)
 #define PS_USES_ADAM (PS_USES_ROOT | PS_USES_DECAY | PS_USES_BETAS)
@@ -68,7 +69,8 @@ enum ps_rule_use {
     X(PS_RULE_ASSIGN, assign, 0, PLAIN, PLAIN, 0, 0, __VA_ARGS__)                             \
     X(PS_RULE_ADD, add, 0, OWN, OWN, PS_LEAVES_ZEROS, 0, __VA_ARGS__)                         \
     X(PS_RULE_MAX, max, 0, PLAIN, PLAIN, 0, 0, __VA_ARGS__)                                   \
-    X(PS_RULE_MIN, min, 0, PLAIN, PLAIN, 0, 0, __VA_ARGS__)
+    X(PS_RULE_MIN, min, 0, PLAIN, PLAIN, 0, 0, __VA_ARGS__)                                   \
+    X(PS_RULE_OUTER, outer, 1, NUMBERS, NONE, PS_USES_OUTER, 0.7, __VA_ARGS__)
 
 /* X(number, what uses it, its range there, its range in other rules): numbers of the settings that
  * a step hands to the rule under the same name, rounded once to its type. Ranges: FRACTION in
@@ -118,6 +120,7 @@ enum ps_rule_use {
 #include "optimizer/min.rule.h"
 #include "optimizer/momentum.rule.h"
 #include "optimizer/nesterov.rule.h"
+#include "optimizer/outer.rule.h"
 #include "optimizer/rmsprop.rule.h"
 #include "optimizer/sgd.rule.h"
 #endif

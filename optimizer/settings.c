@@ -4,6 +4,8 @@
 
 #include "base/assert.h"
 #include "base/attributes.h"
+#include "base/bounds.h"
+#include "optimizer/table_check.h"
 
 #include <float.h>
 #include <math.h>
@@ -78,6 +80,8 @@ static enum ps_status check_choices(const struct ps_optimizer_settings *settings
                                     enum ps_dtype dtype, struct ps_error *error);
 static enum ps_status check_numbers(const struct ps_optimizer_settings *settings,
                                     enum ps_dtype dtype, struct ps_error *error);
+static enum ps_status check_rounds(const struct ps_optimizer_settings *settings,
+                                   enum ps_dtype dtype, struct ps_error *error);
 static enum ps_status check_rate(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
                                  struct ps_error *error);
 
@@ -93,6 +97,8 @@ enum ps_status ps_optimizer_settings_check(const struct ps_optimizer_settings *s
     PS_TRY(check_pair(settings, dtype, error));
     PS_TRY(check_choices(settings, dtype, error));
     PS_TRY(check_numbers(settings, dtype, error));
+    PS_TRY(check_rounds(settings, dtype, error));
+    PS_TRY(ps_table_check(settings, dtype, error));
     return check_rate(settings, dtype, error);
 }
 
@@ -161,6 +167,30 @@ static enum ps_status check_choices(const struct ps_optimizer_settings *settings
     if (settings->gradient_unsigned && !(unsigned_type && settings->rule == PS_RULE_SGD))
         return refuse_choice(settings, dtype, "an unsigned gradient", "sgd on unsigned types",
                              error);
+    return PS_OK;
+}
+
+/* A sum of whole numbers wraps where a push of each would saturate, and has no average. A quorum
+ * that can never be reached would hold all workers for ever. */
+static enum ps_status check_rounds(const struct ps_optimizer_settings *settings,
+                                   enum ps_dtype dtype, struct ps_error *error)
+{
+    const struct ps_round_settings *rounds = &settings->rounds;
+    if ((unsigned)rounds->combine > PS_COMBINE_WEIGHTED)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "rounds.combine %d is unknown",
+                       (int)rounds->combine);
+    if ((unsigned)rounds->late > PS_LATE_NEXT)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "rounds.late %d is unknown", (int)rounds->late);
+    if (rounds->workers > PS_ROUND_WORKERS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "rounds.workers is %u, %d are allowed",
+                       (unsigned)rounds->workers, PS_ROUND_WORKERS_MAX);
+    if (rounds->workers > 0 && rounds->quorum > rounds->workers)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "rounds.quorum is %u, of %u workers",
+                       (unsigned)rounds->quorum, (unsigned)rounds->workers);
+    if (rounds->grace_ms > PS_ROUND_GRACE_MS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "rounds.grace_ms is more than a day");
+    if (rounds->workers > 0 && !ps_dtype_is_float(dtype))
+        return refuse_choice(settings, dtype, "training in rounds", "float32 and float64", error);
     return PS_OK;
 }
 
@@ -364,12 +394,15 @@ bool ps_optimizer_settings_set(struct ps_optimizer_settings *settings, const cha
         *(double *)((char *)settings + numbers[i].offset) = value;
         return true;
     }
-    /* The two flags have no row: neither has a range, and one belongs to a single rule. */
+    /* The flags have no row: none has a range, and two belong to a single rule. */
     bool outside = strcmp(name, "epsilon_outside_root") == 0;
     bool sign = strcmp(name, "adagrad_reference_sign") == 0;
+    bool row_wise = strcmp(name, "adagrad_row_wise") == 0;
     if (outside)
         settings->epsilon_outside_root = value != 0;
     if (sign)
         settings->adagrad_reference_sign = value != 0;
-    return outside || sign;
+    if (row_wise)
+        settings->adagrad_row_wise = value != 0;
+    return outside || sign || row_wise;
 }

@@ -14,6 +14,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/table_settings.h"
 #include "optimizer/rules.h"
 
 #include <stdbool.h>
@@ -56,6 +57,19 @@ enum ps_overflow { PS_OVERFLOW_SATURATE, PS_OVERFLOW_WRAP, PS_OVERFLOW_FAIL };
 enum ps_rounding { PS_ROUNDING_NEAREST, PS_ROUNDING_STOCHASTIC };
 enum ps_nonfinite { PS_NONFINITE_REJECT, PS_NONFINITE_SKIP, PS_NONFINITE_ALLOW };
 
+/* How the gradients of many workers become one step (docs/rounds.md); all zero: they do not, each
+ * gradient is a step of its own. */
+enum ps_combine { PS_COMBINE_AVERAGE, PS_COMBINE_SUM, PS_COMBINE_WEIGHTED };
+enum ps_late { PS_LATE_DROP, PS_LATE_NEXT };
+struct ps_round_settings {
+    uint32_t workers;  /* their ranks are below; 0: no rounds. At most PS_ROUND_WORKERS_MAX */
+    uint32_t quorum;   /* a round ends with so many; 0: with all that are not evicted */
+    uint64_t grace_ms; /* or so long after its first contribution; 0: never. At most
+                          PS_ROUND_GRACE_MS_MAX */
+    enum ps_combine combine;
+    enum ps_late late;
+};
+
 /* What a push goes through before the rule sees it: each element held in [-clip_value, clip_value],
  * the whole scaled by clip_norm, then l2 * p added. Numbers that a rule has no use for must be 0
  * where they would change training (ZERO in PS_NUMBER_TABLE); others are ignored. */
@@ -67,11 +81,14 @@ struct ps_optimizer_settings {
     PS_SHAPED_NUMBER_TABLE(PS_SETTING)
     bool epsilon_outside_root; /* sqrt(A) + eps instead of sqrt(A + eps), which is the reference's,
                                   * where the rule leaves the choice (rules.h) */
+    bool adagrad_row_wise;     /* ADAGRAD of a table: one accumulator for each row */
     bool adagrad_reference_sign; /* ADAGRAD: the old system's wrong sign, for comparison only */
     enum ps_overflow overflow;   /* ADD on integers */
     enum ps_rounding rounding;   /* SGD on integers */
     enum ps_nonfinite nonfinite; /* floats */
     uint64_t seed;               /* stochastic rounding */
+    struct ps_round_settings rounds;
+    struct ps_table_settings table; /* all zero: the parameter is no table */
     bool gradient_unsigned; /* integer SGD on unsigned: gradient of type T, not its signed twin */
 };
 #undef PS_SETTING

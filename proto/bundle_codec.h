@@ -31,8 +31,9 @@ PS_MUST_USE enum ps_status ps_decode_bundle_reply(struct ps_view bytes,
 
 /* Most bytes that one item adds to a head. */
 enum {
-    PS_BUNDLE_ITEM_BYTES_MAX = PS_NAME_BYTES_MAX + PS_CLIENT_ID_BYTES_MAX + 10 * PS_SHAPE_RANK_MAX +
-                               256 + 8 * PS_DELTA_BYTES_MAX / PS_BLOCK_BYTES
+    PS_BUNDLE_ITEM_BYTES_MAX = PS_NAME_BYTES_MAX + PS_CLIENT_ID_BYTES_MAX +
+                               PS_CLOCKS_NAME_BYTES_MAX + 10 * PS_SHAPE_RANK_MAX + 256 +
+                               8 * PS_DELTA_BYTES_MAX / PS_BLOCK_BYTES
 };
 
 /* What a request begins with: the id under which its pushes count (`present` unset: none). */
@@ -42,6 +43,7 @@ void ps_encode_bundle_id(const struct ps_request_id *base, struct ps_buffer *hea
  * sequence than base->sequence + index carries it; client and session are the same. */
 void ps_encode_bundle_push(const struct ps_push_request *push, const struct ps_request_id *base,
                            size_t index, struct ps_buffer *head);
+/* Its keys, if it has any, follow. */
 void ps_encode_bundle_pull(const struct ps_pull_request *pull, struct ps_buffer *head);
 
 /* A whole GetParamsSinceRequest. */

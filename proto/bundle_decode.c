@@ -115,6 +115,9 @@ static enum ps_status read_pull(struct store *store, const struct ps_wire_range 
     ps_wire_reader_nested(&reader, range, store->error);
     ps_decode_pull_fields(&reader, pull, &found);
     PS_TRY(reader.status);
+    pull->keys = keep_content(store, &found.content);
+    /* Nearly always empty and then without a byte of the arena. */
+    PS_TRY(keep_name(store, &found.clocks, &pull->clocks));
     return keep_name(store, &found.name, &pull->name);
 }
 

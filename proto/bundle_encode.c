@@ -73,7 +73,7 @@ void ps_encode_bundle_pull(const struct ps_pull_request *pull, struct ps_buffer 
     struct nest item;
     nest_begin(&item);
     ps_encode_pull(pull, &item.buffer);
-    nest_end(&item, FIELD_PULLS, 0, head);
+    nest_end(&item, FIELD_PULLS, pull->keys.size, head);
 }
 
 /* The shard is said once for the message. */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Field numbers of GetClusterResponse and ClusterMember. */
-enum { SHARD_COUNT = 1, MEMBERS, REVISION, SPLIT_BYTES, VERSION, JOB, ALONE };
+enum { SHARD_COUNT = 1, MEMBERS, REVISION, SPLIT_BYTES, VERSION, JOB, ALONE, PLACEMENT };
 enum { INDEX = 1, ADDRESS, EPOCH, STATE, ANSWERS, UNIX_PATH };
 
 static void read_heads(struct ps_wire_reader *reader, struct ps_cluster_reply *reply);
@@ -33,6 +33,7 @@ void ps_encode_cluster(const struct ps_cluster_reply *reply, const char *job, co
     ps_wire_put_text(message, VERSION, version);
     ps_wire_put_text(message, JOB, job);
     ps_wire_put_uint(message, ALONE, reply->alone ? 1 : 0);
+    ps_wire_put_uint(message, PLACEMENT, reply->placement);
 }
 
 /* Made apart, since the length comes first. Its head is written also for an empty message, which
@@ -106,6 +107,9 @@ static void read_heads(struct ps_wire_reader *reader, struct ps_cluster_reply *r
             break;
         case ALONE:
             reply->alone = ps_wire_uint(reader, &field, UINT64_MAX, "alone") != 0;
+            break;
+        case PLACEMENT:
+            reply->placement = ps_wire_uint(reader, &field, UINT64_MAX, "placement");
             break;
         default:
             break;
@@ -184,7 +188,7 @@ void ps_cluster_reply_release(struct ps_cluster_reply *reply)
 bool ps_cluster_reply_is_same(const struct ps_cluster_reply *left,
                               const struct ps_cluster_reply *right)
 {
-    if (left->shard_count != right->shard_count)
+    if (left->shard_count != right->shard_count || left->placement != right->placement)
         return false;
     for (uint32_t i = 0; i < left->shard_count; i++)
         /* Another epoch at the same address is another process, which knows nothing of the first.

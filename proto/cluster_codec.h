@@ -29,6 +29,7 @@ struct ps_cluster_reply {
     uint32_t shard_count;
     uint64_t revision;
     uint64_t split_bytes;
+    uint64_t placement; /* 0: not decided, or not said */
     bool alone;
 };
 

@@ -76,13 +76,19 @@ PS_MUST_USE enum ps_status ps_decode_save_reply(struct ps_view bytes,
                                                 const struct ps_allocator *memory,
                                                 struct ps_save_reply *reply,
                                                 struct ps_decoded *decoded, struct ps_error *error);
+/* The rows and texts of the reply live in `decoded`. */
+PS_MUST_USE enum ps_status ps_decode_model_reply(struct ps_view bytes,
+                                                 const struct ps_allocator *memory,
+                                                 struct ps_model_reply *reply,
+                                                 struct ps_decoded *decoded,
+                                                 struct ps_error *error);
 PS_MUST_USE enum ps_status ps_decode_save(struct ps_view bytes, struct ps_save_request *request,
                                           struct ps_error *error);
 PS_MUST_USE enum ps_status ps_decode_drain(struct ps_view bytes, struct ps_drain_request *request,
                                            struct ps_error *error);
 
-/* Each appends the head to `head`; request->content (if the message has one) follows it on the
- * wire. A failure marks the buffer. */
+/* Each appends the head to `head`; request->content (if the message has one), or the keys of a
+ * pull, follow it on the wire. A failure marks the buffer. */
 void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *head);
 void ps_encode_init_reply(const struct ps_init_reply *reply, struct ps_buffer *head);
 void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer *head);

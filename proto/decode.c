@@ -14,49 +14,12 @@
  * later version adds are skipped by ps_wire_next. */
 #include "proto/codec.h"
 
-#include "base/assert.h"
 #include "base/bounds.h"
-#include "proto/arena.h"
 #include "proto/decode_parts.h"
 #include "proto/delta_codec.h"
 #include "proto/shape_codec.h"
 #include "proto/shared_range.h"
 #include "proto/wire.h"
-
-/* The byte fields again, ready to be used: each contiguous but the content, which is a view. */
-struct kept {
-    struct ps_bytes name;
-    struct ps_bytes config;
-    struct ps_bytes client_id;
-    struct ps_bytes runs;
-    struct ps_view content;
-};
-
-static enum ps_dtype read_dtype(struct ps_wire_reader *reader, const struct ps_wire_field *field);
-static enum ps_encoding read_encoding(struct ps_wire_reader *reader,
-                                      const struct ps_wire_field *field);
-static struct ps_wire_range read_name(struct ps_wire_reader *reader,
-                                      const struct ps_wire_field *field);
-static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_field *field);
-static enum ps_status keep(const struct ps_wire_reader *reader, const struct ps_found *found,
-                           const struct ps_allocator *memory, struct kept *kept,
-                           struct ps_decoded *decoded);
-static enum ps_status keep_small(const struct ps_found *found, struct kept *kept,
-                                 struct ps_decoded *decoded, struct ps_error *error);
-static enum ps_status keep_content(const struct ps_wire_range *content, struct ps_view *view,
-                                   struct ps_decoded *decoded, struct ps_error *error);
-
-/* Also for a decoded message without anything of its own: `memory` is set only when decoding went
- * well. */
-void ps_decoded_release(struct ps_decoded *decoded)
-{
-    PS_ASSERT(decoded != NULL);
-    if (decoded->memory == NULL)
-        return;
-    ps_arena_release_blocks(decoded->memory, decoded->message);
-    ps_release(decoded->memory, decoded->pieces);
-    *decoded = (struct ps_decoded){0};
-}
 
 /* All decoders have this shape: read into locals, keep what must be kept, and write `*request` only
  * when nothing can fail any more. Numbers that must be in range are checked as they are read.
@@ -68,15 +31,15 @@ enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *m
 {
     struct ps_init_request read = {0};
     struct ps_found found = {0};
-    struct kept kept;
+    struct ps_kept kept;
     struct ps_wire_reader reader;
     struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 1)
-            found.name = read_name(&reader, &field);
+            found.name = ps_decode_name(&reader, &field);
         else if (field.number == 2)
-            read.dtype = read_dtype(&reader, &field);
+            read.dtype = ps_decode_dtype(&reader, &field);
         else if (field.number == 3)
             /* The content's bound is the message's own size, which gRPC has limited. */
             found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
@@ -93,11 +56,11 @@ enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *m
         else if (field.number == 11)
             ps_shape_read_scalar(&reader, &field, &read.shape);
         else if (field.number == 14)
-            read.shard = read_shard(&reader, &field);
+            read.shard = ps_decode_shard(&reader, &field);
         else if (field.number == 15)
             ps_decode_request_id(&reader, &field, &read.request, &found.client_id);
     }
-    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
+    PS_TRY(ps_decode_keep(&reader, &found, memory, &kept, decoded));
     read.name = kept.name;
     read.content = kept.content;
     read.config = kept.config;
@@ -122,6 +85,8 @@ enum ps_status ps_decode_init_reply(struct ps_view bytes, const struct ps_alloca
         else if (field.number == 2)
             /* protobuf's bool is a varint, of which any value but 0 is true. */
             read.staged = ps_wire_uint(&reader, &field, UINT64_MAX, "staged") != 0;
+        else if (field.number == 3)
+            read.existed = ps_wire_uint(&reader, &field, UINT64_MAX, "existed") != 0;
     }
     PS_TRY(reader.status);
     *reply = read;
@@ -136,19 +101,21 @@ enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator 
 {
     struct ps_finish_request read = {0};
     struct ps_found found = {0};
-    struct kept kept;
+    struct ps_kept kept;
     struct ps_wire_reader reader;
     struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 1)
             read.epoch = ps_wire_uint(&reader, &field, UINT64_MAX, "epoch");
+        else if (field.number == 2)
+            read.placement = ps_wire_uint(&reader, &field, UINT64_MAX, "placement");
         else if (field.number == 14)
-            read.shard = read_shard(&reader, &field);
+            read.shard = ps_decode_shard(&reader, &field);
         else if (field.number == 15)
             ps_decode_request_id(&reader, &field, &read.request, &found.client_id);
     }
-    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
+    PS_TRY(ps_decode_keep(&reader, &found, memory, &kept, decoded));
     read.request.client_id = kept.client_id;
     *request = read;
     return PS_OK;
@@ -162,9 +129,9 @@ void ps_decode_push_fields(struct ps_wire_reader *reader, struct ps_push_request
     struct ps_wire_field field;
     while (ps_wire_next(reader, &field)) {
         if (field.number == 1)
-            found->name = read_name(reader, &field);
+            found->name = ps_decode_name(reader, &field);
         else if (field.number == 2)
-            read->dtype = read_dtype(reader, &field);
+            read->dtype = ps_decode_dtype(reader, &field);
         else if (field.number == 3)
             found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "content");
         else if (field.number == 5)
@@ -172,15 +139,22 @@ void ps_decode_push_fields(struct ps_wire_reader *reader, struct ps_push_request
              * is. */
             read->ack = (enum ps_ack)ps_wire_uint(reader, &field, PS_ACK_REPLICATED, "ack");
         else if (field.number == 6)
-            read->encoding = read_encoding(reader, &field);
+            read->encoding = ps_decode_encoding(reader, &field);
         else if (field.number == 7)
             read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
         else if (field.number == 8)
             read->range.count = ps_wire_uint(reader, &field, UINT64_MAX, "count");
+        else if (field.number == 9)
+            read->worker = (uint32_t)ps_wire_uint(reader, &field, UINT32_MAX, "worker");
+        else if (field.number == 10)
+            /* A round is the version that it makes, and has that one's bound. */
+            read->round = ps_wire_uint(reader, &field, PS_VERSION_MAX, "round");
+        else if (field.number == 11)
+            read->weight = ps_wire_float(reader, &field, "weight");
         else if (field.number == 12)
             ps_shared_range_read(reader, &field, &read->shared);
         else if (field.number == 14)
-            read->shard = read_shard(reader, &field);
+            read->shard = ps_decode_shard(reader, &field);
         else if (field.number == 15)
             ps_decode_request_id(reader, &field, &read->request, &found->client_id);
     }
@@ -194,11 +168,11 @@ enum ps_status ps_decode_push(struct ps_view bytes, const struct ps_allocator *m
 {
     struct ps_push_request read = {0};
     struct ps_found found = {0};
-    struct kept kept;
+    struct ps_kept kept;
     struct ps_wire_reader reader;
     ps_wire_reader_init(&reader, bytes, error);
     ps_decode_push_fields(&reader, &read, &found);
-    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
+    PS_TRY(ps_decode_keep(&reader, &found, memory, &kept, decoded));
     read.name = kept.name;
     read.content = kept.content;
     read.request.client_id = kept.client_id;
@@ -222,6 +196,11 @@ void ps_decode_push_reply_fields(struct ps_wire_reader *reader, struct ps_push_r
             read->durable_position = ps_wire_uint(reader, &field, UINT64_MAX, "durable_position");
         else if (field.number == 5)
             read->staged = ps_wire_uint(reader, &field, UINT64_MAX, "staged") != 0;
+        else if (field.number == 6)
+            /* Servers of before there were rounds say neither, and apply every push at once. */
+            read->held = ps_wire_uint(reader, &field, UINT64_MAX, "held") != 0;
+        else if (field.number == 7)
+            read->late = ps_wire_uint(reader, &field, UINT64_MAX, "late") != 0;
     }
 }
 
@@ -239,17 +218,16 @@ enum ps_status ps_decode_push_reply(struct ps_view bytes, const struct ps_alloca
     return PS_OK;
 }
 
-/* The numbers 1 to 8 and 12, 14 are shared with the items of bundles, which are the same
- * message. */
+/* Shared with the items of bundles, which are the same message. */
 void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request *read,
                            struct ps_found *found)
 {
     struct ps_wire_field field;
     while (ps_wire_next(reader, &field)) {
         if (field.number == 1)
-            found->name = read_name(reader, &field);
+            found->name = ps_decode_name(reader, &field);
         else if (field.number == 2)
-            read->encoding = read_encoding(reader, &field);
+            read->encoding = ps_decode_encoding(reader, &field);
         else if (field.number == 3)
             read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
         else if (field.number == 4)
@@ -264,26 +242,43 @@ void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request
             read->of_push = ps_wire_uint(reader, &field, UINT64_MAX, "of_push") != 0;
         else if (field.number == 9)
             read->with_shape = ps_wire_uint(reader, &field, UINT64_MAX, "with_shape") != 0;
+        else if (field.number == 10)
+            read->at_least_version =
+                ps_wire_uint(reader, &field, PS_VERSION_MAX, "at_least_version");
+        else if (field.number == 11)
+            read->worker = (uint32_t)ps_wire_uint(reader, &field, UINT32_MAX, "worker");
+        else if (field.number == 13)
+            read->clock = ps_wire_uint(reader, &field, PS_VERSION_MAX, "clock");
+        else if (field.number == 15)
+            /* Only a worker that reads at a clock names clocks, so that most pulls stay without. */
+            found->clocks = ps_wire_bytes(reader, &field, PS_CLOCKS_NAME_BYTES_MAX, "clocks");
+        else if (field.number == 16)
+            /* The keys of a pull are what the content is of a push: of any number, and never
+             * copied. Whether they are whole keys is for the service to say, which knows whether
+             * the parameter is a table. */
+            found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "keys");
         else if (field.number == 12)
             ps_shared_range_read(reader, &field, &read->shared);
         else if (field.number == 14)
-            read->shard = read_shard(reader, &field);
+            read->shard = ps_decode_shard(reader, &field);
     }
 }
 
-/* A pull has no content, so most of them allocate nothing at all. */
+/* A pull without keys has no content, so most of them allocate nothing at all. */
 enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *memory,
                               struct ps_pull_request *request, struct ps_decoded *decoded,
                               struct ps_error *error)
 {
     struct ps_pull_request read = {0};
     struct ps_found found = {0};
-    struct kept kept;
+    struct ps_kept kept;
     struct ps_wire_reader reader;
     ps_wire_reader_init(&reader, bytes, error);
     ps_decode_pull_fields(&reader, &read, &found);
-    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
+    PS_TRY(ps_decode_keep(&reader, &found, memory, &kept, decoded));
     read.name = kept.name;
+    read.clocks = kept.clocks;
+    read.keys = kept.content;
     *request = read;
     return PS_OK;
 }
@@ -295,15 +290,15 @@ void ps_decode_pull_reply_fields(struct ps_wire_reader *reader, struct ps_pull_r
     struct ps_wire_field field;
     while (ps_wire_next(reader, &field)) {
         if (field.number == 1)
-            found->name = read_name(reader, &field);
+            found->name = ps_decode_name(reader, &field);
         else if (field.number == 2)
-            read->dtype = read_dtype(reader, &field);
+            read->dtype = ps_decode_dtype(reader, &field);
         else if (field.number == 3)
             found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "content");
         else if (field.number == 4)
             read->version = ps_wire_uint(reader, &field, PS_VERSION_MAX, "version");
         else if (field.number == 5)
-            read->encoding = read_encoding(reader, &field);
+            read->encoding = ps_decode_encoding(reader, &field);
         else if (field.number == 12)
             read->shared_size = ps_wire_uint(reader, &field, UINT64_MAX, "shared size");
         else if (field.number == 6)
@@ -327,11 +322,11 @@ enum ps_status ps_decode_pull_reply(struct ps_view bytes, const struct ps_alloca
 {
     struct ps_pull_reply read = {0};
     struct ps_found found = {0};
-    struct kept kept;
+    struct ps_kept kept;
     struct ps_wire_reader reader;
     ps_wire_reader_init(&reader, bytes, error);
     ps_decode_pull_reply_fields(&reader, &read, &found);
-    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
+    PS_TRY(ps_decode_keep(&reader, &found, memory, &kept, decoded));
     read.name = kept.name;
     read.content = kept.content;
     read.delta.runs = kept.runs;
@@ -346,155 +341,24 @@ enum ps_status ps_decode_list(struct ps_view bytes, const struct ps_allocator *m
 {
     struct ps_list_request read = {0};
     struct ps_found found = {0};
-    struct kept kept;
+    struct ps_kept kept;
     struct ps_wire_reader reader;
     struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 1)
-            found.name = read_name(&reader, &field);
+            found.name = ps_decode_name(&reader, &field);
         else if (field.number == 2)
             read.limit = (uint32_t)ps_wire_uint(&reader, &field, UINT32_MAX, "limit");
+        else if (field.number == 3)
+            read.with_config = ps_wire_uint(&reader, &field, UINT64_MAX, "with_config") != 0;
+        else if (field.number == 4)
+            found.prefix = ps_decode_name(&reader, &field);
     }
-    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
+    PS_TRY(ps_decode_keep(&reader, &found, memory, &kept, decoded));
+    /* Names are asked for in pages: the last name of one page is what the next begins behind. */
     read.after = kept.name;
+    read.prefix = kept.prefix;
     *request = read;
-    return PS_OK;
-}
-
-/* A RequestId that comes twice is merged field by field, as protobuf says. Present, even if empty,
- * it asks for the push to be remembered; the service refuses an id without a client. */
-void ps_decode_request_id(struct ps_wire_reader *reader, const struct ps_wire_field *field,
-                          struct ps_request_id *request, struct ps_wire_range *client_id)
-{
-    struct ps_wire_range range = ps_wire_bytes(reader, field, SIZE_MAX, "request");
-    struct ps_wire_reader nested;
-    struct ps_wire_field part;
-    ps_wire_reader_nested(&nested, &range, reader->error);
-    while (ps_wire_next(&nested, &part)) {
-        if (part.number == 1)
-            *client_id = ps_wire_bytes(&nested, &part, PS_CLIENT_ID_BYTES_MAX, "client id");
-        else if (part.number == 2)
-            request->session = ps_wire_uint(&nested, &part, UINT64_MAX, "session");
-        else if (part.number == 3)
-            request->sequence = ps_wire_uint(&nested, &part, UINT64_MAX, "sequence");
-    }
-    request->present = true;
-    /* The outer reader fails with the inner one; an earlier failure of its own stays. */
-    if (reader->status == PS_OK)
-        reader->status = nested.status;
-}
-
-/* The next functions give a field its bound and its name for messages, once for all messages that
- * have it. */
-static enum ps_dtype read_dtype(struct ps_wire_reader *reader, const struct ps_wire_field *field)
-{
-    return (enum ps_dtype)ps_wire_uint(reader, field, PS_DTYPE_COUNT - 1, "element type");
-}
-
-/* An encoding of a later version is refused: its bytes would be taken for elements. */
-static enum ps_encoding read_encoding(struct ps_wire_reader *reader,
-                                      const struct ps_wire_field *field)
-{
-    return (enum ps_encoding)ps_wire_uint(reader, field, PS_ENCODING_COUNT - 1, "encoding");
-}
-
-static struct ps_wire_range read_name(struct ps_wire_reader *reader,
-                                      const struct ps_wire_field *field)
-{
-    return ps_wire_bytes(reader, field, PS_NAME_BYTES_MAX, "name");
-}
-
-/* 1 + the index, so that 0 can mean "not said"; whether it is this server's is for the service to
- * judge. */
-static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_field *field)
-{
-    return (uint32_t)ps_wire_uint(reader, field, UINT32_MAX, "shard");
-}
-
-/* Makes what was found ready to be used, if the reader got to the end. On failure nothing is held
- * by `decoded`, so callers return at once. */
-static enum ps_status keep(const struct ps_wire_reader *reader, const struct ps_found *found,
-                           const struct ps_allocator *memory, struct kept *kept,
-                           struct ps_decoded *decoded)
-{
-    PS_ASSERT(memory != NULL);
-    struct ps_error *error = reader->error;
-    /* Written on failure too, so that releasing it is always right. */
-    *decoded = (struct ps_decoded){0};
-    /* From here on the message is well formed; what can still fail is memory, and a name that is
-     * not text. */
-    PS_TRY(reader->status);
-    decoded->memory = memory;
-    /* Either step may have allocated when a later one fails; releasing is right after each of
-     * them. */
-    enum ps_status status = keep_small(found, kept, decoded, error);
-    if (status == PS_OK)
-        status = keep_content(&found->content, &kept->content, decoded, error);
-    if (status == PS_OK && !ps_wire_is_text(kept->name))
-        status = ps_fail(error, PS_ERR_BAD_INPUT, "name: not UTF-8 without NUL");
-    if (status != PS_OK)
-        ps_decoded_release(decoded);
-    return status;
-}
-
-/* Small fields that lie in one piece stay there; the others share one block. Its size is bounded:
- * every range was held to its maximum when it was found. */
-static enum ps_status keep_small(const struct ps_found *found, struct kept *kept,
-                                 struct ps_decoded *decoded, struct ps_error *error)
-{
-    /* Both lists in one order: where each was found, and where it goes. */
-    const struct ps_wire_range *const ranges[] = {&found->name, &found->config, &found->client_id,
-                                                  &found->runs};
-    struct ps_bytes *const runs[] = {&kept->name, &kept->config, &kept->client_id, &kept->runs};
-    bool split[PS_ARRAY_COUNT(ranges)];
-    size_t split_size = 0;
-    for (size_t i = 0; i < PS_ARRAY_COUNT(ranges); i++) {
-        /* A field in one slice is used where it lies, without a copy. */
-        split[i] = !ps_wire_range_in_one(ranges[i], runs[i]);
-        split_size += split[i] ? ranges[i]->size : 0;
-    }
-    /* The usual case: a small field is cut only if the border of two slices falls into it. */
-    if (split_size == 0)
-        return PS_OK;
-
-    /* An arena for one block only: ps_decoded_release gives back arenas' blocks, whatever they
-     * hold. */
-    struct ps_arena arena;
-    ps_arena_init(&arena, decoded->memory, split_size);
-    /* At most the sum of the four bounds, some 66 KiB and what runs take. */
-    uint8_t *block = ps_arena_take(&arena, split_size);
-    if (block == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu bytes", split_size);
-    /* Owned from here on, so a failure further on gives it back. */
-    decoded->message = ps_arena_detach(&arena);
-    for (size_t i = 0; i < PS_ARRAY_COUNT(ranges); i++) {
-        if (!split[i])
-            continue;
-        /* Side by side in one block; none of them needs an alignment. */
-        ps_wire_range_copy(ranges[i], block);
-        *runs[i] = (struct ps_bytes){block, ranges[i]->size};
-        block += ranges[i]->size;
-    }
-    return PS_OK;
-}
-
-/* The content stays in the slices of the network; only the list of its pieces is made. */
-static enum ps_status keep_content(const struct ps_wire_range *content, struct ps_view *view,
-                                   struct ps_decoded *decoded, struct ps_error *error)
-{
-    /* No content: a view of nothing, which everybody may walk. */
-    *view = (struct ps_view){0};
-    if (content->size == 0)
-        return PS_OK;
-    size_t count = ps_wire_range_piece_count(content);
-    /* One entry for each slice that the content touches: some sixteen bytes for each slice of
-     * several KiB. */
-    decoded->pieces = ps_zeroed_array(decoded->memory, count, sizeof *decoded->pieces);
-    if (decoded->pieces == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu pieces", count);
-    /* The walk is the one that counted the pieces, so their number fits. */
-    ps_wire_range_pieces(content, decoded->pieces);
-    *view = (struct ps_view){decoded->pieces, count, content->size};
     return PS_OK;
 }

@@ -98,6 +98,59 @@ enum ps_status ps_decode_save_reply(struct ps_view bytes, const struct ps_alloca
     return PS_OK;
 }
 
+/* What a server says is not believed: the number of shards makes rows at the caller, so that it is
+ * bounded here, and indices are compared with it there. Texts are protobuf-c's, which are UTF-8 or
+ * refuse the message. */
+static enum ps_status list_shards(const Pserver__V1__SaveModelResponse *message,
+                                  struct ps_arena *arena, struct ps_model_reply *reply,
+                                  struct ps_error *error)
+{
+    if (message->shard_count > PS_SHARDS_MAX || message->n_shards > PS_SHARDS_MAX)
+        /* The caller makes a row for each, whatever rows come. */
+        return ps_fail(error, PS_ERR_BAD_INPUT, "shard_count: more than %d", PS_SHARDS_MAX);
+    /* From the arena of the message, whose cap bounds this array, too. */
+    struct ps_saved_shard *shards = ps_arena_take(arena, message->n_shards * sizeof *shards);
+    if (shards == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu shards", message->n_shards);
+    for (size_t i = 0; i < message->n_shards; i++) {
+        /* The texts stay where protobuf-c has put them. */
+        const Pserver__V1__SavedShard *row = message->shards[i];
+        shards[i] = (struct ps_saved_shard){.index = row->index,
+                                            .uuid = row->uuid,
+                                            .path = row->path,
+                                            .position = row->position,
+                                            .bytes = row->bytes,
+                                            .epoch = row->epoch,
+                                            .unix_ns = row->unix_ns};
+    }
+    /* Copied field by field, as a status is. */
+    *reply = (struct ps_model_reply){.set = message->set,
+                                     .whole = message->whole != 0,
+                                     .existed = message->existed != 0,
+                                     .shard_count = message->shard_count,
+                                     .shards = shards,
+                                     .count = message->n_shards};
+    return PS_OK;
+}
+
+/* As a list of parameters: read and settled first, handed out last. */
+enum ps_status ps_decode_model_reply(struct ps_view bytes, const struct ps_allocator *memory,
+                                     struct ps_model_reply *reply, struct ps_decoded *decoded,
+                                     struct ps_error *error)
+{
+    struct ps_arena arena;
+    struct ps_model_reply read = {0};
+    ProtobufCMessage *message = NULL;
+    ps_arena_init(&arena, memory, ps_unpack_bytes_max(bytes.size));
+    enum ps_status status =
+        unpack_view(bytes, &pserver__v1__save_model_response__descriptor, &arena, &message, error);
+    if (status == PS_OK)
+        status = list_shards((const Pserver__V1__SaveModelResponse *)message, &arena, &read, error);
+    PS_TRY(settle(&arena, decoded, status));
+    *reply = read;
+    return PS_OK;
+}
+
 /* Two steps may fail after the unpacking has taken memory, so `settle` stands once, behind both. */
 enum ps_status ps_decode_list_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                     struct ps_list_reply *reply, struct ps_decoded *decoded,
@@ -156,7 +209,8 @@ static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_p
                                     .version = info->version,
                                     .rule = info->rule,
                                     .learning_rate = info->learning_rate,
-                                    .state_bytes = info->state_bytes};
+                                    .state_bytes = info->state_bytes,
+                                    .config = {info->config.data, info->config.len}};
     if (info->n_shape > 0 || info->scalar)
         return ps_shape_make(&param->shape, info->shape, info->n_shape, error);
     return PS_OK;

@@ -10,6 +10,7 @@
 #include "proto/codec.h"
 
 #include "base/bounds.h"
+#include "proto/decode_parts.h"
 #include "proto/delta_codec.h"
 #include "proto/shape_codec.h"
 #include "proto/shared_range.h"
@@ -29,7 +30,6 @@ enum {
 /* Room for a ParamInfo: a name, a shape, a rule's name and five numbers. */
 enum { PARAM_INFO_BYTES_MAX = PS_NAME_BYTES_MAX + 10 * PS_SHAPE_RANK_MAX + 256 };
 
-static void put_request_id(struct ps_buffer *head, const struct ps_request_id *request);
 static void put_param_info(struct ps_buffer *head, const struct ps_param_info *param);
 
 /* The order within a head does not matter to any reader; the tests compare bytes, so it is
@@ -45,7 +45,7 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 9, request->total);
     ps_shape_put(head, 10, 11, &request->shape);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
-    put_request_id(head, &request->request);
+    ps_encode_request_id(&request->request, head);
     /* Also for 0 bytes: an explicit empty content lets the server say "no elements" and not "no
      * content". */
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
@@ -56,17 +56,20 @@ void ps_encode_init_reply(const struct ps_init_reply *reply, struct ps_buffer *h
 {
     ps_wire_put_uint(head, 1, reply->epoch);
     ps_wire_put_uint(head, 2, reply->staged ? 1 : 0);
+    ps_wire_put_uint(head, 3, reply->existed ? 1 : 0);
 }
 
 /* The request id makes the end of an initialisation repeatable, as for a push. */
 void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->epoch);
+    ps_wire_put_uint(head, 2, request->placement);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
-    put_request_id(head, &request->request);
+    ps_encode_request_id(&request->request, head);
 }
 
-/* Most fields are 0 in most pushes and take no bytes. */
+/* Most fields are 0 in most pushes and take no bytes: so are those of a contribution to a round,
+ * where the parameter is trained without rounds. */
 void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
@@ -76,12 +79,16 @@ void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *hea
     ps_shared_range_put(head, FIELD_SHARED, &request->shared);
     ps_wire_put_uint(head, 7, request->range.first);
     ps_wire_put_uint(head, 8, request->range.count);
+    ps_wire_put_uint(head, 9, request->worker);
+    ps_wire_put_uint(head, 10, request->round);
+    ps_wire_put_float(head, 11, request->weight);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
-    put_request_id(head, &request->request);
+    ps_encode_request_id(&request->request, head);
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
 }
 
-/* Replies without content are whole messages. */
+/* Replies without content are whole messages. A contribution is answered before its round is over:
+ * the version is that of the round, and "held" says that it is still to come. */
 void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, reply->version);
@@ -89,9 +96,12 @@ void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 3, reply->position);
     ps_wire_put_uint(head, 4, reply->durable_position);
     ps_wire_put_uint(head, 5, reply->staged ? 1 : 0);
+    ps_wire_put_uint(head, 6, reply->held ? 1 : 0);
+    ps_wire_put_uint(head, 7, reply->late ? 1 : 0);
 }
 
-/* A pull is a head without content: the request that costs the network least. */
+/* A pull is a head without content, or with the keys of a table behind it. What it waits for stands
+ * behind what it wants, and takes no bytes where nothing is waited for. */
 void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
@@ -104,7 +114,14 @@ void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 7, request->life);
     ps_wire_put_uint(head, 8, request->of_push ? 1 : 0);
     ps_wire_put_uint(head, 9, request->with_shape ? 1 : 0);
+    ps_wire_put_uint(head, 10, request->at_least_version);
+    ps_wire_put_uint(head, 11, request->worker);
+    ps_wire_put_uint(head, 13, request->clock);
+    ps_wire_put_bytes(head, 15, request->clocks);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
+    /* A whole parameter is asked for without keys, as before there were tables. */
+    if (request->keys.size > 0)
+        ps_wire_put_head(head, 16, request->keys.size);
 }
 
 /* Field 3, the content, comes last although fields above it have higher numbers. */
@@ -156,6 +173,8 @@ void ps_encode_list(const struct ps_list_request *request, struct ps_buffer *hea
 {
     ps_wire_put_bytes(head, 1, request->after);
     ps_wire_put_uint(head, 2, request->limit);
+    ps_wire_put_uint(head, 3, request->with_config ? 1 : 0);
+    ps_wire_put_bytes(head, 4, request->prefix);
 }
 
 /* One page of parameters; `more` tells the tool to ask again after the last name. */
@@ -201,7 +220,7 @@ static size_t bytes_size(size_t size)
 }
 
 /* The size is computed instead of written to a buffer first: this runs for every push. */
-static void put_request_id(struct ps_buffer *head, const struct ps_request_id *request)
+void ps_encode_request_id(const struct ps_request_id *request, struct ps_buffer *head)
 {
     if (!request->present)
         return;
@@ -228,8 +247,9 @@ static void put_param_info(struct ps_buffer *head, const struct ps_param_info *p
     ps_wire_put_double(&entry, 6, param->learning_rate);
     ps_wire_put_uint(&entry, 7, param->state_bytes);
     ps_shape_put(&entry, 8, 9, &param->shape);
-    /* A repeated message: one field of number 1 for each entry. */
-    ps_wire_put_head(head, 1, entry.size);
+    /* A repeated message: one field of number 1 for each entry, the configuration at its end. */
+    ps_wire_put_head(head, 1, entry.size + bytes_size(param->config.size));
     ps_buffer_append(head, (struct ps_bytes){(const uint8_t *)entry.text, entry.size});
+    ps_wire_put_bytes(head, 10, param->config);
     head->failed = head->failed || entry.failed;
 }

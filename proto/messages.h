@@ -23,26 +23,37 @@
 /* Operators' calls whose messages are flat (proto/fields.h): clients carry them as bytes, so that a
  * row here is all that the client needs to know of one (docs/add-an-rpc.md). New ones go to the
  * end. */
-#define PS_ASKED_TABLE(X) X(PS_METHOD_DRAIN, "pserver.v1.Admin", "Drain")
+#define PS_ASKED_TABLE(X)                           \
+    X(PS_METHOD_DRAIN, "pserver.v1.Admin", "Drain") \
+    X(PS_METHOD_SAVE_MODEL, "pserver.v1.Admin", "SaveModel")
 
 /* One line per call: X(TAG, service, method). Paths are "/service/method". */
-#define PS_METHOD_TABLE(X)                                                \
-    X(PS_METHOD_INIT, "pserver.v1.ParameterServer", "InitParam")          \
-    X(PS_METHOD_FINISH, "pserver.v1.ParameterServer", "FinishInitParams") \
-    X(PS_METHOD_PUSH, "pserver.v1.ParameterServer", "SendGrad")           \
-    X(PS_METHOD_PULL, "pserver.v1.ParameterServer", "GetParam")           \
-    X(PS_METHOD_PUSHES, "pserver.v1.ParameterServer", "SendGrads")        \
-    X(PS_METHOD_PULLS, "pserver.v1.ParameterServer", "GetParams")         \
-    X(PS_METHOD_PUSH_PULL, "pserver.v1.ParameterServer", "PushPull")      \
-    X(PS_METHOD_SINCE, "pserver.v1.ParameterServer", "GetParamsSince")    \
-    X(PS_METHOD_STATUS, "pserver.v1.Admin", "GetStatus")                  \
-    X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                   \
-    X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")               \
-    X(PS_METHOD_BARRIER, "pserver.v1.ParameterServer", "Barrier")         \
-    X(PS_METHOD_APPLIED, "pserver.v1.ParameterServer", "LastApplied")     \
-    X(PS_METHOD_CLUSTER, "pserver.v1.ParameterServer", "GetCluster")      \
-    X(PS_METHOD_BEGIN_INIT, "pserver.v1.ParameterServer", "BeginInit")    \
-    X(PS_METHOD_END_INIT, "pserver.v1.ParameterServer", "EndInit")        \
+#define PS_METHOD_TABLE(X)                                                 \
+    X(PS_METHOD_INIT, "pserver.v1.ParameterServer", "InitParam")           \
+    X(PS_METHOD_FINISH, "pserver.v1.ParameterServer", "FinishInitParams")  \
+    X(PS_METHOD_PUSH, "pserver.v1.ParameterServer", "SendGrad")            \
+    X(PS_METHOD_PULL, "pserver.v1.ParameterServer", "GetParam")            \
+    X(PS_METHOD_PUSHES, "pserver.v1.ParameterServer", "SendGrads")         \
+    X(PS_METHOD_PULLS, "pserver.v1.ParameterServer", "GetParams")          \
+    X(PS_METHOD_PUSH_PULL, "pserver.v1.ParameterServer", "PushPull")       \
+    X(PS_METHOD_SINCE, "pserver.v1.ParameterServer", "GetParamsSince")     \
+    X(PS_METHOD_STATUS, "pserver.v1.Admin", "GetStatus")                   \
+    X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                    \
+    X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")                \
+    X(PS_METHOD_BARRIER, "pserver.v1.ParameterServer", "Barrier")          \
+    X(PS_METHOD_APPLIED, "pserver.v1.ParameterServer", "LastApplied")      \
+    X(PS_METHOD_CLUSTER, "pserver.v1.ParameterServer", "GetCluster")       \
+    X(PS_METHOD_BEGIN_INIT, "pserver.v1.ParameterServer", "BeginInit")     \
+    X(PS_METHOD_END_INIT, "pserver.v1.ParameterServer", "EndInit")         \
+    X(PS_METHOD_JOIN, "pserver.v1.ParameterServer", "JoinWorkers")         \
+    X(PS_METHOD_LEAVE, "pserver.v1.ParameterServer", "LeaveWorkers")       \
+    X(PS_METHOD_WORKERS, "pserver.v1.ParameterServer", "ListWorkers")      \
+    X(PS_METHOD_DEFINE, "pserver.v1.ParameterServer", "DefineParam")       \
+    X(PS_METHOD_DROP, "pserver.v1.ParameterServer", "DropParam")           \
+    X(PS_METHOD_CONFIGURE, "pserver.v1.ParameterServer", "ConfigureParam") \
+    X(PS_METHOD_SET_CLOCKS, "pserver.v1.ParameterServer", "SetClocks")     \
+    X(PS_METHOD_CLOCK, "pserver.v1.ParameterServer", "Clock")              \
+    X(PS_METHOD_PROGRESS, "pserver.v1.ParameterServer", "Progress")        \
     PS_ASKED_TABLE(X)
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,
@@ -106,11 +117,94 @@ struct ps_init_request {
 struct ps_init_reply {
     uint64_t epoch; /* 0: of a server that does not say */
     bool staged;    /* a range that waits for the others */
+    bool existed;   /* of a definition: an equal parameter was there, and nothing changed */
+};
+
+/* What DropParam and ConfigureParam carry. */
+struct ps_change_request {
+    struct ps_bytes name;
+    struct ps_bytes change; /* of a ConfigureParam: a serialized OptimizerConfig */
+    uint32_t shard;         /* as of an init */
+    struct ps_request_id request;
+};
+
+struct ps_change_reply {
+    uint64_t version; /* of the parameter: its pushes */
+    bool duplicate;
+    uint64_t position; /* of this change in the life of the shard */
+    uint64_t durable_position;
+    struct ps_bytes config; /* that holds now; empty for a DropParam */
+    uint64_t step;
+};
+
+/* SetClocks. The numbers are those of the wire; whoever sets the clocks judges them. */
+struct ps_set_clocks_request {
+    struct ps_bytes name;
+    uint32_t workers;
+    uint32_t consistency;
+    uint32_t staleness;
+    uint32_t straggler;
+    uint64_t ttl_ms;
+    uint32_t speculation;
+    uint64_t task;
+    uint64_t clock;
+    struct ps_bytes ranks; /* bit r % 8 of byte r / 8, at most PS_CLOCK_RANKS_BYTES; empty: all */
+    uint32_t shard;
+    struct ps_request_id request;
+};
+
+/* Clock. */
+struct ps_clock_request {
+    struct ps_bytes name;
+    uint32_t worker; /* 1 + rank */
+    uint64_t clock;
+    uint64_t task; /* in which it was ended; 0: not said */
+    uint32_t shard;
+    struct ps_request_id request;
+};
+
+/* Of both. */
+struct ps_clocks_reply {
+    uint64_t minimum;
+    bool duplicate;
+    uint64_t position;
+    uint64_t durable_position;
+    uint64_t clock;
+};
+
+struct ps_progress_request {
+    struct ps_bytes name; /* empty: which clocks are there? */
+    uint64_t at_least;
+    uint64_t wait_ms;
+    uint32_t shard;
+};
+
+struct ps_worker_clock {
+    uint64_t clock;
+    bool is_evicted;
+    uint64_t silent_ms;
+    bool is_absent; /* it takes no part in this task */
+};
+
+struct ps_progress_reply {
+    uint64_t minimum;
+    const struct ps_worker_clock *workers; /* by rank */
+    size_t worker_count;
+    uint32_t consistency;
+    uint32_t staleness;
+    uint32_t straggler;
+    uint64_t ttl_ms;
+    const struct ps_bytes *names;
+    size_t name_count;
+    uint64_t evictions;
+    uint32_t speculation;
+    uint64_t task;
 };
 
 struct ps_finish_request {
-    uint64_t epoch; /* under which the parameters were taken; 0: not checked */
-    uint32_t shard; /* as of an init */
+    uint64_t epoch;     /* under which the parameters were taken; 0: not checked */
+    uint64_t placement; /* by which they were placed; 0: not said */
+    uint32_t shard;     /* as of an init */
     struct ps_request_id request;
 };
 
@@ -122,7 +216,12 @@ struct ps_push_request {
     enum ps_ack ack;
     struct ps_shared_range shared; /* the content, which is then empty above */
     struct ps_elements range;
-    uint32_t shard; /* as of an init */
+    /* Of a contribution to a round. It is not looked at where the parameter is trained without
+     * rounds, so that a trainer need not know which of the two a parameter is. */
+    uint32_t worker; /* 1 + the rank; 0: not said */
+    uint64_t round;  /* the version that it shall help to make; 0: the one that is made now */
+    float weight;    /* 0: 1 */
+    uint32_t shard;  /* as of an init */
     struct ps_request_id request;
     struct ps_hold hold; /* of the content; not on the wire */
     uint64_t total;      /* of one that goes out: elements of the gradient; not on the wire */
@@ -135,6 +234,8 @@ struct ps_push_reply {
     uint64_t position;         /* of this push in the life of the shard */
     uint64_t durable_position; /* pushes up to here survive a crash */
     bool staged;               /* a range that waits for the others: nothing was applied */
+    bool held;                 /* by a round that goes on and makes `version` */
+    bool late;                 /* its round was over: it counts in that of `version`, or nowhere */
 };
 
 /* One life of a shard: within it a version of a parameter is one content. Of another life the same
@@ -189,10 +290,17 @@ struct ps_pull_request {
     uint64_t life;    /* in which it is wanted: that of a chain; 0: in any */
     bool of_push;     /* of a range: what the push at the same place of the message makes of it */
     struct ps_held held;
-    bool with_shape;    /* the reply shall tell it */
-    uint64_t bytes_max; /* of a delta pull: most content; 0: PS_DELTA_BYTES_DEFAULT. Not on the
+    bool with_shape; /* the reply shall tell it */
+    /* What the pull waits for, both of these: a version, by which a synchronous trainer comes to
+     * its next round, and clocks that allow the worker to read. */
+    uint64_t at_least_version; /* 0: as it is */
+    uint32_t worker;           /* 1 + the rank of who reads at a clock; 0: nobody does */
+    uint64_t clock;            /* that the worker is at */
+    struct ps_bytes clocks;    /* of which clocks; at most PS_CLOCKS_NAME_BYTES_MAX */
+    struct ps_view keys; /* of a table: 8 bytes each; empty: none. Behind the head on the wire */
+    uint64_t bytes_max;  /* of a delta pull: most content; 0: PS_DELTA_BYTES_DEFAULT. Not on the
                            wire: of the whole message there */
-    uint32_t shard;     /* as of an init */
+    uint32_t shard;      /* as of an init */
 };
 
 struct ps_pull_reply {
@@ -277,6 +385,8 @@ struct ps_status_reply {
 struct ps_list_request {
     struct ps_bytes after;
     uint32_t limit;
+    bool with_config;
+    struct ps_bytes prefix; /* of the names; empty: all */
 };
 
 struct ps_param_info {
@@ -288,6 +398,7 @@ struct ps_param_info {
     double learning_rate;
     uint64_t state_bytes;
     struct ps_shape shape;
+    struct ps_bytes config; /* where it was asked for */
 };
 
 struct ps_list_reply {
@@ -337,6 +448,21 @@ struct ps_save_reply {
     const char *path;
     uint64_t position;
     uint64_t bytes;
+};
+
+struct ps_saved_shard {
+    uint32_t index;
+    const char *uuid;
+    const char *path;
+    uint64_t position, bytes, epoch, unix_ns;
+};
+
+struct ps_model_reply {
+    const char *set;
+    bool whole, existed;
+    uint32_t shard_count; /* PS_SHARDS_MAX at most */
+    const struct ps_saved_shard *shards;
+    size_t count; /* of the rows; their indices are the server's word */
 };
 
 #endif

@@ -11,6 +11,8 @@
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "proto/arena.h"
+#include "proto/round_config.h"
+#include "proto/table_config.h"
 #include "proto/unpack.h"
 #include "proto/wire.h"
 
@@ -140,6 +142,8 @@ static enum ps_status read_message(const Paddle__OptimizerConfig *message,
     };
     read_optimizer(message, &read);
     read_choices(message, &read);
+    ps_round_config_read(message->rounds, &read.rounds);
+    PS_TRY(ps_table_config_read(message->table, &read.table, error));
     PS_TRY(read_policy(message, &read, error));
     *config = read;
     return PS_OK;
@@ -150,6 +154,8 @@ static enum ps_status read_message(const Paddle__OptimizerConfig *message,
  * so it is refused. */
 static enum ps_status check_numbers(const Paddle__OptimizerConfig *message, struct ps_error *error)
 {
+    const Paddle__RoundConfig *rounds = message->rounds;
+    const Paddle__TableConfig *table = message->table;
     const struct {
         const ProtobufCEnumDescriptor *descriptor;
         int value;
@@ -159,6 +165,11 @@ static enum ps_status check_numbers(const Paddle__OptimizerConfig *message, stru
         {&paddle__optimizer_config__nonfinite__descriptor, (int)message->nonfinite},
         {&paddle__add_config__overflow__descriptor, (int)message->add->overflow},
         {&paddle__integer_sgdconfig__rounding__descriptor, (int)message->integer_sgd->rounding},
+        {&paddle__round_config__combine__descriptor, rounds != NULL ? (int)rounds->combine : 0},
+        {&paddle__round_config__late__descriptor, rounds != NULL ? (int)rounds->late : 0},
+        {&paddle__table_config__init__descriptor, table != NULL ? (int)table->init : 0},
+        {&paddle__table_config__full__descriptor, table != NULL ? (int)table->full : 0},
+        {&paddle__table_config__partition__descriptor, table != NULL ? (int)table->partition : 0},
     };
     /* One loop over all enums, each judged by the descriptor of its own type. */
     for (size_t i = 0; i < PS_ARRAY_COUNT(numbers); i++) {
@@ -355,6 +366,8 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
     Paddle__OptimizerConfig message = PADDLE__OPTIMIZER_CONFIG__INIT;
     struct parts parts;
     union own_message own;
+    Paddle__RoundConfig rounds;
+    Paddle__TableConfig table;
     char segments[sizeof config->segments];
     init_parts(&parts);
     write_message(config, &message);
@@ -365,6 +378,8 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
         return;
     }
     write_choices(config, &parts);
+    message.rounds = ps_round_config_write(&config->rounds, &rounds);
+    message.table = ps_table_config_write(&config->table, &table);
     write_policy(config, &parts, segments);
     complete(&message, &parts);
     /* Piece by piece: protobuf-c would otherwise want one block of the packed size. */

@@ -18,6 +18,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "base/table_settings.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,6 +45,15 @@ struct ps_config_number {
     double value;
 };
 
+/* RoundConfig; all zero: the parameter is not trained in rounds. */
+struct ps_config_rounds {
+    uint32_t workers;
+    uint32_t quorum;
+    uint64_t grace_ms;
+    int32_t combine; /* RoundConfig.Combine */
+    int32_t late;    /* RoundConfig.Late */
+};
+
 /* Every field carries the message's default when it was absent. */
 struct ps_optimizer_config {
     char optimizer[PS_CONFIG_NAME_BYTES_MAX]; /* "adamw" */
@@ -62,6 +72,8 @@ struct ps_optimizer_config {
     int32_t nonfinite;                           /* OptimizerConfig.Nonfinite */
     double l2;
     uint64_t samples_per_step;
+    struct ps_config_rounds rounds;
+    struct ps_table_settings table; /* all zero: the parameter is no table */
 };
 
 /* SGD, constant learning rate 1: what an empty configuration says. */

@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -204,6 +205,19 @@ uint64_t ps_wire_uint(struct ps_wire_reader *reader, const struct ps_wire_field 
     return field->value;
 }
 
+/* Nothing that is not finite helps any reader: it is refused where it comes in. */
+float ps_wire_float(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                    const char *what)
+{
+    uint32_t bits = (uint32_t)field->value;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    if (field->type == PS_WIRE_FIXED32 && isfinite(value))
+        return value;
+    ps_wire_refuse(reader, "malformed message: %s is not a finite float", what);
+    return 0;
+}
+
 /* The bound is checked before the range is handed out; what is copied later (names, ids) goes into
  * arrays of exactly these bounds. */
 struct ps_wire_range ps_wire_bytes(struct ps_wire_reader *reader, const struct ps_wire_field *field,
@@ -330,19 +344,38 @@ void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value)
         put_pair(buffer, number, PS_WIRE_VARINT, value);
 }
 
-/* A double is written by its bits, lowest byte first, whatever the machine's order. */
+/* Wire types differ by size, and protobuf converts none into another: a float is not a double that
+ * is short, and a reader of one refuses the other.
+ *
+ * A number that is not whole is written by its bits, lowest byte first, whatever the machine's
+ * order. By bits and not by value: -0.0 is not the default and is written. */
+static void put_fixed(struct ps_buffer *buffer, uint32_t number, enum ps_wire_type type,
+                      uint64_t bits, size_t bits_size)
+{
+    uint8_t bytes[TAG_BYTES_MAX + sizeof bits];
+    PS_ASSERT(bits_size <= sizeof bits);
+    if (bits == 0)
+        return;
+    size_t size = write_tag(number, type, bytes);
+    for (size_t i = 0; i < bits_size; i++)
+        bytes[size++] = (uint8_t)(bits >> (8 * i));
+    ps_buffer_append(buffer, (struct ps_bytes){bytes, size});
+}
+
+/* The eight bytes of a double: for what people set, where every digit counts. */
 void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    /* By bits and not by value: -0.0 is not the default and is written. */
-    if (bits == 0)
-        return;
-    uint8_t bytes[TAG_BYTES_MAX + sizeof bits];
-    size_t size = write_tag(number, PS_WIRE_FIXED64, bytes);
-    for (size_t i = 0; i < sizeof bits; i++)
-        bytes[size++] = (uint8_t)(bits >> (8 * i));
-    ps_buffer_append(buffer, (struct ps_bytes){bytes, size});
+    put_fixed(buffer, number, PS_WIRE_FIXED64, bits, sizeof bits);
+}
+
+/* The four bytes of a float: for what comes with every push. */
+void ps_wire_put_float(struct ps_buffer *buffer, uint32_t number, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put_fixed(buffer, number, PS_WIRE_FIXED32, bits, sizeof bits);
 }
 
 void ps_wire_put_bytes(struct ps_buffer *buffer, uint32_t number, struct ps_bytes bytes)

@@ -79,6 +79,11 @@ bool ps_wire_next_packed(struct ps_wire_reader *reader, uint64_t *value);
 uint64_t ps_wire_uint(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                       uint64_t value_max, const char *what);
 
+/* The value of a float field; refuses another wire type, and what is not a finite number: no
+ * reader of ours has a use for one, and a weight that is not a number would spoil a model. */
+float ps_wire_float(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                    const char *what);
+
 /* The bytes of a PS_WIRE_BYTES field; refuses another wire type and more than `size_max` bytes. */
 struct ps_wire_range ps_wire_bytes(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                                    size_t size_max, const char *what);
@@ -103,6 +108,7 @@ size_t ps_wire_varint_size(uint64_t value);
 
 void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value);
 void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value);
+void ps_wire_put_float(struct ps_buffer *buffer, uint32_t number, float value);
 void ps_wire_put_bytes(struct ps_buffer *buffer, uint32_t number, struct ps_bytes bytes);
 void ps_wire_put_text(struct ps_buffer *buffer, uint32_t number, const char *text);
 

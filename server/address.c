@@ -17,8 +17,7 @@
 #include <unistd.h>
 
 static bool is_every_interface(const char *host, size_t size);
-static enum ps_status try_to_bind(const struct addrinfo *address, const char *text,
-                                  struct ps_error *error);
+static int try_to_bind(const struct addrinfo *address);
 
 /* Stricter than the resolver, which takes port 70000 for 4464, and an IPv6 address without brackets
  * for a host with a strange port. */
@@ -55,35 +54,72 @@ bool ps_address_is_loopback(const char *listen)
     return false;
 }
 
+/* The host of an address without its brackets; "" for every interface. A text without a port, or
+ * one that is too long, is no address: false. */
+static bool split_host(const char *listen, char host[PS_ADDRESS_BYTES_MAX], const char **port)
+{
+    const char *colon = strrchr(listen, ':');
+    size_t size = colon != NULL ? (size_t)(colon - listen) : 0;
+    if (colon == NULL || size >= PS_ADDRESS_BYTES_MAX)
+        return false;
+    bool bracketed = size > 1 && listen[0] == '[' && listen[size - 1] == ']';
+    size_t taken = bracketed ? size - 2 : size;
+    memcpy(host, bracketed ? listen + 1 : listen, taken);
+    host[taken] = '\0';
+    *port = colon + 1;
+    return true;
+}
+
+/* What the listening library would ask the resolver: 0, or the reason of getaddrinfo. Ports are
+ * numbers here, so a mistyped one is never looked up among the names of services. */
+static int look_up(const char *host, const char *port, struct addrinfo **found)
+{
+    PS_ASSERT(host != NULL && port != NULL);
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    return getaddrinfo(host[0] != '\0' ? host : NULL, port, &wanted, found);
+}
+
+/* Only the first address of a host is looked at: a name with several of them has its own refusal
+ * when it is bound. */
+bool ps_address_is_taken(const char *listen)
+{
+    PS_ASSERT(listen != NULL);
+    char host[PS_ADDRESS_BYTES_MAX];
+    const char *port;
+    struct addrinfo *found = NULL;
+    if (!split_host(listen, host, &port) || look_up(host, port, &found) != 0)
+        return false;
+    int reason = try_to_bind(found);
+    freeaddrinfo(found);
+    /* Any other reason will not pass by waiting. */
+    return reason == EADDRINUSE;
+}
+
 /* Tried once more by ourselves, only to learn errno: gRPC says that it could not listen, and not
  * why. When it works this time the error keeps its first text. */
 void ps_address_explain(const char *listen, struct ps_error *error)
 {
     PS_ASSERT(error != NULL && error->status != PS_OK);
-    const char *colon = strrchr(listen, ':');
-    char host[PS_ADDRESS_BYTES_MAX] = {0};
-    size_t size = colon != NULL ? (size_t)(colon - listen) : 0;
-    if (size == 0 || size >= sizeof host)
+    char host[PS_ADDRESS_BYTES_MAX];
+    const char *port;
+    if (!split_host(listen, host, &port) || host[0] == '\0')
         return;
-    bool bracketed = listen[0] == '[' && listen[size - 1] == ']';
-    memcpy(host, bracketed ? listen + 1 : listen, bracketed ? size - 2 : size);
-    /* As the listening library asks. */
-    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
-                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
-    int failed = getaddrinfo(host, colon + 1, &wanted, &found);
+    int failed = look_up(host, port, &found);
     if (failed != 0) {
         (void)ps_fail(error, error->status, "cannot listen on %s: %s", listen,
                       gai_strerror(failed));
         return;
     }
-    (void)try_to_bind(found, listen, error);
+    int reason = try_to_bind(found);
     freeaddrinfo(found);
+    if (reason != 0)
+        (void)ps_fail(error, error->status, "cannot listen on %s: %s", listen, strerror(reason));
 }
 
-/* Closed at once: this is a question, and the port stays free. */
-static enum ps_status try_to_bind(const struct addrinfo *address, const char *text,
-                                  struct ps_error *error)
+/* 0, or errno. Closed at once: this is a question, and the port stays free. */
+static int try_to_bind(const struct addrinfo *address)
 {
     PS_ASSERT(address != NULL);
     int probe = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -93,12 +129,10 @@ static enum ps_status try_to_bind(const struct addrinfo *address, const char *te
     bool failed = probe < 0 || setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
                   bind(probe, address->ai_addr, address->ai_addrlen) != 0;
     /* Taken before close, which may change it. */
-    int reason = errno;
+    int reason = failed ? errno : 0;
     if (probe >= 0)
         (void)close(probe);
-    if (!failed)
-        return PS_OK;
-    return ps_fail(error, error->status, "cannot listen on %s: %s", text, strerror(reason));
+    return reason;
 }
 
 /* Guessing among network cards would be right on one machine and wrong on the next; the host's name

@@ -2,7 +2,7 @@
 /* Addresses that people write, and which one clients are told.
  *
  * Threads:  any.
- * Blocking: explain asks the resolver; the others never.
+ * Blocking: explain and is_taken ask the resolver; the others never.
  * Errors:   PS_ERR_BAD_INPUT for an address that is not "host:port".
  * Memory:   written into the caller's array.
  */
@@ -21,6 +21,10 @@ PS_MUST_USE enum ps_status ps_address_check(const char *option, const char *text
 
 /* Is the address reached from this machine only? */
 bool ps_address_is_loopback(const char *listen);
+
+/* Does another socket of this machine listen on `listen` ("host:port" or ":port") at this moment?
+ * false also where the host cannot be resolved: whoever binds the address says so better. */
+bool ps_address_is_taken(const char *listen);
 
 /* After `listen` could not be listened on: puts the system's reason into `error`, which keeps its
  * status. The library that listens does not tell it. */

@@ -24,6 +24,7 @@ struct ps_cluster_thread {
     struct ps_mutex mutex; /* PS_RANK_LEAF; guards what follows */
     struct ps_condition told;
     bool asked;
+    bool is_stale; /* what was read is to be read again */
     bool stopping;
 };
 
@@ -34,6 +35,8 @@ static bool wait_for_news(struct ps_cluster_thread *thread);
 static void answer_all(struct ps_cluster_thread *thread);
 static enum ps_status answer(struct ps_cluster_thread *thread, struct ps_init_question *question,
                              struct ps_error *error);
+static enum ps_status answer_set(struct ps_cluster_thread *thread, struct ps_set_question *question,
+                                 struct ps_error *error);
 static enum ps_status look(struct ps_cluster_thread *thread);
 
 /* A server in memory has nobody to look for: it waits for questions only. */
@@ -113,6 +116,19 @@ static void asked(void *self)
         ps_kv_interrupt(thread->options.registry->kv);
 }
 
+/* A server in memory has nothing to read. */
+void ps_cluster_thread_look_again(struct ps_cluster_thread *thread)
+{
+    PS_ASSERT(thread != NULL);
+    if (thread->options.is_in_memory || thread->options.wish == NULL)
+        return;
+    /* Noted first: the thread may be in the middle of a look that began before. */
+    ps_mutex_lock(&thread->mutex);
+    thread->is_stale = true;
+    ps_mutex_unlock(&thread->mutex);
+    asked(thread);
+}
+
 /* The listener of the cluster is this thread; the instance hears of news through it. */
 static void changed(void *self, uint64_t topics)
 {
@@ -136,6 +152,11 @@ static void run(void *argument)
         bool is_read = look(thread) == PS_OK;
         thread->watching = thread->watching && is_read;
         thread->look_ms = ps_deadline_after(clock, is_read ? REFRESH_MS : PAUSE_MS);
+        /* Snapshots of the model by time are asked for by a look. */
+        uint64_t due_ms = thread->options.wish != NULL ? ps_set_wish_due_ms(thread->options.wish)
+                                                       : PS_DEADLINE_NEVER;
+        if (is_read && due_ms < thread->look_ms)
+            thread->look_ms = due_ms;
     } while (wait_for_news(thread));
 }
 
@@ -166,6 +187,10 @@ static bool wait_for_news(struct ps_cluster_thread *thread)
     }
     ps_mutex_lock(&thread->mutex);
     thread->asked = false;
+    /* Behind the wait, so that a look which is asked for during it comes at once. */
+    if (thread->is_stale)
+        thread->look_ms = 0;
+    thread->is_stale = false;
     bool go_on = !thread->stopping;
     ps_mutex_unlock(&thread->mutex);
     return go_on;
@@ -183,6 +208,9 @@ static enum ps_status look(struct ps_cluster_thread *thread)
     /* Publishing takes the members. */
     int64_t revision = members.revision;
     ps_cluster_publish(&thread->cluster, &members);
+    /* A failure is one of the store, and everything is read again soon. */
+    if (thread->options.wish != NULL)
+        PS_TRY(ps_set_wish_look(thread->options.wish, registry, deadline_ms, NULL));
     /* A watch that works goes on from where it was: what it tells twice is read twice. */
     if (thread->watching)
         return PS_OK;
@@ -203,7 +231,8 @@ static void answer_all(struct ps_cluster_thread *thread)
         struct ps_cluster_inquiry *next = inquiry->next;
         /* The error of the one before stands for it, too. */
         if (!is_away)
-            error.status = answer(thread, &inquiry->question, &error);
+            error.status = inquiry->is_about_set ? answer_set(thread, &inquiry->set, &error)
+                                                 : answer(thread, &inquiry->question, &error);
         is_away = error.status == PS_ERR_UNAVAILABLE || error.status == PS_ERR_TIMEOUT;
         ps_cluster_answer(inquiry, error.status, &error);
         inquiry = next;
@@ -211,6 +240,19 @@ static void answer_all(struct ps_cluster_thread *thread)
     /* Behind all of them: a lane that is woken once asks each of its calls once. */
     if (any)
         ps_cluster_tell_answered(&thread->cluster);
+}
+
+/* What was asked for here is looked at at once: this server's shard is to be saved, too. */
+static enum ps_status answer_set(struct ps_cluster_thread *thread, struct ps_set_question *question,
+                                 struct ps_error *error)
+{
+    PS_ASSERT(question->name[0] != '\0');
+    /* Looking costs three small reads, and what it finds may be the last row. */
+    if (question->begins && !thread->options.is_in_memory)
+        thread->look_ms = 0;
+    return ps_set_question_ask(thread->options.registry, question,
+                               ps_unix_ns(thread->options.clock),
+                               ps_deadline_after(thread->options.clock, STORE_MS), error);
 }
 
 /* Servers that are alone may have been initialised by a client of a fixed list, which leaves no

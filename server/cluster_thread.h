@@ -12,6 +12,7 @@
 #define PS_SERVER_CLUSTER_THREAD_H
 
 #include "server/core/ownership/cluster.h"
+#include "server/core/recovery/set_wish.h"
 #include "server/core/requests/service.h"
 
 struct ps_cluster_thread;
@@ -23,6 +24,7 @@ struct ps_cluster_thread_options {
     struct ps_registry *registry; /* with a store of its own, used by this thread alone */
     bool is_alone;                /* no etcd */
     bool is_in_memory;            /* nor a folder: the store is nobody else's */
+    struct ps_set_wish *wish;     /* is told of sets; NULL: this server saves none */
     void (*changed)(void *self, uint64_t topics); /* as of struct ps_cluster_listener */
     void *self;
 };
@@ -35,6 +37,10 @@ struct ps_cluster *ps_cluster_thread_cluster(struct ps_cluster_thread *thread);
 
 PS_MUST_USE enum ps_status ps_cluster_thread_start(struct ps_cluster_thread *thread,
                                                    struct ps_error *error);
+
+/* A checkpoint was saved, or the shard's phase has changed: what is wanted of it is read again. Any
+ * thread; never blocks. */
+void ps_cluster_thread_look_again(struct ps_cluster_thread *thread);
 
 /* Ends the thread: from now on questions are refused. NULL is allowed, and so is twice. */
 void ps_cluster_thread_stop(struct ps_cluster_thread *thread);

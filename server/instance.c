@@ -57,7 +57,7 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
      * them. */
     enum ps_status status = build(instance, error);
     if (status == PS_OK)
-        status = ps_cluster_thread_start(instance->cluster, error);
+        status = ps_instance_start_cluster(instance, error);
     if (status == PS_OK)
         status = ps_thread_start(&instance->coordinator, "coordinator", coordinator_main, instance,
                                  error);
@@ -83,11 +83,10 @@ void ps_instance_destroy(struct ps_instance *instance)
     /* A load, save or drain at work uses the lanes, journal and driver, and is waited for here. */
     ps_tasks_destroy(instance->tasks);
     /* Its news wake the lanes. */
-    ps_cluster_thread_stop(instance->cluster);
+    ps_instance_stop_cluster(instance);
     ps_front_errand_fini(&instance->front);
     ps_rpc_server_destroy(instance->rpc);
-    ps_cluster_thread_destroy(instance->cluster);
-    ps_store_close(instance->cluster_store);
+    ps_instance_end_cluster(instance);
     ps_access_reload_fini(&instance->reload);
     /* The lanes are gone, so no push wakes the journal any more. */
     ps_journal_thread_destroy(instance->journal);
@@ -99,6 +98,7 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
     ps_store_close(instance->note_store);
+    ps_set_wish_fini(&instance->wish);
     /* The values of the service lie in blocks of the pool or on the device; both end after it. */
     ps_service_destroy(instance->service);
     ps_device_guard_close(&instance->device);
@@ -240,7 +240,11 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
         .device = instance->device.choice.text,
         .job = options->job,
     };
-    return ps_service_create(&wish, &instance->service, error);
+    PS_TRY(ps_service_create(&wish, &instance->service, error));
+    /* Also where nothing is saved: nobody looks for sets there, and the wish stays empty. */
+    ps_set_wish_init(&instance->wish, instance->service, options->model_checkpoints_keep,
+                     options->model_checkpoint_interval_ms);
+    return PS_OK;
 }
 
 /* Under a sanitizer blocks come from the heap, where it finds an overrun. A sanitizer knows the
@@ -273,6 +277,7 @@ static enum ps_status build_stores(struct ps_instance *instance, struct ps_error
      * whose holder may go away. */
     wish.leases_end = true;
     PS_TRY(ps_store_open(&wish, &instance->cluster_store, error));
+    PS_TRY(ps_store_open(&wish, &instance->workers_store, error));
     if (options->data_dir == NULL)
         return PS_OK;
     /* The checkpointer's and the noter's are only there when something is saved. */
@@ -288,6 +293,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
     const struct ps_rpc_server_options wish = {
         .service = instance->service,
         .cluster = ps_cluster_thread_cluster(instance->cluster),
+        .workers = ps_workers_thread_workers(instance->workers),
         .is_alone = options->etcd == NULL,
         .is_in_memory = options->etcd == NULL && options->data_dir == NULL,
         .memory = ps_allocator_heap(),
@@ -379,6 +385,7 @@ static enum ps_status build_tasks(struct ps_instance *instance, struct ps_error 
         .registry = ps_store_registry(instance->checkpoint_store),
         .journal = instance->journal,
         .notes = instance->notes,
+        .wish = &instance->wish,
         .journal_keep = instance->options->journal_keep,
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,

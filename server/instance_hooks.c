@@ -45,6 +45,9 @@ static void on_changed(void *self, uint64_t topics)
     ps_rpc_server_wake(instance->rpc, topics);
     ps_tasks_wake(instance->tasks);
     ps_note_thread_wake(instance->notes);
+    /* A row of a set may be there now, or a shard that has something to save. */
+    if ((topics & (PS_TOPIC_BIT(PS_TOPIC_CHECKPOINT) | PS_TOPIC_BIT(PS_TOPIC_LIFE))) != 0)
+        ps_cluster_thread_look_again(instance->cluster);
 }
 
 /* Before the lanes, which may be asked as soon as they are there. */
@@ -55,15 +58,49 @@ enum ps_status ps_instance_build_cluster(struct ps_instance *instance, struct ps
         .clock = ps_clock_real(),
         .service = instance->service,
         .registry = ps_store_registry(instance->cluster_store),
+        .wish = instance->options->data_dir != NULL ? &instance->wish : NULL,
         .is_alone = instance->options->etcd == NULL,
         .is_in_memory = instance->options->etcd == NULL && instance->options->data_dir == NULL,
         .changed = on_cluster_changed,
         .self = instance,
     };
-    return ps_cluster_thread_create(&wish, &instance->cluster, error);
+    PS_TRY(ps_cluster_thread_create(&wish, &instance->cluster, error));
+    const struct ps_workers_thread_options workers = {
+        .memory = wish.memory,
+        .clock = wish.clock,
+        .registry = ps_store_registry(instance->workers_store),
+        .is_in_memory = wish.is_in_memory,
+        .changed = on_cluster_changed,
+        .self = instance,
+    };
+    return ps_workers_thread_create(&workers, &instance->workers, error);
 }
 
-/* The thread is started when everything is there, so that there are lanes to wake. */
+/* Two threads, each with a store of its own: what thousands of workers ask must not be in the way
+ * of whoever looks for the servers, or of a trainer that initialises the job while others join. */
+enum ps_status ps_instance_start_cluster(struct ps_instance *instance, struct ps_error *error)
+{
+    PS_TRY(ps_cluster_thread_start(instance->cluster, error));
+    return ps_workers_thread_start(instance->workers, error);
+}
+
+/* Questions that still come are refused from here on. */
+void ps_instance_stop_cluster(struct ps_instance *instance)
+{
+    ps_cluster_thread_stop(instance->cluster);
+    ps_workers_thread_stop(instance->workers);
+}
+
+/* A store is closed behind its thread. */
+void ps_instance_end_cluster(struct ps_instance *instance)
+{
+    ps_cluster_thread_destroy(instance->cluster);
+    ps_store_close(instance->cluster_store);
+    ps_workers_thread_destroy(instance->workers);
+    ps_store_close(instance->workers_store);
+}
+
+/* The threads are started when everything is there, so that there are lanes to wake. */
 static void on_cluster_changed(void *self, uint64_t topics)
 {
     struct ps_instance *instance = self;

@@ -23,6 +23,7 @@
 #include "server/rpc/rpc_server.h"
 #include "server/store.h"
 #include "server/tasks.h"
+#include "server/workers_thread.h"
 
 #include <stdatomic.h>
 
@@ -40,7 +41,10 @@ struct ps_instance {
     struct ps_store *checkpoint_store; /* of the checkpointer thread */
     struct ps_store *note_store;       /* of the thread that notes */
     struct ps_store *cluster_store;    /* of the thread that knows the servers */
+    struct ps_set_wish wish;           /* of sets that this server's shard is to be saved for */
     struct ps_cluster_thread *cluster;
+    struct ps_store *workers_store; /* of the thread that knows the workers */
+    struct ps_workers_thread *workers;
     struct ps_rpc_server *rpc;
     struct ps_front_errand front;      /* looks after connections that stand still */
     struct ps_journal_thread *journal; /* NULL: none is kept */
@@ -59,9 +63,15 @@ struct ps_instance {
 /* What the coordinator's driver starts through this instance. */
 struct ps_coordinator_hooks ps_instance_hooks(struct ps_instance *instance);
 
-/* The thread that knows the servers, whose news wake calls. */
+/* The threads that know the servers and the workers, whose news wake calls. */
 PS_MUST_USE enum ps_status ps_instance_build_cluster(struct ps_instance *instance,
                                                      struct ps_error *error);
+
+PS_MUST_USE enum ps_status ps_instance_start_cluster(struct ps_instance *instance,
+                                                     struct ps_error *error);
+/* Before the lanes are destroyed, whose calls they wake; and behind that. */
+void ps_instance_stop_cluster(struct ps_instance *instance);
+void ps_instance_end_cluster(struct ps_instance *instance);
 
 /* What the service tells this instance. */
 struct ps_service_listener ps_instance_listener(struct ps_instance *instance);

@@ -4,8 +4,10 @@
  * handler. */
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/attributes.h"
 #include "base/output.h"
 #include "base/program.h"
+#include "server/address.h"
 #include "server/instance.h"
 #include "server/pserver_options.h"
 
@@ -24,10 +26,16 @@
 /* Longest that a server whose device has failed tries to give its shard back. */
 #define BROKEN_MS 1500
 
+/* Longest that a start waits for addresses which another process has, and between two looks. */
+#define PREDECESSOR_MS 10000
+#define PREDECESSOR_LOOK_MS 50
+
 static int check_options(void);
 static int print_options(const struct ps_pserver_options *options);
 static int serve(const struct ps_pserver_options *options);
 static void block_signals(sigset_t *signals);
+static bool wait_for_addresses(const struct ps_pserver_options *options, const struct ps_log *log,
+                               const sigset_t *signals);
 static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
                         uint64_t drain_delay_ms);
 static bool is_end(int number);
@@ -110,6 +118,8 @@ static int serve(const struct ps_pserver_options *options)
         if (ps_options_misspelt(ps_pserver_option_set(), *variable, &error))
             PS_LOG(&log, PS_LOG_WARN, "server", "a variable is ignored",
                    PS_FIELD_TEXT("reason", error.text));
+    if (!wait_for_addresses(options, &log, &signals))
+        return EXIT_SUCCESS;
     struct ps_instance *instance = NULL;
     enum ps_status status = ps_instance_create(options, &log, &instance, &error);
     if (status != PS_OK) {
@@ -122,6 +132,29 @@ static int serve(const struct ps_pserver_options *options)
         _exit(code);
     ps_instance_destroy(instance);
     return code;
+}
+
+/* A server that is started right behind a kill -9 often comes while its predecessor, which may have
+ * gigabytes to give back, still holds the addresses. false: asked to end meanwhile. An address that
+ * stays taken is told by whoever listens on it. */
+static bool wait_for_addresses(const struct ps_pserver_options *options, const struct ps_log *log,
+                               const sigset_t *signals)
+{
+    PS_ASSERT(options->listen != NULL);
+    const char *const addresses[] = {options->listen, options->http};
+    uint64_t waited_ms = 0;
+    for (size_t i = 0; i < PS_ARRAY_COUNT(addresses); i++) {
+        while (addresses[i] != NULL && waited_ms < PREDECESSOR_MS &&
+               ps_address_is_taken(addresses[i])) {
+            if (waited_ms == 0)
+                PS_LOG(log, PS_LOG_WARN, "server", "waiting for an address that is in use",
+                       PS_FIELD_TEXT("address", addresses[i]));
+            waited_ms += PREDECESSOR_LOOK_MS;
+            if (next_signal(signals, PREDECESSOR_LOOK_MS) != 0)
+                return false;
+        }
+    }
+    return true;
 }
 
 /* Every thread inherits the mask, so that signals are only ever taken by wait_for_end. A write to a

@@ -28,8 +28,10 @@
  * names say. A row without a fallback begins as NULL, 0 or false. */
 static const struct ps_option table[] = {
     /* Where the server is reached. */
-    OPTION(listen, "listen", PS_OPTION_TEXT, "HOST:PORT", "0.0.0.0:8000", NULL,
-           "Address to serve gRPC on. Port 0 picks a free one and logs it."),
+    OPTION(
+        listen, "listen", PS_OPTION_TEXT, "HOST:PORT", "0.0.0.0:8000", NULL,
+        "Address to serve gRPC on. Port 0 picks a free one and logs it. One that another process "
+        "has is waited for, 10 s long: it may be the server before this one, still ending."),
     OPTION(listen_unix, "listen-unix", PS_OPTION_TEXT, "PATH", NULL, NULL,
            "Serve through a unix socket at this file, too, open to its owner and group, for "
            "clients that name it (unix:PATH)."),
@@ -89,6 +91,14 @@ static const struct ps_option table[] = {
         checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
         "Time between checkpoints; what a crash can cost without a journal. None is written while "
         "nothing changes."),
+    OPTION(
+        model_checkpoint_interval_ms, "model-checkpoint-interval", PS_OPTION_DURATION, "TIME", "0s",
+        NULL,
+        "Time between snapshots of the whole model, which the server of shard 0 asks for; of what "
+        "nobody changes, too. 0: only when asked (psctl checkpoint --model)."),
+    OPTION(model_checkpoints_keep, "model-checkpoints-keep", PS_OPTION_UINT, "N", "2", NULL,
+           "Snapshots of the whole model (psctl checkpoint --model) that stay: the newest N, 1 to "
+           "64. Servers of a job are given the same number."),
     /* What is kept on the disk, and what a push waits for before it is acknowledged. */
     OPTION(checkpoint_journal_bytes, "checkpoint-journal-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most journal that is kept, besides what is written while a checkpoint is, and a file: "

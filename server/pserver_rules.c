@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
+#include "etcd/registry_sets.h"
 #include "server/address.h"
 #include "server/device_choice.h"
 
@@ -115,6 +116,9 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
         return ps_fail(
             error, PS_ERR_BAD_INPUT,
             "--shared-memory-bytes must be 1MiB or more; --shared-memory off offers none");
+    if (options->model_checkpoints_keep < 1 || options->model_checkpoints_keep > PS_SETS_KEPT_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--model-checkpoints-keep must be 1 to %d",
+                       PS_SETS_KEPT_MAX);
     if (options->reply_ms < 1000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--reply-timeout must be 1s or more");
     /* An empty name, which a script makes of an unset variable, would put the files into the root

@@ -22,6 +22,7 @@ struct ps_replay_pool {
     struct ps_mutex lock; /* guards what follows and the rings */
     struct ps_condition room;
     uint64_t bytes; /* of rows that wait or are being applied */
+    size_t rows;    /* that wait or are being applied */
     bool ending;
     struct ps_error failure; /* the first; PS_OK: none */
     struct worker workers[PS_REPLAY_THREADS_MAX];
@@ -29,6 +30,7 @@ struct ps_replay_pool {
 
 static enum ps_status put(void *self, struct ps_journal_row *row, struct ps_error *error);
 static void start_workers(struct ps_replay_pool *pool);
+static enum ps_status await_workers(struct ps_replay_pool *pool, struct ps_error *error);
 static enum ps_status put_here(struct ps_replay_pool *pool, struct ps_journal_row *row,
                                struct ps_error *error);
 static enum ps_status put_for(struct worker *worker, struct ps_journal_row *row,
@@ -78,6 +80,14 @@ struct ps_replay_sink ps_replay_pool_sink(struct ps_replay_pool *pool)
     return (struct ps_replay_sink){put, finish, pool};
 }
 
+/* Clocks touch no parameter, and there is one for each iteration of each worker: they go beside the
+ * pushes, those of one name in their order. */
+static bool changes_table(enum ps_record_type type)
+{
+    return !ps_record_makes_version(type) && type != PS_RECORD_HELD && type != PS_RECORD_CLOCKS &&
+           type != PS_RECORD_CLOCK;
+}
+
 /* Records of one parameter go to one worker, by the hash of the name: in their order, one at a
  * time, as recovery_apply.h demands. */
 static enum ps_status put(void *self, struct ps_journal_row *row, struct ps_error *error)
@@ -89,6 +99,12 @@ static enum ps_status put(void *self, struct ps_journal_row *row, struct ps_erro
     /* With one processor, or when no thread could be had. */
     if (pool->worker_count == 0)
         return put_here(pool, row, error);
+    /* What is of more than one parameter changes the table, which all workers read: it waits until
+     * they are done, and is done before they go on. */
+    if (changes_table(row->record.type)) {
+        PS_TRY(await_workers(pool, error));
+        return put_here(pool, row, error);
+    }
     /* The same name gives the same worker for as long as the pool runs: their number does not
      * change meanwhile. */
     uint32_t chosen = ps_hash_fnv1a32(row->record.name) % pool->worker_count;
@@ -109,6 +125,17 @@ static void start_workers(struct ps_replay_pool *pool)
             return;
         pool->worker_count++;
     }
+}
+
+/* PS_OK: every record that was put is applied. */
+static enum ps_status await_workers(struct ps_replay_pool *pool, struct ps_error *error)
+{
+    ps_mutex_lock(&pool->lock);
+    while (pool->rows > 0)
+        (void)ps_condition_wait(&pool->room, &pool->lock, PS_DEADLINE_NEVER);
+    struct ps_error failure = pool->failure;
+    ps_mutex_unlock(&pool->lock);
+    return failure.status == PS_OK ? PS_OK : ps_fail(error, failure.status, "%s", failure.text);
 }
 
 /* In the caller's thread; what is refused stays the caller's. */
@@ -138,6 +165,7 @@ static enum ps_status put_for(struct worker *worker, struct ps_journal_row *row,
         ps_journal_row_move(&worker->rows[last], row);
         worker->count++;
         pool->bytes += bytes;
+        pool->rows++;
         ps_condition_signal_all(&worker->work);
     } else {
         (void)ps_fail(error, status, "%s", pool->failure.text);
@@ -205,8 +233,9 @@ static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wa
 static void settle(struct ps_replay_pool *pool, uint64_t bytes, const struct ps_error *failure)
 {
     ps_mutex_lock(&pool->lock);
-    PS_ASSERT(pool->bytes >= bytes);
+    PS_ASSERT(pool->bytes >= bytes && pool->rows > 0);
     pool->bytes -= bytes;
+    pool->rows--;
     /* Later failures are mostly consequences: people need the first. */
     if (failure->status != PS_OK && pool->failure.status == PS_OK)
         pool->failure = *failure;
@@ -227,7 +256,7 @@ static enum ps_status finish(void *self, struct ps_error *error)
     for (uint32_t i = 0; i < pool->worker_count; i++)
         ps_thread_join(&pool->workers[i].thread);
     /* Every row was taken and counted back, also those that were dropped. */
-    PS_ASSERT(pool->bytes == 0);
+    PS_ASSERT(pool->bytes == 0 && pool->rows == 0);
     struct ps_error failure = pool->failure;
     pool->failure = (struct ps_error){0};
     pool->ending = false;

@@ -52,6 +52,7 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
         .memory = options->memory,
         .clock = options->clock,
         .log = options->log,
+        .wish = options->wish,
         .rest = rest,
         .rest_self = &pace,
     };

@@ -19,6 +19,7 @@
 #include "base/metrics.h"
 #include "etcd/registry.h"
 #include "server/core/ownership/coordinator_driver.h"
+#include "server/core/recovery/set_wish.h"
 #include "server/core/requests/service.h"
 #include "server/core/values/block_pool.h"
 #include "server/journal_thread.h"
@@ -37,6 +38,7 @@ struct ps_tasks_options {
         *registry; /* with a store of its own, used by the thread of the tasks alone */
     struct ps_journal_thread *journal; /* NULL: none is kept */
     struct ps_note_thread *notes;      /* of how far it is durable; NULL: none */
+    struct ps_set_wish *wish;          /* of sets to be saved for */
     bool journal_keep;                 /* segments stay when checkpoints cover them */
     const char *data_dir;              /* NULL: nothing is loaded or saved */
     const char *job;

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pstrain: trains logistic or softmax regression on a LIBSVM file through parameter servers. The
- * program is an example of a trainer as well as a tool: several threads, each with a client of its
- * own, pull the model, compute a gradient on a few rows and push it, without waiting for each
- * other. The servers' part (the update, its order, what survives a crash) is left to them; this
- * program only has to keep going while a server is away, and to say at the end how good the model
- * is. Several processes share the rows by --part and --parts. */
+/* pstrain: trains logistic or softmax regression on a LIBSVM file, or a model whose parameters are
+ * rows of a table (tools/table_run.c), through parameter servers. The program is an example of a
+ * trainer as well as a tool: several threads pull the model, compute a gradient on a few rows and
+ * push it, without waiting for each other. The servers' part (the update, its order, what survives
+ * a crash) is left to them; this program only has to keep going while a server is away, and to say
+ * at the end how good the model is. Several processes share the rows by --part and --parts. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/encoding.h"
-#include "base/options.h"
 #include "base/output.h"
 #include "base/program.h"
 #include "base/thread.h"
 #include "tools/generate.h"
-#include "tools/job_place.h"
+#include "tools/generate_ratings.h"
 #include "tools/json_document.h"
 #include "tools/optimizer_choice.h"
+#include "tools/pace_choice.h"
+#include "tools/pstrain_options.h"
+#include "tools/table_run.h"
 #include "tools/train_interrupt.h"
 #include "tools/train_report.h"
 #include "tools/trainer.h"
@@ -28,118 +30,32 @@
 #include <string.h>
 #include <sysexits.h>
 
-/* Filled from the table below; the fields have no defaults of their own. */
-struct pstrain_options {
-    struct ps_job_place place;
-    const char *data, *test, *model, *optimizer, *name, *output, *out, *encoding, *reply_encoding,
-        *pipeline;
-    uint64_t workers, part, parts, epochs, batch, seed, model_seed, timeout_ms, split_bytes, rows,
-        features;
-    double learning_rate, l2, noise, top_k_share;
-    bool help, man, version;
-};
-
-#define OPTION(field, name_, type_, value, fallback_, choices_, help_)                            \
-    {                                                                                             \
-        .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_),         \
-        .choices = (choices_), .help = (help_), .offset = offsetof(struct pstrain_options, field) \
-    }
-
-/* The encodings that a message of either direction may use; top-k is for gradients alone, since a
- * parameter is wanted whole. */
-#define ENCODINGS "native|float32|float64|bfloat16|float16|int8"
-
-/* The options of training and of `generate` share one table; those of the latter say so in their
- * help. */
-static const struct ps_option table[] = {
-    OPTION(data, "data", PS_OPTION_TEXT, "FILE", NULL, NULL, "Training rows, LIBSVM format."),
-    OPTION(test, "test", PS_OPTION_TEXT, "FILE", NULL, NULL, "Test rows, LIBSVM format."),
-    OPTION(model, "model", PS_OPTION_CHOICE, "NAME", "logistic", "logistic|softmax",
-           "Two classes with one weight each feature, or one weight each feature and class."),
-    OPTION(optimizer, "optimizer", PS_OPTION_CHOICE, "NAME", "adam", PS_OPTIMIZER_CHOICES,
-           "How the servers apply gradients."),
-    OPTION(learning_rate, "learning-rate", PS_OPTION_REAL, "RATE", NULL, NULL,
-           "0 takes the optimizer's usual one."),
-    OPTION(l2, "l2", PS_OPTION_REAL, "FACTOR", NULL, NULL, "Added to each gradient: l2 * value."),
-    OPTION(workers, "workers", PS_OPTION_UINT, "N", "1", NULL,
-           "Trainers of this process, each a thread with its own connections."),
-    OPTION(part, "part", PS_OPTION_UINT, "I", "0", NULL,
-           "Which share of the rows this process trains, from 0."),
-    OPTION(parts, "parts", PS_OPTION_UINT, "N", "1", NULL, "Processes that share the rows."),
-    OPTION(epochs, "epochs", PS_OPTION_UINT, "N", "10", NULL, "Passes over the training rows."),
-    OPTION(batch, "batch", PS_OPTION_UINT, "ROWS", "128", NULL, "Rows of one mini-batch."),
-    OPTION(pipeline, "pipeline", PS_OPTION_CHOICE, "0|1", "0", "0|1",
-           "1: compute the next batch's gradient while the last push is under way, from parameters "
-           "that are without it. Faster; results differ a little from run to run."),
-    OPTION(seed, "seed", PS_OPTION_UINT, "N", "1", NULL, "Order of the rows."),
-    OPTION(place.etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
-    OPTION(
-        place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
-        "Some servers of the job, which tell of the others. Without etcd: all; position = index."),
-    OPTION(place.job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL,
-           "Prefix of the job's keys in etcd."),
-    PS_JOB_PLACE_OPTIONS(struct pstrain_options, place),
-    OPTION(name, "name", PS_OPTION_TEXT, "NAME", "linear", NULL,
-           "The parameters are NAME/weight and NAME/bias."),
-    OPTION(split_bytes, "split-bytes", PS_OPTION_BYTES, "SIZE", "16MiB", NULL,
-           "Larger parameters are cut over all servers."),
-    OPTION(encoding, "encoding", PS_OPTION_CHOICE, "NAME", "native", ENCODINGS "|top_k",
-           "How gradients travel: docs/encodings.md says what each loses."),
-    OPTION(top_k_share, "top-k-share", PS_OPTION_REAL, "SHARE", "0.01", NULL,
-           "Of a gradient's elements, those that --encoding top_k sends."),
-    OPTION(reply_encoding, "reply-encoding", PS_OPTION_CHOICE, "NAME", "native", ENCODINGS,
-           "How pulled parameters travel."),
-    OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "60s", NULL,
-           "How long a server may be away before training gives up."),
-    OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "text", "text|json",
-           "json prints one document on standard output and nothing else there."),
-    OPTION(out, "out", PS_OPTION_TEXT, "FILE", NULL, NULL, "generate: the file to write."),
-    OPTION(rows, "rows", PS_OPTION_UINT, "N", "20000", NULL, "generate: rows."),
-    OPTION(features, "features", PS_OPTION_UINT, "N", "100", NULL, "generate: features."),
-    OPTION(noise, "noise", PS_OPTION_REAL, "SHARE", "0.1", NULL,
-           "generate: share of labels that are flipped."),
-    OPTION(model_seed, "model-seed", PS_OPTION_UINT, "N", "1", NULL,
-           "generate: the hidden function; equal for a training set and its test set."),
-    OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
-    OPTION(man, "man", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the man page and exit."),
-    OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
-};
-
-/* The prefix of the environment is that of the servers, so that one PSERVER_ETCD serves all
- * programs of a job. */
-static const struct ps_option_set options_set = {
-    .program = "pstrain",
-    .usage =
-        "pstrain --data FILE [--test FILE] (--etcd URL | --servers HOST:PORT,...) [OPTION]...\n"
-        "       pstrain generate --out FILE [--rows N] [--features N] [--noise SHARE]",
-    .summary = "Trains logistic or softmax regression through parameter servers.",
-    .examples = "  pstrain --data a9a --test a9a.t --etcd http://127.0.0.1:2379 --workers 2\n"
-                "  pstrain --data a9a --servers 127.0.0.1:8000 --optimizer momentum --epochs 5\n"
-                "  pstrain generate --out train.svm --rows 50000 --noise 0.05\n",
-    .environment = "PSERVER_",
-    .options = table,
-    .option_count = PS_ARRAY_COUNT(table),
-};
-
 /* Everything that one invocation loads and makes. Released as a whole, whatever of it was
  * reached. */
 struct invocation {
     struct pstrain_options options;
     struct ps_dataset train, test;
     struct ps_class_map map;
-    struct ps_buffer config;
+    struct ps_buffer config, rounds;
+    struct psclient_clocks clocks; /* workers 0: none */
     struct ps_trainer_options trainer;
     struct ps_trainer_progress progress;
     struct ps_trained trained;
-    int signal; /* that ended training early; 0: none */
+    struct ps_table_run table; /* of a model in a table, in the place of most of the above */
+    int signal;                /* that ended training early; 0: none */
 };
 
 static int obey(int argc, char **argv);
 static int generate(const struct pstrain_options *options);
-static void print_generated(const struct pstrain_options *options, double best);
+static enum ps_status generate_rows(const struct pstrain_options *options, double *best,
+                                    struct ps_error *error);
+static enum ps_status generate_ratings(const struct pstrain_options *options, double *best,
+                                       struct ps_error *error);
+static void print_generated(const struct pstrain_options *options, bool ratings, double best);
 static int run(struct invocation *invocation);
 static enum ps_status prepare(struct invocation *invocation, struct ps_error *error);
 static enum ps_status check_numbers(const struct pstrain_options *options, struct ps_error *error);
+static enum ps_status choose_pace(struct invocation *invocation, struct ps_error *error);
 static enum ps_status train(struct invocation *invocation, double *seconds, struct ps_error *error);
 static void report(struct invocation *invocation, double seconds);
 static int interrupted(int number);
@@ -167,7 +83,8 @@ static int obey(int argc, char **argv)
     struct invocation invocation = empty;
     int word_count = 0;
     int code = EXIT_SUCCESS;
-    if (!ps_program_begin(&options_set, &invocation.options, argc, argv, &word_count, &code))
+    if (!ps_program_begin(pstrain_option_set(), &invocation.options, argc, argv, &word_count,
+                          &code))
         return code;
     if (word_count == 1 && strcmp(argv[1], "generate") == 0)
         return generate(&invocation.options);
@@ -189,34 +106,57 @@ static int generate(const struct pstrain_options *options)
         (void)fprintf(stderr, "pstrain generate: --out FILE is missing\n");
         return EX_USAGE;
     }
+    bool ratings = strcmp(options->model, "matrix-factorization") == 0;
+    double best = 0;
+    enum ps_status status =
+        ratings ? generate_ratings(options, &best, &error) : generate_rows(options, &best, &error);
+    if (status != PS_OK)
+        return complain("generate", &error, status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_CANTCREAT);
+    if (strcmp(options->output, "json") == 0)
+        print_generated(options, ratings, best);
+    else
+        (void)printf("%s: %llu rows, best %s %.4f\n", options->out,
+                     (unsigned long long)options->rows, ratings ? "rmse" : "accuracy", best);
+    return EXIT_SUCCESS;
+}
+
+/* Rows with labels, for both kinds of logistic regression and for softmax. */
+static enum ps_status generate_rows(const struct pstrain_options *options, double *best,
+                                    struct ps_error *error)
+{
     const struct ps_generate_options wish = {.path = options->out,
                                              .rows = options->rows,
                                              .features = options->features,
                                              .noise = options->noise,
                                              .seed = options->seed,
                                              .model_seed = options->model_seed};
-    double best = 0;
-    if (ps_generate(&wish, &best, &error) != PS_OK)
-        return complain("generate", &error,
-                        error.status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_CANTCREAT);
-    if (strcmp(options->output, "json") == 0)
-        print_generated(options, best);
-    else
-        (void)printf("%s: %llu rows, best accuracy %.4f\n", options->out,
-                     (unsigned long long)options->rows, best);
-    return EXIT_SUCCESS;
+    return ps_generate(&wish, best, error);
 }
 
-/* The best accuracy is what a test compares the trained model with. The same three facts as the
- * line of text. */
-static void print_generated(const struct pstrain_options *options, double best)
+/* Ratings, for matrix factorisation. */
+static enum ps_status generate_ratings(const struct pstrain_options *options, double *best,
+                                       struct ps_error *error)
+{
+    const struct ps_generate_ratings_options wish = {.path = options->out,
+                                                     .rows = options->rows,
+                                                     .users = options->users,
+                                                     .items = options->items,
+                                                     .noise = options->noise,
+                                                     .seed = options->seed,
+                                                     .model_seed = options->model_seed};
+    return ps_generate_ratings(&wish, best, error);
+}
+
+/* What the hidden function reaches is what a test compares the trained model with. The same three
+ * facts as the line of text. */
+static void print_generated(const struct pstrain_options *options, bool ratings, double best)
 {
     struct json_document document;
     json_document_init(&document);
     ps_json_begin_object(&document.json, NULL);
     json_text(&document.json, "file", options->out);
     ps_json_uint(&document.json, "rows", options->rows);
-    ps_json_real(&document.json, "best_accuracy", best);
+    ps_json_real(&document.json, ratings ? "best_rmse" : "best_accuracy", best);
     ps_json_end_object(&document.json);
     json_document_print(&document);
     json_document_fini(&document);
@@ -228,7 +168,8 @@ static void print_generated(const struct pstrain_options *options, double best)
 static int run(struct invocation *invocation)
 {
     struct ps_error error = {0};
-    if (check_numbers(&invocation->options, &error) != PS_OK)
+    if (check_numbers(&invocation->options, &error) != PS_OK ||
+        choose_pace(invocation, &error) != PS_OK)
         return complain("arguments", &error, EX_USAGE);
     enum ps_status status = prepare(invocation, &error);
     if (status != PS_OK)
@@ -236,7 +177,11 @@ static int run(struct invocation *invocation)
     double seconds = 0;
     if (train(invocation, &seconds, &error) != PS_OK)
         return complain("train", &error, EX_UNAVAILABLE);
-    report(invocation, seconds);
+    if (!ps_table_run_is_for(invocation->options.model))
+        report(invocation, seconds);
+    else if (ps_table_run_report(&invocation->table, &invocation->progress, seconds,
+                                 invocation->signal != 0, &error) != PS_OK)
+        return complain("report", &error, EX_CANTCREAT);
     return invocation->signal == 0 ? EXIT_SUCCESS : interrupted(invocation->signal);
 }
 
@@ -259,6 +204,9 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
 {
     const struct pstrain_options *options = &invocation->options;
     const struct ps_allocator *heap = ps_allocator_heap();
+    if (ps_table_run_is_for(options->model))
+        return ps_table_run_prepare(&invocation->table, options, &invocation->clocks,
+                                    &invocation->progress, error);
     PS_TRY(ps_dataset_load(options->data, heap, &invocation->train, error));
     if (options->test != NULL)
         PS_TRY(ps_dataset_load(options->test, heap, &invocation->test, error));
@@ -296,12 +244,37 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
         .epochs = (uint32_t)options->epochs,
         .batch = (uint32_t)options->batch,
         .seed = options->seed,
+        .clocks = invocation->clocks.workers > 0 ? &invocation->clocks : NULL,
+        .rounds = {(const uint8_t *)invocation->rounds.text, invocation->rounds.size},
+        .accumulate = (uint32_t)options->accumulate,
+        .local_steps = (uint32_t)options->local_steps,
+        .local_rate = options->local_rate,
         /* 0 unless asked for: one worker then comes to the same digits in every run. */
         .pipeline = strcmp(options->pipeline, "1") == 0,
         .call_timeout_ms = options->timeout_ms,
     };
     ps_job_place_tell(&options->place, &invocation->trainer.client);
+    invocation->progress.examples_all =
+        invocation->train.row_count * options->epochs / options->parts;
     return PS_OK;
+}
+
+/* How many workers there are follows from the processes; that all of them are told the same is the
+ * operator's to see to, as with --parts. Rounds are no part of the configuration that initialises:
+ * the job may be there already, with other ones. */
+static enum ps_status choose_pace(struct invocation *invocation, struct ps_error *error)
+{
+    const struct pstrain_options *options = &invocation->options;
+    const struct ps_pace_choice choice = {.workers = options->workers * options->parts,
+                                          .sync = options->sync,
+                                          .grace_ms = options->grace_ms,
+                                          .consistency = options->consistency,
+                                          .late_next = strcmp(options->late, "next") == 0,
+                                          .pipeline = strcmp(options->pipeline, "1") == 0};
+    /* Here and not with the rest of the preparation: a wish that cannot be is told before the data
+     * are read, which may take minutes. */
+    ps_buffer_init(&invocation->rounds, ps_allocator_heap(), PS_CONFIG_BYTES_MAX);
+    return ps_pace_choose(&choice, &invocation->rounds, &invocation->clocks, error);
 }
 
 /* Each option has its own sentence, because a range that is wrong by one should not need the
@@ -318,6 +291,14 @@ static enum ps_status check_numbers(const struct pstrain_options *options, struc
         return ps_fail(error, PS_ERR_BAD_INPUT, "--part must be below --parts (1 to 65536)");
     if (options->batch < 1 || options->batch > 1u << 30 || options->epochs > 1u << 30)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--batch or --epochs is out of range");
+    if (options->accumulate < 1 || options->accumulate > 65536)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--accumulate must be 1 to 65536");
+    if (options->local_steps < 1 || options->local_steps > 65536 || !(options->local_rate > 0))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--local-steps must be 1 to 65536, and --local-rate above 0");
+    if (options->local_steps > 1 && strcmp(options->pipeline, "1") == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--pipeline 1 and --local-steps exclude each other");
     if (!(options->learning_rate >= 0) || !(options->l2 >= 0))
         return ps_fail(error, PS_ERR_BAD_INPUT, "--learning-rate and --l2 must not be negative");
     if (!(options->top_k_share > 0 && options->top_k_share <= 1))
@@ -325,6 +306,10 @@ static enum ps_status check_numbers(const struct pstrain_options *options, struc
     /* Together with "/weight" it has to fit a parameter's name, and a cut's suffix behind that. */
     if (strlen(options->name) > 64)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--name is longer than 64 bytes");
+    if (ps_table_run_is_for(options->model))
+        return ps_table_run_check(options, error);
+    if (options->plot != NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--plot is for models in tables");
     return PS_OK;
 }
 
@@ -339,12 +324,14 @@ static enum ps_status train(struct invocation *invocation, double *seconds, stru
      * them. */
     struct ps_train_interrupt interrupt;
     struct ps_progress_line line;
-    PS_TRY(ps_train_interrupt_init(&interrupt, &invocation->trainer, &invocation->progress, error));
-    enum ps_status status =
-        ps_progress_line_init(&line, &invocation->trainer, &invocation->progress, error);
+    PS_TRY(ps_train_interrupt_init(&interrupt, &invocation->progress, error));
+    enum ps_status status = ps_progress_line_init(&line, &invocation->progress, error);
     if (status == PS_OK) {
-        status = ps_trainer_run(&invocation->trainer, &invocation->progress, &invocation->trained,
-                                error);
+        if (ps_table_run_is_for(invocation->options.model))
+            status = ps_table_run_train(&invocation->table, &invocation->progress, error);
+        else
+            status = ps_trainer_run(&invocation->trainer, &invocation->progress,
+                                    &invocation->trained, error);
         ps_progress_line_fini(&line);
     }
     /* A signal that came in the last moment still counts. */
@@ -369,6 +356,8 @@ static void report(struct invocation *invocation, double seconds)
         .workers = invocation->trainer.workers,
         .epochs = invocation->trainer.epochs,
         .pipeline = invocation->trainer.pipeline,
+        .sync = invocation->options.sync,
+        .digest = ps_trained_digest(&invocation->trained, model),
         .seconds = seconds,
         .interrupted = invocation->signal != 0,
         .progress = &invocation->progress,
@@ -401,7 +390,10 @@ static void release(struct invocation *invocation)
     ps_dataset_fini(&invocation->test);
     if (invocation->config.memory != NULL)
         ps_buffer_fini(&invocation->config);
+    if (invocation->rounds.memory != NULL)
+        ps_buffer_fini(&invocation->rounds);
     ps_trained_release(&invocation->trained);
+    ps_table_run_fini(&invocation->table);
 }
 
 /* One line, with the stage in front. The status is the caller's choice, since one failure means

@@ -6,7 +6,6 @@
 #include "tools/remote_model.h"
 
 #include "base/assert.h"
-#include "base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +13,11 @@
 static void describe_step(struct ps_remote_model *model, struct ps_model_step *step);
 static void describe_values(const struct ps_remote_model *model, struct ps_model_values values,
                             struct psclient_parameter *parameters);
+static enum ps_status set_rounds(struct ps_remote_model *model, struct ps_error *error);
+static enum ps_status set_clocks(struct ps_remote_model *model, struct ps_error *error);
 static enum ps_status initialise(struct ps_remote_model *model, struct ps_error *error);
-static enum ps_status initialise_alone(struct ps_remote_model *model, struct ps_error *error);
-static enum ps_status initialise_once(struct ps_remote_model *model, uint64_t timeout_ms,
-                                      bool *finished, struct psclient_error *cause,
-                                      struct ps_error *error);
+static enum ps_status step_by_clock(struct ps_remote_model *model, struct ps_model_step *step,
+                                    struct ps_error *error);
 static enum ps_status finish(struct ps_remote_model *model, struct ps_model_step *step,
                              struct ps_error *error);
 static enum ps_status settle(struct ps_remote_model *model, struct ps_model_step *step, int status,
@@ -27,27 +26,10 @@ static void take_reply(struct ps_remote_model *model, struct ps_model_step *step
 static enum ps_status fail_from_client(const struct ps_remote_model *model, const char *what,
                                        const struct psclient_error *cause, struct ps_error *error);
 
-/* The client is all that may fail; what it says is the whole message, since no worker is at fault.
- */
-enum ps_status ps_model_servers_open(struct ps_model_servers *servers,
-                                     const struct psclient_options *options, struct ps_error *error)
+/* Rounds that are given are taken part in, by every step. */
+static bool is_sync(const struct ps_remote_model *model)
 {
-    *servers = (struct ps_model_servers){.client = NULL};
-    struct psclient_error cause;
-    if (psclient_open(options, &servers->client, &cause) != PSCLIENT_OK)
-        return ps_fail(error, PS_ERR_UNAVAILABLE, "could not find the servers: %s (%s)", cause.text,
-                       psclient_status_name(cause.status));
-    ps_mutex_init(&servers->mutex, PS_RANK_LEAF);
-    ps_condition_init(&servers->left);
-    return PS_OK;
-}
-
-/* No thread uses the client any more: operations have been ended with their models. */
-void ps_model_servers_close(struct ps_model_servers *servers)
-{
-    psclient_close(servers->client);
-    ps_condition_fini(&servers->left);
-    ps_mutex_fini(&servers->mutex);
+    return model->options.rounds.size > 0;
 }
 
 /* With two, one gradient travels while the next is computed. More would hide nothing that two do
@@ -143,6 +125,10 @@ enum ps_status ps_remote_model_refresh(struct ps_remote_model *model, struct ps_
     PS_ASSERT(step->operation == NULL);
     if (model->stale)
         PS_TRY(initialise(model, error));
+    if (model->stale && is_sync(model))
+        PS_TRY(set_rounds(model, error));
+    if (model->stale && model->options.clocks != NULL)
+        PS_TRY(set_clocks(model, error));
     struct psclient_error cause;
     if (psclient_pull(model->options.servers->client, step->in, PS_MODEL_PARAMETERS,
                       model->options.call_timeout_ms, NULL, &cause) != PSCLIENT_OK)
@@ -152,70 +138,54 @@ enum ps_status ps_remote_model_refresh(struct ps_remote_model *model, struct ps_
     return PS_OK;
 }
 
-/* A client has one initialisation at a time. Whoever comes second finds a job that is initialised,
- * mostly by the first. */
-static enum ps_status initialise(struct ps_remote_model *model, struct ps_error *error)
+/* The parameters may be those of an earlier run, with other rounds or none. Where they have these
+ * already nothing changes, so that every worker may say so. */
+static enum ps_status set_rounds(struct ps_remote_model *model, struct ps_error *error)
 {
-    struct ps_model_servers *servers = model->options.servers;
-    ps_mutex_lock(&servers->mutex);
-    while (servers->initialising)
-        (void)ps_condition_wait(&servers->left, &servers->mutex, PS_DEADLINE_NEVER);
-    servers->initialising = true;
-    ps_mutex_unlock(&servers->mutex);
-    enum ps_status status = initialise_alone(model, error);
-    ps_mutex_lock(&servers->mutex);
-    servers->initialising = false;
-    ps_condition_signal_all(&servers->left);
-    ps_mutex_unlock(&servers->mutex);
-    return status;
+    /* Both parameters at once: a step is one round of each. */
+    const struct ps_bytes rounds = model->options.rounds;
+    const char *const names[PS_MODEL_PARAMETERS] = {model->names[0], model->names[1]};
+    struct psclient_error cause;
+    if (psclient_configure(model->options.servers->client, names, PS_MODEL_PARAMETERS, rounds.data,
+                           rounds.size, model->options.call_timeout_ms, NULL, NULL,
+                           &cause) != PSCLIENT_OK)
+        return fail_from_client(model, "set the rounds", &cause, error);
+    return PS_OK;
 }
 
-/* Selected: puts the values at hand (zeros at first, the last whole ones when the servers lost
- * their state). Not selected: somebody else did, and pulling gets theirs. The deadline is for all
- * tries together. Called again in the middle of a run when servers have lost their state. */
-static enum ps_status initialise_alone(struct ps_remote_model *model, struct ps_error *error)
+/* Every worker sets the same ones, and learns where it stands: a worker that was killed goes on
+ * from there. What a server has lost is told again. */
+static enum ps_status set_clocks(struct ps_remote_model *model, struct ps_error *error)
 {
-    const struct ps_clock *clock = ps_clock_real();
-    uint64_t deadline_ms = ps_deadline_after(clock, model->options.call_timeout_ms);
-    for (;;) {
-        struct psclient_error cause;
-        bool finished = false;
-        /* The time left of the one deadline goes down into the call, and no call begins a new
-         * one. */
-        uint64_t left_ms = ps_time_left_ms(clock, deadline_ms);
-        PS_TRY(initialise_once(model, left_ms, &finished, &cause, error));
-        if (finished)
-            return PS_OK;
-        if (ps_time_left_ms(clock, deadline_ms) == 0)
-            return fail_from_client(model, "finish initialisation", &cause, error);
-    }
+    const struct ps_remote_model_options *options = &model->options;
+    struct psclient *client = options->servers->client;
+    struct psclient_error cause;
+    if (psclient_set_clocks(client, options->name, options->clocks, options->call_timeout_ms,
+                            &cause) != PSCLIENT_OK ||
+        psclient_clock(client, options->name, options->worker + 1, model->clock,
+                       options->call_timeout_ms, &model->clock, &cause) != PSCLIENT_OK)
+        return fail_from_client(model, "set the clocks", &cause, error);
+    return PS_OK;
 }
 
-/* PS_OK without *finished: a server, or the lock, was lost meanwhile, as `cause` says, so that it
- * has to be done again. The first worker to ask is selected and writes the values; all others wait
- * inside psclient_begin_init until it has finished. A lock that was lost in between (the worker was
- * too slow, a server restarted) makes another try, not a failure. */
-static enum ps_status initialise_once(struct ps_remote_model *model, uint64_t timeout_ms,
-                                      bool *finished, struct psclient_error *cause,
-                                      struct ps_error *error)
+/* The values at hand: zeros at first, the last whole ones when the servers lost their state. */
+static int put_values(void *context, uint64_t timeout_ms, struct psclient_error *cause)
 {
-    struct psclient *client = model->options.servers->client;
-    int selected = 0;
-    if (psclient_begin_init(client, timeout_ms, &selected, cause) != PSCLIENT_OK)
-        return fail_from_client(model, "wait for initialisation", cause, error);
-    *finished = !selected;
-    if (!selected)
-        return PS_OK;
+    const struct ps_remote_model *model = context;
     struct psclient_parameter parameters[PS_MODEL_PARAMETERS];
     describe_values(model, model->at_hand, parameters);
-    if (psclient_init(client, parameters, PS_MODEL_PARAMETERS, timeout_ms, NULL, cause) !=
-        PSCLIENT_OK)
-        return fail_from_client(model, "initialise the parameters", cause, error);
-    int status = psclient_finish_init(client, timeout_ms, cause);
-    if (status != PSCLIENT_OK && status != PSCLIENT_NOT_INITIALIZED)
-        return fail_from_client(model, "finish initialisation", cause, error);
-    *finished = status == PSCLIENT_OK;
-    return PS_OK;
+    return psclient_init(model->options.servers->client, parameters, PS_MODEL_PARAMETERS,
+                         timeout_ms, NULL, cause);
+}
+
+/* Called again in the middle of a run when servers have lost their state. */
+static enum ps_status initialise(struct ps_remote_model *model, struct ps_error *error)
+{
+    const struct ps_model_init init = {.put = put_values,
+                                       .context = model,
+                                       .worker = model->options.worker,
+                                       .timeout_ms = model->options.call_timeout_ms};
+    return ps_model_servers_initialise(model->options.servers, &init, error);
 }
 
 /* The step whose turn it is may still be under way: then it is the oldest, and its answer is the
@@ -235,6 +205,30 @@ enum ps_status ps_remote_model_ready(struct ps_remote_model *model,
     return PS_OK;
 }
 
+/* Every parameter has rounds of its own, and they are one round of the model while nobody is late.
+ * Without rounds a gradient names no worker. */
+static void name_rounds(const struct ps_remote_model *model, struct ps_model_step *step)
+{
+    for (size_t i = 0; i < PS_MODEL_PARAMETERS && is_sync(model); i++) {
+        step->out[i].worker = model->options.worker + 1;
+        step->out[i].round = model->versions[i] + 1;
+    }
+}
+
+/* Of rounds the weights' version: the bias has the same, but for rounds without somebody. */
+uint64_t ps_remote_model_position(const struct ps_remote_model *model)
+{
+    PS_ASSERT(is_sync(model) || model->options.clocks != NULL);
+    return is_sync(model) ? model->versions[0] : model->clock;
+}
+
+bool ps_remote_model_begin_round(struct ps_remote_model *model, bool stops)
+{
+    PS_ASSERT(is_sync(model) || model->options.clocks != NULL);
+    return ps_model_servers_begin_round(model->options.servers, ps_remote_model_position(model) + 1,
+                                        stops);
+}
+
 /* Without the pipeline the call that waits is taken, which also knows how to talk to servers that
  * have no PushPull. */
 enum ps_status ps_remote_model_push(struct ps_remote_model *model, struct ps_error *error)
@@ -246,9 +240,12 @@ enum ps_status ps_remote_model_push(struct ps_remote_model *model, struct ps_err
      * failed. */
     for (size_t i = 0; i < PS_MODEL_PARAMETERS; i++)
         step->results[i].status = PSCLIENT_FAILED;
+    name_rounds(model, step);
     struct psclient *client = model->options.servers->client;
     struct psclient_error cause;
     uint64_t timeout_ms = model->options.call_timeout_ms;
+    if (model->options.clocks != NULL)
+        return step_by_clock(model, step, error);
     if (!model->options.pipeline) {
         int status = psclient_push_pull(client, step->out, step->in, PS_MODEL_PARAMETERS,
                                         timeout_ms, step->results, &cause);
@@ -258,6 +255,36 @@ enum ps_status ps_remote_model_push(struct ps_remote_model *model, struct ps_err
                                           timeout_ms, NULL, &step->operation, &cause);
     return status == PSCLIENT_OK ? PS_OK
                                  : fail_from_client(model, "push a gradient", &cause, error);
+}
+
+/* The clock moves when the push is in, and not before: whoever reads at that clock reads the push,
+ * too. A wait that was too long once is so again, and ends the run. */
+static enum ps_status step_by_clock(struct ps_remote_model *model, struct ps_model_step *step,
+                                    struct ps_error *error)
+{
+    const struct ps_remote_model_options *options = &model->options;
+    struct psclient *client = options->servers->client;
+    struct psclient_error cause;
+    int status = psclient_push(client, step->out, PS_MODEL_PARAMETERS, options->call_timeout_ms,
+                               step->results, &cause);
+    /* Lost or refused, it is no step: the clock stays, and the same batch is taken again. */
+    if (status != PSCLIENT_OK)
+        return settle(model, step, status, &cause, error);
+    status = psclient_clock(client, options->name, options->worker + 1, model->clock + 1,
+                            options->call_timeout_ms, &model->clock, &cause);
+    if (status != PSCLIENT_OK)
+        return fail_from_client(model, "tell its clock", &cause, error);
+    /* Set for each pull anew: what lands where is described again with each answer. */
+    for (size_t i = 0; i < PS_MODEL_PARAMETERS; i++) {
+        step->in[i].clocks = options->name;
+        step->in[i].worker = options->worker + 1;
+        step->in[i].clock = model->clock;
+    }
+    status = psclient_pull(client, step->in, PS_MODEL_PARAMETERS, options->call_timeout_ms, NULL,
+                           &cause);
+    if (status != PSCLIENT_OK && status != PSCLIENT_NOT_INITIALIZED)
+        return fail_from_client(model, "read at its clock", &cause, error);
+    return settle(model, step, status, &cause, error);
 }
 
 /* In the order in which they were begun, so that the values at hand are the newest in the end. */
@@ -292,13 +319,17 @@ static enum ps_status settle(struct ps_remote_model *model, struct ps_model_step
         /* The client has repeated it for as long as the timeout allows. What is still unknown then
          * was applied once or not at all. Nor is a gradient pushed to parameters that were lost and
          * begin anew: it was computed for others. */
+        bool is_open = step->results[i].status == PSCLIENT_UNKNOWN;
         if (step->results[i].status == PSCLIENT_OK)
             model->counts.pushes++;
-        else if (step->results[i].status == PSCLIENT_UNKNOWN ||
+        /* A round that is not over in time would not be over in time at the next try. */
+        else if ((is_open && !is_sync(model)) ||
                  step->results[i].status == PSCLIENT_NOT_INITIALIZED)
             model->counts.lost_pushes++;
         else
             return fail_from_client(model, "push a gradient", cause, error);
+        if (step->results[i].status == PSCLIENT_OK && step->results[i].late != 0)
+            model->counts.late_pushes++;
     }
     if (status == PSCLIENT_OK)
         take_reply(model, step);
@@ -314,13 +345,14 @@ static void take_reply(struct ps_remote_model *model, struct ps_model_step *step
     struct ps_model_values values = step->reply;
     step->reply = model->at_hand;
     model->at_hand = values;
+    /* Also of values that were refreshed: a step that follows is of the round behind them. */
+    for (size_t i = 0; i < PS_MODEL_PARAMETERS; i++)
+        model->versions[i] = step->in[i].version;
     describe_values(model, step->reply, step->in);
 }
 
-/* The message has the errand, the reason, and the client's name for the reason. */
 static enum ps_status fail_from_client(const struct ps_remote_model *model, const char *what,
                                        const struct psclient_error *cause, struct ps_error *error)
 {
-    return ps_fail(error, PS_ERR_UNAVAILABLE, "worker %u could not %s: %s (%s)",
-                   model->options.worker, what, cause->text, psclient_status_name(cause->status));
+    return ps_model_servers_fail(model->options.worker, what, cause, error);
 }

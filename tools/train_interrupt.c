@@ -20,10 +20,9 @@ static void print_stand(const struct ps_train_interrupt *interrupt);
 /* The mask is restored when the thread cannot be started: without it, Ctrl-C would do nothing at
  * all. */
 enum ps_status ps_train_interrupt_init(struct ps_train_interrupt *interrupt,
-                                       const struct ps_trainer_options *options,
                                        struct ps_trainer_progress *progress, struct ps_error *error)
 {
-    *interrupt = (struct ps_train_interrupt){.options = options, .progress = progress};
+    *interrupt = (struct ps_train_interrupt){.progress = progress};
     (void)sigemptyset(&interrupt->signals);
     (void)sigaddset(&interrupt->signals, SIGINT);
     (void)sigaddset(&interrupt->signals, SIGTERM);
@@ -72,8 +71,7 @@ static void print_stand(const struct ps_train_interrupt *interrupt)
     (void)fprintf(stderr,
                   "\npstrain: interrupted at %.0f %%: %llu examples in %llu pushes (%llu lost), "
                   "loss %.4f. It ends after the steps under way; once more: at once\n",
-                  ps_train_share(interrupt->options, progress) * 100,
-                  atomic_load(&progress->examples), atomic_load(&progress->pushes),
-                  atomic_load(&progress->lost_pushes),
+                  ps_train_share(progress) * 100, atomic_load(&progress->examples),
+                  atomic_load(&progress->pushes), atomic_load(&progress->lost_pushes),
                   (double)atomic_load(&progress->loss_millionths) / 1e6);
 }

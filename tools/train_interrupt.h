@@ -18,14 +18,12 @@
 
 struct ps_train_interrupt {
     struct ps_thread thread;
-    const struct ps_trainer_options *options;
     struct ps_trainer_progress *progress;
     sigset_t signals, before;
     int number; /* of the signal that came; its thread until fini, then the caller's */
 };
 
 PS_MUST_USE enum ps_status ps_train_interrupt_init(struct ps_train_interrupt *interrupt,
-                                                   const struct ps_trainer_options *options,
                                                    struct ps_trainer_progress *progress,
                                                    struct ps_error *error);
 

@@ -25,17 +25,15 @@ struct step_figures {
 static void line_main(void *argument);
 static void print_line(const struct ps_progress_line *line, uint64_t start_ms, bool terminal);
 static void print_text(const struct ps_train_report *report);
-static void print_steps(const struct ps_trainer_progress *progress, uint32_t workers);
 static struct step_figures figures_of(const struct ps_trainer_progress *progress, uint32_t workers);
 static void print_json(const struct ps_train_report *report);
 
 /* The thread borrows options and progress until fini. The lock is a leaf: nothing else is taken
  * while it is held. */
 enum ps_status ps_progress_line_init(struct ps_progress_line *line,
-                                     const struct ps_trainer_options *options,
                                      struct ps_trainer_progress *progress, struct ps_error *error)
 {
-    *line = (struct ps_progress_line){.options = options, .progress = progress};
+    *line = (struct ps_progress_line){.progress = progress};
     ps_mutex_init(&line->mutex, PS_RANK_LEAF);
     ps_condition_init(&line->ended);
     return ps_thread_start(&line->thread, "progress", line_main, line, error);
@@ -78,7 +76,7 @@ static void print_line(const struct ps_progress_line *line, uint64_t start_ms, b
     struct ps_trainer_progress *progress = line->progress;
     double seconds = (double)(ps_now_ms(ps_clock_real()) - start_ms) / 1000.0;
     double examples = (double)atomic_load(&progress->examples);
-    double share = ps_train_share(line->options, progress);
+    double share = ps_train_share(progress);
     (void)fprintf(stderr,
                   "%straining %3.0f %%  loss %.4f  %.0f examples/s  pushes %llu  lost %llu  "
                   "retries %llu  %.1f s%s",
@@ -91,12 +89,10 @@ static void print_line(const struct ps_progress_line *line, uint64_t start_ms, b
 
 /* Of this process' share; several processes each show their own. May pass 1 by a little, since rows
  * rarely divide evenly. */
-double ps_train_share(const struct ps_trainer_options *options,
-                      const struct ps_trainer_progress *progress)
+double ps_train_share(const struct ps_trainer_progress *progress)
 {
     double examples = (double)atomic_load(&progress->examples);
-    double all = (double)options->train->row_count * options->epochs / options->parts;
-    return all > 0 ? examples / all : 1;
+    return progress->examples_all > 0 ? examples / (double)progress->examples_all : 1;
 }
 
 /* Flushed here, since what follows may end the process by a signal's status. Both forms have the
@@ -119,18 +115,21 @@ static void print_text(const struct ps_train_report *report)
         (void)printf("test loss       %.4f\n", report->test.loss);
         (void)printf("test accuracy   %.4f\n", report->test.accuracy);
     }
-    /* One of each parameter in each step, so twice the steps when none is lost. */
-    (void)printf(
-        "pushes          %llu (%llu lost, %llu retries)\n", atomic_load(&report->progress->pushes),
-        atomic_load(&report->progress->lost_pushes), atomic_load(&report->progress->retries));
-    print_steps(report->progress, report->workers);
+    ps_train_print_counts(report->progress, report->workers);
+    /* Contributions of asynchronous runs are never late. */
+    if (report->sync > 0)
+        (void)printf("late            %llu\n", atomic_load(&report->progress->late_pushes));
+    (void)printf("model digest    %08x\n", (unsigned)report->digest);
     (void)printf("seconds         %.2f\n", report->seconds);
 }
 
 /* Where a step's time goes is what somebody wants to know who looks for more of them: faster rows,
- * or servers and a network that answer sooner. */
-static void print_steps(const struct ps_trainer_progress *progress, uint32_t workers)
+ * or servers and a network that answer sooner. A linear model has one push of each parameter in
+ * each step, so twice the steps when none is lost. */
+void ps_train_print_counts(const struct ps_trainer_progress *progress, uint32_t workers)
 {
+    (void)printf("pushes          %llu (%llu lost, %llu retries)\n", atomic_load(&progress->pushes),
+                 atomic_load(&progress->lost_pushes), atomic_load(&progress->retries));
     struct step_figures figures = figures_of(progress, workers);
     /* A run that was stopped at once has made none, and spent no time. */
     double steps = figures.steps > 0 ? figures.steps : 1;
@@ -172,19 +171,29 @@ static void print_json(const struct ps_train_report *report)
         ps_json_real(json, "test_loss", report->test.loss);
         ps_json_real(json, "test_accuracy", report->test.accuracy);
     }
-    struct step_figures figures = figures_of(report->progress, report->workers);
     ps_json_uint(json, "pipeline", report->pipeline ? 1 : 0);
     ps_json_real(json, "seconds", report->seconds);
-    ps_json_uint(json, "steps", atomic_load(&report->progress->steps));
-    ps_json_real(json, "steps_per_second", figures.per_second);
-    ps_json_real(json, "computing_seconds", figures.computing_seconds);
-    ps_json_real(json, "waiting_seconds", figures.waiting_seconds);
-    ps_json_uint(json, "examples", atomic_load(&report->progress->examples));
-    ps_json_uint(json, "pushes", atomic_load(&report->progress->pushes));
-    ps_json_uint(json, "lost_pushes", atomic_load(&report->progress->lost_pushes));
+    ps_train_json_counts(json, report->progress, report->workers);
+    ps_json_uint(json, "sync", report->sync);
+    ps_json_uint(json, "late_pushes", atomic_load(&report->progress->late_pushes));
+    ps_json_uint(json, "model_digest", report->digest);
     ps_json_bool(json, "interrupted", report->interrupted);
-    ps_json_uint(json, "retries", atomic_load(&report->progress->retries));
     ps_json_end_object(json);
     json_document_print(&document);
     json_document_fini(&document);
+}
+
+/* Sums over all workers; the text has means of a step instead. */
+void ps_train_json_counts(struct ps_json_writer *json, const struct ps_trainer_progress *progress,
+                          uint32_t workers)
+{
+    struct step_figures figures = figures_of(progress, workers);
+    ps_json_uint(json, "steps", atomic_load(&progress->steps));
+    ps_json_real(json, "steps_per_second", figures.per_second);
+    ps_json_real(json, "computing_seconds", figures.computing_seconds);
+    ps_json_real(json, "waiting_seconds", figures.waiting_seconds);
+    ps_json_uint(json, "examples", atomic_load(&progress->examples));
+    ps_json_uint(json, "pushes", atomic_load(&progress->pushes));
+    ps_json_uint(json, "lost_pushes", atomic_load(&progress->lost_pushes));
+    ps_json_uint(json, "retries", atomic_load(&progress->retries));
 }

@@ -9,6 +9,7 @@
 #ifndef PS_TOOLS_TRAIN_REPORT_H
 #define PS_TOOLS_TRAIN_REPORT_H
 
+#include "base/json_writer.h"
 #include "base/thread.h"
 #include "tools/trainer.h"
 
@@ -20,19 +21,16 @@ struct ps_progress_line {
     struct ps_mutex mutex;
     struct ps_condition ended;
     bool end;
-    const struct ps_trainer_options *options;
     struct ps_trainer_progress *progress;
 };
 
 PS_MUST_USE enum ps_status ps_progress_line_init(struct ps_progress_line *line,
-                                                 const struct ps_trainer_options *options,
                                                  struct ps_trainer_progress *progress,
                                                  struct ps_error *error);
 void ps_progress_line_fini(struct ps_progress_line *line);
 
 /* What part of this process' share of the work is done, from 0 to 1. */
-double ps_train_share(const struct ps_trainer_options *options,
-                      const struct ps_trainer_progress *progress);
+double ps_train_share(const struct ps_trainer_progress *progress);
 
 struct ps_train_report {
     const char *model;
@@ -40,6 +38,8 @@ struct ps_train_report {
     uint32_t workers;
     uint32_t epochs;
     bool pipeline;
+    uint64_t sync;   /* contributions that make a step; 0: asynchronous */
+    uint32_t digest; /* of the model's bytes: runs that are equal to the bit have the same */
     double seconds;
     bool interrupted;
     const struct ps_trainer_progress *progress;
@@ -50,5 +50,11 @@ struct ps_train_report {
 
 /* On standard output: a few lines, or one JSON document. */
 void ps_train_report_print(const struct ps_train_report *report, bool json);
+
+/* The lines, or the members of an open object, that every kind of run has: pushes, steps, and what
+ * their time was spent on. */
+void ps_train_print_counts(const struct ps_trainer_progress *progress, uint32_t workers);
+void ps_train_json_counts(struct ps_json_writer *json, const struct ps_trainer_progress *progress,
+                          uint32_t workers);
 
 #endif

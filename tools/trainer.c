@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The training loop. Workers never wait for each other: a gradient is computed from a model that
- * others change meanwhile, which is what asynchronous training is. Rows are shared out by a fixed
- * rule and shuffled by a seed, so the order of each worker's batches repeats; the order in which
- * their pushes meet on the servers does not. */
+/* The training loop. Asynchronous workers never wait for each other: a gradient is computed from a
+ * model that others change meanwhile. The order of each worker's batches repeats from run to run;
+ * the order in which their pushes meet on the servers does not. Synchronous workers make the same
+ * model in every run, to the bit: the servers put each round's contributions together in the order
+ * of the workers. */
 #include "tools/trainer.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/random.h"
+#include "base/hash.h"
 #include "base/thread.h"
 #include "tools/remote_model.h"
+#include "tools/train_share.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,9 +25,11 @@ struct worker {
     uint32_t number; /* over all processes */
     uint32_t count;  /* of all processes */
     struct ps_remote_model model;
-    size_t *rows; /* this worker's share of the training rows */
-    size_t row_count;
+    struct ps_train_share *shares; /* of the training rows: `accumulate` of them */
+    uint64_t steps;                /* of an epoch */
     double *scratch;
+    float *part;                 /* the gradient of one of several shares */
+    float *local;                /* values of local steps, and behind them a batch's gradient */
     uint64_t waiting_ns;         /* of the steps that were not noted yet */
     struct ps_model_counts seen; /* by the progress */
     enum ps_status status;
@@ -42,17 +46,31 @@ static void worker_destroy(struct worker *worker);
 static void worker_main(void *argument);
 static enum ps_status train(struct worker *worker);
 static enum ps_status train_epochs(struct worker *worker);
-static enum ps_status train_epoch(struct worker *worker, struct ps_random *random);
-static enum ps_status train_batch(struct worker *worker, const size_t *rows, size_t count);
+static enum ps_status train_rounds(struct worker *worker);
+static void begin_epoch(struct worker *worker, uint64_t epoch);
+static enum ps_status train_batch(struct worker *worker, uint64_t step);
+static double compute(struct worker *worker, uint64_t step, const struct ps_model_values *gradient,
+                      size_t *examples);
 static void note_loss(struct worker *worker, double loss, size_t examples);
 static void note_steps(struct worker *worker);
-static void take_rows(struct worker *worker);
-static void shuffle(struct worker *worker, struct ps_random *random);
+static enum ps_status take_rows(struct worker *worker);
 static enum ps_status finish_run(struct worker *workers, uint32_t count, struct ps_trained *trained,
                                  struct ps_error *error);
 static enum ps_status copy_values(const struct ps_model_values *values,
                                   const struct ps_linear_model *shape, struct ps_trained *trained,
                                   struct ps_error *error);
+
+/* Whoever sets no local steps makes them one by one. */
+static uint32_t batches_of_step(const struct ps_trainer_options *options)
+{
+    return options->local_steps > 1 ? options->local_steps : 1;
+}
+
+/* By rounds or by clocks; how many workers take part only the servers need to know. */
+static bool is_sync(const struct ps_trainer_options *options)
+{
+    return options->rounds.size > 0 || options->clocks != NULL;
+}
 
 /* The servers come first and go last: the models refer to them. */
 enum ps_status ps_trainer_run(const struct ps_trainer_options *options,
@@ -62,6 +80,8 @@ enum ps_status ps_trainer_run(const struct ps_trainer_options *options,
     PS_ASSERT(options->workers > 0 && options->workers <= PS_WORKERS_MAX);
     /* The command line was checked; whoever else calls this must do the same. */
     PS_ASSERT(options->part < options->parts && options->batch > 0);
+    PS_ASSERT(options->accumulate > 0 && !(is_sync(options) && options->pipeline));
+    PS_ASSERT(batches_of_step(options) == 1 || !options->pipeline);
     const struct ps_allocator *heap = ps_allocator_heap();
     struct worker *workers = ps_zeroed_array(heap, options->workers, sizeof *workers);
     if (workers == NULL)
@@ -108,6 +128,16 @@ void ps_trained_release(struct ps_trained *trained)
     *trained = (struct ps_trained){0};
 }
 
+/* The bias lies behind the weights. */
+uint32_t ps_trained_digest(const struct ps_trained *trained, const struct ps_linear_model *shape)
+{
+    /* One number to compare two runs by; nobody else reads it, so that any good hash will do. */
+    size_t floats = (shape->features + 1) * shape->outputs;
+    PS_ASSERT(trained->bias == trained->weights + shape->features * shape->outputs);
+    return ps_hash_fnv1a32(
+        (struct ps_bytes){(const uint8_t *)trained->weights, floats * sizeof *trained->weights});
+}
+
 /* The first failure counts; else the first worker pulls the final model. The model is pulled after
  * all workers have ended, so it has every push of this process in it. */
 static enum ps_status finish_run(struct worker *workers, uint32_t count, struct ps_trained *trained,
@@ -149,18 +179,22 @@ static enum ps_status worker_create(struct worker *worker, const struct ps_train
     worker->number = options->part * options->workers + i;
     worker->count = options->parts * options->workers;
     worker->scratch = ps_zeroed_array(heap, options->model.outputs, sizeof(double));
-    worker->rows =
-        ps_zeroed_array(heap, options->train->row_count / worker->count + 1, sizeof(size_t));
-    if (worker->scratch == NULL || worker->rows == NULL)
+    worker->part = ps_zeroed_array(heap, (options->model.features + 1) * options->model.outputs,
+                                   sizeof(float));
+    worker->local = ps_zeroed_array(heap, (options->model.features + 1) * options->model.outputs,
+                                    2 * sizeof(float));
+    if (worker->scratch == NULL || worker->part == NULL || worker->local == NULL)
         return PS_ERR_NO_MEMORY;
-    take_rows(worker);
+    PS_TRY(take_rows(worker));
     const struct ps_remote_model_options wish = {.servers = servers,
                                                  .shape = options->model,
                                                  .config = options->config,
                                                  .name = options->name,
                                                  .call_timeout_ms = options->call_timeout_ms,
                                                  .worker = worker->number,
-                                                 .pipeline = options->pipeline};
+                                                 .pipeline = options->pipeline,
+                                                 .rounds = options->rounds,
+                                                 .clocks = options->clocks};
     return ps_remote_model_init(&worker->model, &wish);
 }
 
@@ -169,16 +203,39 @@ static void worker_destroy(struct worker *worker)
 {
     const struct ps_allocator *heap = ps_allocator_heap();
     ps_remote_model_fini(&worker->model);
+    for (uint32_t i = 0; worker->shares != NULL && i < worker->options->accumulate; i++)
+        ps_train_share_fini(&worker->shares[i]);
     ps_release(heap, worker->scratch);
-    ps_release(heap, worker->rows);
+    ps_release(heap, worker->part);
+    ps_release(heap, worker->local);
+    ps_release(heap, worker->shares);
 }
 
-/* Every count-th row, so that shares are alike whatever the order of the file. Together the shares
- * of all workers of all processes are the file, and no row is in two of them. */
-static void take_rows(struct worker *worker)
+/* Worker w takes the shares w * accumulate and those behind it, so that one worker that accumulates
+ * has the same rows as several that do not. Where workers wait for each other all make as many
+ * steps as the longest share has: a worker whose share has nothing for the last one contributes
+ * zeros. */
+static enum ps_status take_rows(struct worker *worker)
 {
-    for (size_t row = worker->number; row < worker->options->train->row_count; row += worker->count)
-        worker->rows[worker->row_count++] = row;
+    const struct ps_trainer_options *options = worker->options;
+    uint64_t each = options->accumulate;
+    uint64_t count = worker->count * each;
+    size_t longest = 0;
+    worker->shares = ps_zeroed_array(ps_allocator_heap(), each, sizeof *worker->shares);
+    if (worker->shares == NULL)
+        return PS_ERR_NO_MEMORY;
+    for (uint64_t i = 0; i < each; i++) {
+        struct ps_train_share *share = &worker->shares[i];
+        PS_TRY(ps_train_share_init(share, worker->number * each + i, count,
+                                   options->train->row_count, options->seed));
+        longest = share->row_count > longest ? share->row_count : longest;
+    }
+    /* Also the shares of other processes count, of which nothing but the number is known here. */
+    if (is_sync(options))
+        longest = (size_t)((options->train->row_count + count - 1) / count);
+    uint64_t batches = ps_train_share_steps(longest, options->batch);
+    worker->steps = ps_train_share_steps((size_t)batches, batches_of_step(options));
+    return PS_OK;
 }
 
 /* The other workers are told, whatever ended this one; a job with a worker missing would train on
@@ -208,12 +265,15 @@ static enum ps_status train(struct worker *worker)
  * nobody knows. */
 static enum ps_status train_epochs(struct worker *worker)
 {
-    struct ps_random random;
-    ps_random_init(&random, worker->options->seed + worker->number);
+    const struct ps_trainer_progress *progress = worker->progress;
+    if (is_sync(worker->options))
+        return train_rounds(worker);
     for (uint32_t epoch = 0; epoch < worker->options->epochs; epoch++) {
-        if (atomic_load(&worker->progress->stop))
+        if (atomic_load(&progress->stop))
             break;
-        PS_TRY(train_epoch(worker, &random));
+        begin_epoch(worker, epoch);
+        for (uint64_t step = 0; step < worker->steps && !atomic_load(&progress->stop); step++)
+            PS_TRY(train_batch(worker, step));
     }
     uint64_t start_ns = ps_clock_precise_ns();
     enum ps_status status = ps_remote_model_end(&worker->model, &worker->error);
@@ -221,55 +281,172 @@ static enum ps_status train_epochs(struct worker *worker)
     return status;
 }
 
-/* The rows are shuffled anew in each epoch; a fixed order would let the last rows of the file pull
- * the model their way at each end. */
-static enum ps_status train_epoch(struct worker *worker, struct ps_random *random)
+/* The servers know which step is next: a worker that was killed, or that others went on without,
+ * takes the batch of the round that it is in now, or of its clock. The first steps after a run that
+ * has ended begin another one. */
+static enum ps_status train_rounds(struct worker *worker)
 {
-    size_t batch = worker->options->batch;
-    shuffle(worker, random);
-    for (size_t start = 0; start < worker->row_count; start += batch) {
-        if (atomic_load(&worker->progress->stop))
+    /* The run is over at the next position that is a multiple of its steps, for every worker at the
+     * same one, whenever it has begun. */
+    const struct ps_remote_model *model = &worker->model;
+    uint64_t steps = worker->steps * worker->options->epochs;
+    uint64_t position = ps_remote_model_position(model);
+    uint64_t first = steps == 0 ? 0 : position / steps * steps;
+    for (; position < first + steps; position = ps_remote_model_position(model)) {
+        bool stops = atomic_load(&worker->progress->stop);
+        if (!ps_remote_model_begin_round(&worker->model, stops))
             return PS_OK;
-        size_t left = worker->row_count - start;
-        PS_TRY(train_batch(worker, worker->rows + start, left < batch ? left : batch));
+        /* A model that was lost begins anew, with a version that is lower. */
+        uint64_t done = position > first ? position - first : 0;
+        begin_epoch(worker, done / worker->steps);
+        PS_TRY(train_batch(worker, done % worker->steps));
     }
     return PS_OK;
 }
 
-/* Fisher and Yates, from the end: every order is equally likely. */
-static void shuffle(struct worker *worker, struct ps_random *random)
+/* All shares of one worker are in the same epoch: each has as many rows as the others, or one
+ * less. */
+static void begin_epoch(struct worker *worker, uint64_t epoch)
 {
-    for (size_t i = worker->row_count; i > 1; i--) {
-        size_t j = (size_t)ps_random_below(random, i);
-        size_t row = worker->rows[i - 1];
-        worker->rows[i - 1] = worker->rows[j];
-        worker->rows[j] = row;
-    }
+    for (uint32_t i = 0; i < worker->options->accumulate; i++)
+        ps_train_share_begin(&worker->shares[i], epoch);
 }
 
-/* The gradient is cleared first, since the function adds to it. Rows are given by number, the last
- * batch of an epoch may be shorter. */
-static enum ps_status train_batch(struct worker *worker, const size_t *rows, size_t count)
+/* One step. The time of computing is whatever is not the servers': clearing and shuffling,
+ * too. */
+static enum ps_status train_batch(struct worker *worker, uint64_t step)
 {
-    const struct ps_trainer_options *options = worker->options;
     struct ps_remote_model *model = &worker->model;
     struct ps_model_values gradient;
+    size_t examples = 0;
     uint64_t start_ns = ps_clock_precise_ns();
+    /* What it waits for here is the step before last, of a pipeline, or a model that was lost. */
     PS_TRY(ps_remote_model_ready(model, &gradient, &worker->error));
     uint64_t ready_ns = ps_clock_precise_ns();
-    size_t outputs = options->model.outputs;
-    memset(gradient.weights, 0, options->model.features * outputs * sizeof(float));
-    memset(gradient.bias, 0, outputs * sizeof(float));
-    double loss = ps_linear_gradient(&options->model, options->train, options->map, rows, count,
-                                     model->at_hand.weights, model->at_hand.bias, gradient.weights,
-                                     gradient.bias, worker->scratch);
-    /* Clearing and shuffling count as computing: whatever is not the servers' time. */
+    double loss = compute(worker, step, &gradient, &examples);
     uint64_t computed_ns = ps_clock_precise_ns();
     PS_TRY(ps_remote_model_push(model, &worker->error));
     worker->waiting_ns += ready_ns - start_ns + ps_clock_precise_ns() - computed_ns;
-    note_loss(worker, loss, count);
+    note_loss(worker, loss, examples);
     note_steps(worker);
     return PS_OK;
+}
+
+/* Adds one array of floats to another, as a server puts contributions together. In the type of the
+ * parameters, as the servers do: wider sums would be better, and other ones. */
+static void add(float *sum, const float *part, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] += part[i];
+}
+
+/* Divided, and not multiplied by the inverse, which would round twice. */
+static void divide(float *sum, float by, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] /= by;
+}
+
+/* The gradient of one share's batch, or zeros where it has none. The function adds, so that what it
+ * adds to is cleared first. */
+static double compute_batch(struct worker *worker, const struct ps_train_share *share,
+                            uint64_t batch, const struct ps_model_values *values,
+                            const struct ps_model_values *gradient, size_t *examples)
+{
+    const struct ps_trainer_options *options = worker->options;
+    size_t outputs = options->model.outputs;
+    const size_t *rows;
+    memset(gradient->weights, 0, options->model.features * outputs * sizeof(float));
+    memset(gradient->bias, 0, outputs * sizeof(float));
+    size_t count = ps_train_share_batch(share, batch, options->batch, &rows);
+    /* Rows, not batches: the last batch of an epoch may be short. */
+    *examples += count;
+    if (count == 0)
+        return 0;
+    return ps_linear_gradient(&options->model, options->train, options->map, rows, count,
+                              values->weights, values->bias, gradient->weights, gradient->bias,
+                              worker->scratch);
+}
+
+/* One local step: of plain descent, whose state is the values alone. What a momentum of a worker's
+ * own remembers would be lost with the worker, and a run that goes on would come to other bits. */
+static void descend(float *values, const float *gradient, double rate, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] -= (float)rate * gradient[i];
+}
+
+/* How far local steps came: where they began minus where they ended, which is a gradient whose
+ * descent leads there. */
+static void subtract(const float *begin, const float *end, float *difference, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        difference[i] = begin[i] - end[i];
+}
+
+/* Local steps from the values at hand, which stay as they are: the servers' answer takes their
+ * place, and not what this worker has made of them. An epoch's last step may have fewer batches. */
+static double walk(struct worker *worker, const struct ps_train_share *share, uint64_t step,
+                   const struct ps_model_values *moved, size_t *examples)
+{
+    const struct ps_trainer_options *options = worker->options;
+    const struct ps_model_values *begin = &worker->model.at_hand;
+    size_t outputs = options->model.outputs;
+    size_t weights = options->model.features * outputs;
+    /* Weights and bias of each lie together, so that a step is one loop over both. */
+    const struct ps_model_values end = {worker->local, worker->local + weights};
+    const struct ps_model_values gradient = {end.bias + outputs, end.bias + outputs + weights};
+    /* The values at hand are those of the last round, also after a step whose answer was lost: the
+     * way is measured from what the servers have. */
+    memcpy(end.weights, begin->weights, weights * sizeof(float));
+    memcpy(end.bias, begin->bias, outputs * sizeof(float));
+    double loss = 0;
+    /* A short share, or the end of an epoch, has fewer batches than a step may take. */
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < options->local_steps; i++) {
+        uint64_t batch = step * options->local_steps + i;
+        size_t before = *examples;
+        loss += compute_batch(worker, share, batch, &end, &gradient, examples);
+        if (*examples == before)
+            break; /* the share has no more */
+        taken++;
+        descend(end.weights, gradient.weights, options->local_rate, weights + outputs);
+    }
+    subtract(begin->weights, end.weights, moved->weights, weights);
+    subtract(begin->bias, end.bias, moved->bias, outputs);
+    return taken > 0 ? loss / taken : 0;
+}
+
+/* What one share contributes to a step. */
+static double compute_share(struct worker *worker, const struct ps_train_share *share,
+                            uint64_t step, const struct ps_model_values *gradient, size_t *examples)
+{
+    if (batches_of_step(worker->options) > 1)
+        return walk(worker, share, step, gradient, examples);
+    return compute_batch(worker, share, step, &worker->model.at_hand, gradient, examples);
+}
+
+/* The average over the shares, added up in their order and then divided: the same operations on the
+ * same numbers as at a server, in the same order, make the same bits. Returns the mean loss. */
+static double compute(struct worker *worker, uint64_t step, const struct ps_model_values *gradient,
+                      size_t *examples)
+{
+    const struct ps_linear_model *shape = &worker->options->model;
+    uint32_t shares = worker->options->accumulate;
+    size_t weights = shape->features * shape->outputs;
+    const struct ps_model_values part = {worker->part, worker->part + weights};
+    double loss = compute_share(worker, &worker->shares[0], step, gradient, examples);
+    for (uint32_t i = 1; i < shares; i++) {
+        loss += compute_share(worker, &worker->shares[i], step, &part, examples);
+        add(gradient->weights, part.weights, weights);
+        add(gradient->bias, part.bias, shape->outputs);
+    }
+    /* One share stays as it is: runs without accumulation keep their bits. */
+    if (shares > 1) {
+        divide(gradient->weights, (float)shares, weights);
+        divide(gradient->bias, (float)shares, shape->outputs);
+    }
+    return loss / shares;
 }
 
 /* A lost update of the smoothed loss between two workers only makes it less smooth. */
@@ -292,6 +469,7 @@ static void note_steps(struct worker *worker)
     atomic_fetch_add(&progress->steps, counts.steps - worker->seen.steps);
     atomic_fetch_add(&progress->pushes, counts.pushes - worker->seen.pushes);
     atomic_fetch_add(&progress->lost_pushes, counts.lost_pushes - worker->seen.lost_pushes);
+    atomic_fetch_add(&progress->late_pushes, counts.late_pushes - worker->seen.late_pushes);
     atomic_store(&progress->retries, psclient_retries(worker->model.options.servers->client));
     atomic_fetch_add(&progress->waiting_ns, worker->waiting_ns);
     worker->seen = counts;

@@ -5,6 +5,13 @@
 
 #include <stddef.h>
 
+/* A definition is the message of an initialisation, later. */
+const struct ps_init_request *ps_call_init_of(const struct ps_call_request *request)
+{
+    bool gives = request->method == PS_METHOD_INIT || request->method == PS_METHOD_DEFINE;
+    return gives ? &request->init : NULL;
+}
+
 /* NULL for every other method, so that a caller need not know which methods push. */
 const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request)
 {

@@ -19,7 +19,10 @@
 struct ps_call_request {
     enum ps_method method; /* says which member holds; STATUS has none */
     union {
-        struct ps_init_request init;
+        struct ps_init_request init;     /* INIT, DEFINE */
+        struct ps_change_request change; /* DROP, CONFIGURE */
+        struct ps_set_clocks_request set_clocks;
+        struct ps_clock_request clock;
         struct ps_finish_request finish;
         struct ps_push_request push;
         struct ps_pull_request pull;
@@ -33,6 +36,9 @@ struct ps_call_request {
         } push_pull;
     };
 };
+
+/* What gives a parameter; NULL: the request gives none. */
+const struct ps_init_request *ps_call_init_of(const struct ps_call_request *request);
 
 /* The halves of a request; NULL where there is none. */
 const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request);
@@ -51,7 +57,9 @@ struct ps_call_part {
 struct ps_call_reply {
     enum ps_method method; /* says which member holds; FINISH has none */
     union {
-        struct ps_init_reply init;
+        struct ps_init_reply init;     /* INIT, DEFINE */
+        struct ps_change_reply change; /* DROP, CONFIGURE */
+        struct ps_clocks_reply clocks; /* SET_CLOCKS, CLOCK */
         struct ps_push_reply push;
         struct ps_pull_reply pull;
         struct ps_status_reply status;

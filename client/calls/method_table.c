@@ -10,6 +10,8 @@
 
 #include "base/assert.h"
 #include "proto/bundle_codec.h"
+#include "proto/change_codec.h"
+#include "proto/clock_codec.h"
 
 /* A row's functions know which member of request and reply is theirs. */
 #define ENCODER(member)                                                                        \
@@ -19,6 +21,9 @@
     }
 ENCODER(init)
 ENCODER(finish)
+ENCODER(change)
+ENCODER(set_clocks)
+ENCODER(clock)
 ENCODER(push)
 ENCODER(pull)
 ENCODER(since)
@@ -51,8 +56,20 @@ DECODER(pull, pull)
 DECODER(since, bundle)
 DECODER(status, status)
 DECODER(list, list)
+DECODER(change, change)
 DECODER(save, save)
 #undef DECODER
+
+/* Numbers alone, which need no memory at all: what both calls are answered with is one message,
+ * of which the caller reads what it has asked for. */
+static enum ps_status decode_clocks(struct ps_view bytes, const struct ps_allocator *memory,
+                                    struct ps_call_reply *reply, struct ps_decoded *decoded,
+                                    struct ps_error *error)
+{
+    (void)memory;
+    (void)decoded;
+    return ps_decode_clocks_reply(bytes, &reply->clocks, error);
+}
 
 /* Asked calls: nobody but who asked looks inside. */
 static void encode_ask(const struct ps_call_request *request, struct ps_buffer *head)
@@ -94,6 +111,7 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
                           .encode = encode_finish},
     /* The row that exactly once rests on: numbered, and so never repeated but under its id. */
     [PS_METHOD_PUSH] = {.numbered = true,
+                        .once = true,
                         .pushes = true,
                         .names_parameter = true,
                         .id_at = AT(push.request),
@@ -101,6 +119,48 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
                         .bundle = PS_METHOD_PUSHES,
                         .encode = encode_push,
                         .decode = decode_push},
+    /* Changes of the table of parameters: durable before they are answered, as pushes are. The last
+     * two go to the servers that have listed the parameter: where a parameter is whose size nobody
+     * says, its name does not tell. */
+    [PS_METHOD_DEFINE] = {.numbered = true,
+                          .once = true,
+                          .names_parameter = true,
+                          .id_at = AT(init.request),
+                          .shard_at = {AT(init.shard)},
+                          .bundle = NO_BUNDLE,
+                          .encode = encode_init,
+                          .decode = decode_init},
+    [PS_METHOD_DROP] = {.numbered = true,
+                        .once = true,
+                        .id_at = AT(change.request),
+                        .shard_at = {AT(change.shard)},
+                        .bundle = NO_BUNDLE,
+                        .encode = encode_change,
+                        .decode = decode_change},
+    [PS_METHOD_CONFIGURE] = {.numbered = true,
+                             .once = true,
+                             .id_at = AT(change.request),
+                             .shard_at = {AT(change.shard)},
+                             .bundle = NO_BUNDLE,
+                             .encode = encode_change,
+                             .decode = decode_change},
+    /* To every server: each has clocks of its own. Numbered, so that a repeat after a lost answer
+     * is told from a later word of the same worker, and one of a process that another has taken the
+     * place of is refused. */
+    [PS_METHOD_SET_CLOCKS] = {.numbered = true,
+                              .once = true,
+                              .id_at = AT(set_clocks.request),
+                              .shard_at = {AT(set_clocks.shard)},
+                              .bundle = NO_BUNDLE,
+                              .encode = encode_set_clocks,
+                              .decode = decode_clocks},
+    [PS_METHOD_CLOCK] = {.numbered = true,
+                         .once = true,
+                         .id_at = AT(clock.request),
+                         .shard_at = {AT(clock.shard)},
+                         .bundle = NO_BUNDLE,
+                         .encode = encode_clock,
+                         .decode = decode_clocks},
     [PS_METHOD_PULL] = {.reads = true,
                         .pulls = true,
                         .names_parameter = true,
@@ -109,11 +169,12 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
                         .encode = encode_pull,
                         .decode = decode_pull},
     /* Never requests of their own: they carry those above, each with an id of its own. */
-    [PS_METHOD_PUSHES] = {.numbered = true, .pushes = true, .bundle = NO_BUNDLE},
+    [PS_METHOD_PUSHES] = {.numbered = true, .once = true, .pushes = true, .bundle = NO_BUNDLE},
     [PS_METHOD_PULLS] = {.reads = true, .pulls = true, .bundle = NO_BUNDLE},
     /* Both halves say for which shard they are meant. There is no plain message: even a single one
      * travels as a bundle of one. */
     [PS_METHOD_PUSH_PULL] = {.numbered = true,
+                             .once = true,
                              .pushes = true,
                              .pulls = true,
                              .names_parameter = true,
@@ -146,7 +207,8 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
              .encode = encode_ask, \
              .decode = decode_ask},
         OWN_ROW(PS_METHOD_BARRIER) OWN_ROW(PS_METHOD_APPLIED) OWN_ROW(PS_METHOD_CLUSTER)
-            OWN_ROW(PS_METHOD_BEGIN_INIT) OWN_ROW(PS_METHOD_END_INIT)
+            OWN_ROW(PS_METHOD_BEGIN_INIT) OWN_ROW(PS_METHOD_END_INIT) OWN_ROW(PS_METHOD_JOIN)
+                OWN_ROW(PS_METHOD_LEAVE) OWN_ROW(PS_METHOD_WORKERS) OWN_ROW(PS_METHOD_PROGRESS)
 #undef OWN_ROW
 };
 

@@ -15,6 +15,9 @@
 struct ps_method_row {
     bool reads;    /* changes nothing, so that it may be repeated at will */
     bool numbered; /* its request has an id, under which the server does it once */
+    /* Done once, and answered when that is durable: a server that then says "unavailable" may have
+     * done it, and what may have been done is never asked for under another number. */
+    bool once;
     bool pushes;
     bool pulls;
     bool is_asked;        /* of PS_ASKED_TABLE: the message travels as bytes */

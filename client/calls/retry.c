@@ -12,8 +12,7 @@
  * under a new number. */
 bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
 {
-    if (ps_method_row(method)->pushes &&
-        (status == PS_ERR_UNAVAILABLE || status == PS_ERR_NO_MEMORY))
+    if (ps_method_row(method)->once && (status == PS_ERR_UNAVAILABLE || status == PS_ERR_NO_MEMORY))
         return false;
     enum ps_remedy remedy = ps_status_remedy(status);
     return remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;
@@ -32,15 +31,16 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
 {
     if (status == PS_OK || is_done_before(method, status))
         return PS_VERDICT_DONE;
-    bool push = ps_method_row(method)->pushes;
-    if ((push || method == PS_METHOD_SAVE) && status == PS_ERR_NOT_READY)
+    bool once = ps_method_row(method)->once;
+    if ((ps_method_row(method)->pushes || method == PS_METHOD_SAVE) && status == PS_ERR_NOT_READY)
         return PS_VERDICT_FAILED;
     if (status == PS_ERR_STALE_SESSION && ps_method_row(method)->numbered)
         /* A new number for a push that may have been applied is the one thing that is never
          * done. */
-        return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
+        return once && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
     bool ends_something = method == PS_METHOD_FINISH || method == PS_METHOD_DRAIN ||
-                          method == PS_METHOD_BEGIN_INIT || method == PS_METHOD_END_INIT;
+                          method == PS_METHOD_BEGIN_INIT || method == PS_METHOD_END_INIT ||
+                          method == PS_METHOD_JOIN;
     if (ends_something && (status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT))
         return PS_VERDICT_FAILED;
     /* The server has waited for as long as the caller wished, and says who is missing. */
@@ -55,7 +55,7 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
     /* A server with a fault may have applied the push before it failed: only a repeat, answered by
      * whoever recovers the shard, can tell. */
     case PS_REMEDY_STOP:
-        return push && ambiguous ? PS_VERDICT_AGAIN : PS_VERDICT_FAILED;
+        return once && ambiguous ? PS_VERDICT_AGAIN : PS_VERDICT_FAILED;
     case PS_REMEDY_DONE:
     case PS_REMEDY_REJECT:
         break;

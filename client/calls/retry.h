@@ -25,9 +25,10 @@ enum ps_verdict {
 };
 
 /* Does this status, when a server says it, mean that it certainly did not apply the request? Not
- * so for "unavailable" to a push: a push that has been applied and waits for the disk is told that
- * when the journal fails or the shard is lost, and may survive all the same. Nor for "no memory" to
- * a push: older servers said that, too, when there was none for the reply. */
+ * so for "unavailable" to a push, or to whatever else is done once (method_table.h): a push that
+ * has been applied and waits for the disk is told that when the journal fails or the shard is lost,
+ * and may survive all the same. Nor for "no memory" to a push: older servers said that, too, when
+ * there was none for the reply. */
 bool ps_retry_is_refusal(enum ps_method method, enum ps_status status);
 
 /* `ambiguous`: this attempt or an earlier one may have been applied. Follows the remedies of
@@ -38,9 +39,9 @@ bool ps_retry_is_refusal(enum ps_method method, enum ps_status status);
  *   pushes may be the one who has to initialise them;
  * - a save before initialisation fails at once: there is nothing to save;
  * - a finish whose parameters are lost fails at once: they have to be given again;
- * - a push that may have been applied is also repeated when the server has a fault: a repeat is the
- *   only way to learn what became of it;
- * - a session that the server does not remember is final for a push that may have been applied;
+ * - what is done once and may have been applied is also repeated when the server has a fault: a
+ *   repeat is the only way to learn what became of it;
+ * - a session that the server does not remember is final for such a request, too;
  *   everything else goes on in a new one. */
 enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, bool ambiguous);
 

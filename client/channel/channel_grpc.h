@@ -85,6 +85,7 @@ struct ps_shared_way {
 struct ps_flight_part {
     struct ps_call_part part; /* the request is borrowed until the part was taken */
     size_t head_end;          /* in a bundle's head: the content of its push comes there */
+    size_t keys_at;           /* the same of the keys of its pull */
     struct ps_shared_way shared;
 };
 

@@ -34,39 +34,65 @@ void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
         part->head_end = head->size;
     }
     for (size_t i = 0; i < flight->part_count; i++) {
-        const struct ps_flight_part *part = &flight->parts[i];
+        struct ps_flight_part *part = &flight->parts[i];
         const struct ps_pull_request *pull = ps_call_pull_of(part->part.request);
         if (pull != NULL) {
             const struct ps_pull_request told = ps_shared_way_pull(&part->shared, pull);
             ps_encode_bundle_pull(&told, head);
         }
+        /* The keys of a pull from a table follow its fields, as the content of a push does. */
+        part->keys_at = head->size;
     }
 }
 
-/* Slices of one head, with contents between them. Contents of many parts are kept track of
+/* A message that is put together: slices of one head, with contents between them. */
+struct bundle_slices {
+    struct ps_flight *flight;
+    grpc_slice head;
+    grpc_slice_buffer *to;
+    size_t done; /* of the head */
+};
+
+/* The head up to where the content comes, and the content. Contents of many parts are kept track of
  * together, so copying a part pays only below a smaller bound. */
+static void add_content(struct bundle_slices *slices, const struct ps_view *content, size_t at)
+{
+    bool is_alone = slices->flight->part_count == 1;
+    size_t copied_max = is_alone ? PS_COPIED_BYTES_MAX : PS_COPIED_PART_BYTES_MAX;
+    if (content->size == 0)
+        return;
+    grpc_slice_buffer_add(slices->to, grpc_slice_sub(slices->head, slices->done, at));
+    for (size_t k = 0; k < content->piece_count; k++)
+        grpc_slice_buffer_add(
+            slices->to, ps_flight_content_slice(slices->flight, content->pieces[k], copied_max));
+    slices->done = at;
+}
+
+/* In the order of the head: what the pushes bring, then what the pulls ask for. */
 grpc_byte_buffer *ps_bundle_message(struct ps_flight *flight)
 {
-    grpc_slice head = grpc_slice_from_copied_buffer(flight->head.text, flight->head.size);
     grpc_byte_buffer *message = grpc_raw_byte_buffer_create(NULL, 0);
-    grpc_slice_buffer *slices = &message->data.raw.slice_buffer;
-    size_t copied_max = flight->part_count > 1 ? PS_COPIED_PART_BYTES_MAX : PS_COPIED_BYTES_MAX;
-    size_t done = 0;
+    struct bundle_slices slices = {
+        .flight = flight,
+        .head = grpc_slice_from_copied_buffer(flight->head.text, flight->head.size),
+        .to = &message->data.raw.slice_buffer};
     for (size_t i = 0; i < flight->part_count; i++) {
-        const struct ps_push_request *push = ps_call_push_of(flight->parts[i].part.request);
-        if (push == NULL || push->content.size == 0 || flight->parts[i].shared.push_size > 0)
-            continue;
-        grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, flight->parts[i].head_end));
-        for (size_t k = 0; k < push->content.piece_count; k++)
-            grpc_slice_buffer_add(
-                slices, ps_flight_content_slice(flight, push->content.pieces[k], copied_max));
-        done = flight->parts[i].head_end;
+        const struct ps_flight_part *part = &flight->parts[i];
+        const struct ps_push_request *push = ps_call_push_of(part->part.request);
+        if (push != NULL && part->shared.push_size == 0)
+            add_content(&slices, &push->content, part->head_end);
     }
-    /* What is left: the pulls, and pushes whose content is not in the message. */
-    if (done < flight->head.size)
-        grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, flight->head.size));
+    for (size_t i = 0; i < flight->part_count; i++) {
+        const struct ps_pull_request *pull = ps_call_pull_of(flight->parts[i].part.request);
+        if (pull != NULL)
+            add_content(&slices, &pull->keys, flight->parts[i].keys_at);
+    }
+    /* What is left: pulls without keys, and pushes whose content is not in the message. */
+    if (slices.done < flight->head.size)
+        grpc_slice_buffer_add(slices.to,
+                              grpc_slice_sub(slices.head, slices.done, flight->head.size));
     /* The slices of the head hold references of their own. */
-    grpc_slice_unref(head);
+    grpc_slice_unref(slices.head);
     return message;
 }
 

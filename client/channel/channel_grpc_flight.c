@@ -21,11 +21,13 @@
 /* gRPC's own deadline comes a little later than ours, so that it is always we who decide. */
 #define DEADLINE_SLACK_MS 100
 
-/* What goes behind the head of a plain message. */
+/* What goes behind the head of a plain message: the content, or the keys of a pull. */
 static struct ps_view content_of(const struct ps_call_request *request)
 {
-    if (request->method == PS_METHOD_INIT)
-        return request->init.content;
+    if (ps_call_init_of(request) != NULL)
+        return ps_call_init_of(request)->content;
+    if (request->method == PS_METHOD_PULL)
+        return request->pull.keys;
     return request->method == PS_METHOD_PUSH ? request->push.content : (struct ps_view){NULL, 0, 0};
 }
 

@@ -15,11 +15,11 @@
 
 #define BATCH_MAGIC 0x62617463u
 
-static void count_calls(const struct ps_batch_request *request, uint64_t split_bytes,
-                        uint32_t shard_count, uint64_t *calls, uint64_t *name_bytes);
-static struct ps_placement item_placement(const struct ps_item *item, uint64_t split_bytes,
-                                          uint32_t shard_count);
-static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, char **names);
+static void count_calls(const struct ps_batch_request *request, const struct ps_layout *layout,
+                        uint64_t *calls, uint64_t *name_bytes);
+static struct ps_placement item_placement(const struct ps_item *item,
+                                          const struct ps_layout *layout);
+static void add_item(struct ps_batch *batch, uint32_t i, char **names);
 static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, struct ps_bytes name,
                      size_t offset, size_t size);
 static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_push *encoded,
@@ -34,10 +34,12 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
                                struct ps_error *error)
 {
     const struct ps_allocator *memory = options->memory;
-    uint64_t split_bytes = options->split_bytes;
+    /* Copied: a number that is told later is for later batches. */
+    const struct ps_layout layout = {options->split_bytes, options->placement,
+                                     options->shard_count};
     uint32_t shard_count = options->shard_count;
     uint64_t call_count, name_bytes;
-    count_calls(request, split_bytes, shard_count, &call_count, &name_bytes);
+    count_calls(request, &layout, &call_count, &name_bytes);
     /* Both are limited, since everything behind this line counts items and calls in 32 bits. */
     if (call_count > PS_BATCH_CALLS_MAX || request->item_count > PS_BATCH_CALLS_MAX)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE, "a batch of %zu items: at most %u calls go",
@@ -53,6 +55,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
     batch->wake_ms = request->deadline_ms;
     batch->outbox = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
     batch->lane_count = shard_count;
+    batch->layout = layout;
 
     /* The content of each request is a view of its call's own piece, so this array is allocated at
      * its full size at once: after a move the views would point to memory that was given back. */
@@ -69,7 +72,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request,
         ps_lane_clear(&batch->lanes[i]);
     char *names = batch->names;
     for (uint32_t i = 0; i < request->item_count; i++)
-        add_item(batch, i, split_bytes, &names);
+        add_item(batch, i, &names);
     PS_ASSERT(batch->call_count <= call_count);
     PS_ASSERT(names <= batch->names + name_bytes);
     /* Last, since only requests that are filled in say how large their contents are. */
@@ -113,6 +116,12 @@ static bool add_ranges(struct ps_batch *batch, size_t above_bytes)
     return true;
 }
 
+/* Whoever was told another number meanwhile asks again for what was not found. */
+uint64_t ps_batch_placed_by(const struct ps_batch *batch)
+{
+    return batch->layout.placement;
+}
+
 /* Items that were wrong made no call, so a batch of such items is finished from the start. */
 bool ps_batch_is_finished(const struct ps_batch *batch)
 {
@@ -121,8 +130,8 @@ bool ps_batch_is_finished(const struct ps_batch *batch)
 
 /* An upper bound: items that are wrong count, but make no call. The sums have 64 bits, so that no
  * caller's number of items can wrap them to something that looks small enough. */
-static void count_calls(const struct ps_batch_request *request, uint64_t split_bytes,
-                        uint32_t shard_count, uint64_t *calls, uint64_t *name_bytes)
+static void count_calls(const struct ps_batch_request *request, const struct ps_layout *layout,
+                        uint64_t *calls, uint64_t *name_bytes)
 {
     *calls = 0;
     *name_bytes = 0;
@@ -130,7 +139,7 @@ static void count_calls(const struct ps_batch_request *request, uint64_t split_b
         const struct ps_item *item = &request->items[i];
         uint64_t ranges = 1;
         if (ps_method_row(request->method)->names_parameter)
-            ranges = item_placement(item, split_bytes, shard_count).range_count;
+            ranges = item_placement(item, layout).range_count;
         /* One call for each range. */
         *calls += ranges;
         if (ranges > 1)
@@ -139,31 +148,35 @@ static void count_calls(const struct ps_batch_request *request, uint64_t split_b
 }
 
 /* Rounds a wrong size down; such an item is refused before its calls are made. */
-static struct ps_placement item_placement(const struct ps_item *item, uint64_t split_bytes,
-                                          uint32_t shard_count)
+static struct ps_placement item_placement(const struct ps_item *item,
+                                          const struct ps_layout *layout)
 {
     size_t element_size = 1;
     if (!item->any_dtype && (unsigned)item->dtype < PS_DTYPE_COUNT)
         element_size = ps_dtype_size(item->dtype);
-    /* Without a type there is no element to cut at. */
-    uint64_t split = item->any_dtype ? UINT64_MAX : split_bytes;
-    return ps_placement_of(item->size - item->size % element_size, element_size, split,
-                           shard_count);
+    /* Without a type there is no element to cut at; rows are cut by their keys already. */
+    struct ps_layout own = *layout;
+    if (item->any_dtype || item->of_table)
+        own.split_bytes = UINT64_MAX;
+    return ps_placement_of(item->size - item->size % element_size, element_size, &own);
 }
 
 /* Everything that an earlier use of the caller's item left in it is cleared first. An item that is
  * wrong in itself fails alone: the others of its batch go. Names of ranges lie in one block that
  * was sized before, since calls borrow them until the batch is ended. */
-static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, char **names)
+static void add_item(struct ps_batch *batch, uint32_t i, char **names)
 {
     struct ps_item *item = &batch->request.items[i];
     item->status = PS_OK;
     item->before = false;
+    item->existed = batch->request.method == PS_METHOD_DEFINE;
     /* Above every version, so that the first reply is the lowest so far. */
     item->version = PS_NO_VERSION;
     item->pulled_version = PS_NO_VERSION;
     item->position = 0;
     item->duplicate = false;
+    item->held = false;
+    item->late = false;
     item->retries = 0;
     item->no_such_call = false;
     item->may_be_applied = false;
@@ -180,14 +193,18 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
         return;
     }
 
-    struct ps_placement placement = item_placement(item, split_bytes, batch->lane_count);
+    struct ps_placement placement = item_placement(item, &batch->layout);
     status = ps_placement_check_name(item->name, placement.range_count > 1, &error);
     if (status != PS_OK) {
         ps_item_fail(item, status, error.text);
         return;
     }
+    /* Of a table there is one: whoever made the item has cut its keys by server already. */
     for (uint32_t k = 0; k < placement.range_count; k++) {
         struct ps_range range = ps_placement_range(&placement, item->name, k);
+        /* Every server has a part of a table, under the same name. */
+        if (item->of_table)
+            range.shard = item->shard;
         struct ps_bytes name = item->name;
         /* The name of a whole parameter stays where the caller has it: items are borrowed for as
          * long as the batch lives. */
@@ -243,12 +260,21 @@ static struct ps_pull_request pull_of(const struct ps_item *item, const struct p
                                    .encoding = item->encoding,
                                    .size_wish = call->size,
                                    .dtype = item->dtype,
+                                   .at_least_version = item->at_least_version,
+                                   .keys = ps_view_of(&item->keys),
                                    .as_is = item->as_is};
     size_t offset = call->offset;
     if (item->as_is)
         offset = offset / ps_dtype_size(item->dtype) * ps_pull_element_bytes(&pull);
     if (!item->any_dtype)
         pull.destination = item->destination + offset;
+    /* The worker of a push and pull in one is who contributes; it reads at no clock. */
+    if (item->clocks.size == 0)
+        return pull;
+    PS_ASSERT(item->worker != 0 && item->clocks.size <= PS_CLOCKS_NAME_BYTES_MAX);
+    pull.worker = item->worker;
+    pull.clock = item->clock;
+    pull.clocks = item->clocks;
     return pull;
 }
 
@@ -260,6 +286,9 @@ static struct ps_push_request push_of(const struct ps_batch *batch, const struct
                                     .dtype = item->dtype,
                                     .content = ps_view_of(&call->content),
                                     .total = call->size / ps_dtype_size(item->dtype),
+                                    .worker = item->worker,
+                                    .round = item->round,
+                                    .weight = item->weight,
                                     .ack = batch->request.ack};
 }
 
@@ -276,6 +305,26 @@ static struct ps_init_request init_of(const struct ps_item *item, struct ps_engi
     return init;
 }
 
+/* A page of rows: what the item asks, and where the page begins. The name of the item is a place in
+ * the list here, and no parameter need have it. */
+static struct ps_list_request list_of(const struct ps_item *item)
+{
+    return (struct ps_list_request){.after = item->name,
+                                    .limit = item->rows_max,
+                                    .prefix = item->prefix,
+                                    .with_config = item->with_config};
+}
+
+/* The number is for the shard's checkpoints: by it the parameters of this batch were placed. */
+static struct ps_finish_request finish_of(const struct ps_batch *batch,
+                                          const struct ps_engine_call *call)
+{
+    struct ps_finish_request finish = {.placement = batch->layout.placement};
+    if (batch->request.init_epochs != NULL)
+        finish.epoch = batch->request.init_epochs[call->shard];
+    return finish;
+}
+
 /* What stands in the item, in the words of the method's request. A request that needs nothing but
  * its id, or nothing at all, is filled in already. */
 static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, struct ps_bytes name)
@@ -287,18 +336,24 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
         call->content = (struct ps_bytes){item->content + call->offset, call->size};
 
     request->method = method;
-    if (method == PS_METHOD_INIT)
+    if (method == PS_METHOD_INIT || method == PS_METHOD_DEFINE)
         request->init = init_of(item, call, name);
+    else if (method == PS_METHOD_DROP || method == PS_METHOD_CONFIGURE)
+        request->change = (struct ps_change_request){.name = name, .change = item->config};
     else if (method == PS_METHOD_PUSH)
         request->push = push_of(batch, item, call, name);
     else if (method == PS_METHOD_PULL)
         request->pull = pull_of(item, call, name);
     else if (method == PS_METHOD_LIST)
-        request->list = (struct ps_list_request){.after = name, .limit = item->rows_max};
+        request->list = list_of(item);
     else if (method == PS_METHOD_SINCE)
         request->since = *item->since;
-    else if (method == PS_METHOD_FINISH && batch->request.init_epochs != NULL)
-        request->finish.epoch = batch->request.init_epochs[call->shard];
+    else if (method == PS_METHOD_SET_CLOCKS)
+        request->set_clocks = *item->set_clocks;
+    else if (method == PS_METHOD_CLOCK)
+        request->clock = *item->told_clock;
+    else if (method == PS_METHOD_FINISH)
+        request->finish = finish_of(batch, call);
     else if (ps_method_row(method)->is_asked)
         request->ask = item->ask;
     else if (method == PS_METHOD_SAVE)

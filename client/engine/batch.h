@@ -11,6 +11,7 @@
 #define PS_CLIENT_BATCH_H
 
 #include "client/engine/engine.h"
+#include "client/engine/placement.h"
 #include "client/ranges/ranges_call.h"
 
 enum ps_call_state {
@@ -76,7 +77,8 @@ struct ps_batch {
     uint32_t done_count;
     struct ps_lane *lanes; /* owned; one per shard */
     uint32_t lane_count;
-    char *names; /* owned; of ranges */
+    struct ps_layout layout; /* by which its items were placed */
+    char *names;             /* owned; of ranges */
     struct ps_call_queue outbox;
     bool is_given_up;  /* at its deadline, or cancelled */
     bool is_cancelled; /* by its owner */

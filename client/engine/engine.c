@@ -102,6 +102,15 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
  * nor on what it takes as one. Paused calls go at once, since the reason for their pause was the
  * old server; calls that are out are left to the channel, which gives up those that may be
  * repeated. */
+/* Calls that are there stay where they are. Whoever knows a better place when they are over begins
+ * them anew. */
+void ps_engine_place(struct ps_engine *engine, uint64_t placement)
+{
+    /* 0 is what a client knows that nobody has told anything: nothing is forgotten. */
+    PS_ASSERT(placement != 0);
+    engine->options.placement = placement;
+}
+
 void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
 {
     PS_ASSERT(shard < engine->options.shard_count);

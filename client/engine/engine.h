@@ -17,14 +17,14 @@
  * and READY, TO_SEND and PAUSED calls are DONE at the deadline, or when their batch is cancelled. A
  * batch is finished when all its calls are: nothing of its memory is in use by the channel then.
  *
- * Exactly once. INIT, FINISH and PUSH carry a request id {client_id, session, sequence}. Each shard
- * gets a client id of its own (the engine's, with the shard's index in its last four bytes by
- * exclusive or): what an old route brings to the server of another shard must not be a repeat
- * there. Sequences are counted per shard, from 1; a call gets its own just before it is sent for
- * the first time and keeps it over all its repetitions, on the same server or on the next one. The
- * server applies an id once, and answers its repeats as it did the first time. So what may have
- * been applied (a call that broke on the way, an answer that could not be read, a push that was
- * told "unavailable") is repeated like what was refused, until the deadline.
+ * Exactly once. INIT, DEFINE, DROP, CONFIGURE, FINISH and PUSH carry a request id {client_id,
+ * session, sequence}. Each shard gets a client id of its own (the engine's, with the shard's index
+ * in its last four bytes by exclusive or): what an old route brings to the server of another shard
+ * must not be a repeat there. Sequences are counted per shard, from 1; a call gets its own just
+ * before it is sent for the first time and keeps it over all its repetitions, on the same server or
+ * on the next one. The server applies an id once, and answers its repeats as it did the first time.
+ * So what may have been applied (a call that broke on the way, an answer that could not be read, a
+ * push that was told "unavailable") is repeated like what was refused, until the deadline.
  *
  * At the deadline, or when the server rejects it, a call gives its number back; nobody gets that
  * number again. What holds then, for a push:
@@ -52,10 +52,11 @@
  * one action, one message, but every call keeps its number, its attempts and its outcome, and is
  * repeated, if it must be, in whatever message comes next. Calls of up to 16 KiB of several batches
  * that leave at the same moment do as well, up to 128 KiB and in the order of their batches; each
- * keeps its deadline, and when one is cancelled, the others of its message are repeated. The calls
- * of one message are expected to come back together: what waits for their numbers goes when the
- * last of them has. A server that knows no such messages (outcome.no_bundles) gets its calls one by
- * one.
+ * keeps its deadline, and when one is cancelled, the others of its message are repeated. A call
+ * that may wait at the server for other clients (for a version, or at a clock) shares its message
+ * with calls of its own batch only: another batch may be what ends the wait. The calls of one
+ * message are expected to come back together: what waits for their numbers goes when the last of
+ * them has. A server that knows no such messages (outcome.no_bundles) gets its calls one by one.
  *
  * Ranges. A call whose content is large goes in several messages (client/ranges/ranges_call.h), a
  * few at a time, each an action with an id of its own; together they are one call, with one number
@@ -90,6 +91,7 @@ struct ps_engine_options {
     const struct ps_allocator *memory; /* borrowed; outlives the engine */
     uint32_t shard_count;              /* 1 to PS_SHARDS_MAX */
     uint64_t split_bytes;              /* larger parameters are cut; 0: 16 MiB */
+    uint64_t placement;                /* the job's number; 0: not known yet */
     uint32_t calls_per_shard_max;      /* messages at once, of one batch; 0: 8 */
     uint32_t message_calls_max;        /* small calls in one message; 0: each goes alone */
     struct ps_ranges_options ranges;   /* zeros: content above 2 MiB, in ranges of 512 KiB */
@@ -100,8 +102,8 @@ struct ps_engine_options {
     const char *client_name; /* chosen instead of that (engine_session.h); NULL: none. Borrowed;
                                 outlives the engine */
     bool any_shard;          /* requests do not say for which shard's server they are meant */
-    uint64_t session; /* when it begins, in microseconds since 1970: above all of an earlier engine
-                         of this client_id; 0: 1, for servers that never forgot a client */
+    uint64_t session; /* of a client_name: when it begins, in microseconds since 1970, above all of
+                         an earlier engine of this name; 0: 1. Of a client_id the first is 1 */
 };
 
 /* PS_ERR_BAD_INPUT for a shard count out of range, PS_ERR_NO_MEMORY. No shard has a server yet. */
@@ -140,35 +142,61 @@ struct ps_encoded_push {
 
 /* One item of a batch: what is asked, and what became of it. */
 struct ps_item {
-    struct ps_bytes name;      /* INIT, PUSH, PULL, PUSH_PULL; LIST: after this name */
-    enum ps_dtype dtype;       /* INIT, PUSH, PULL */
-    bool any_dtype;            /* PULL: take what the server has, note it in `dtype`; never cut */
-    const uint8_t *content;    /* INIT, PUSH, PUSH_PULL */
-    uint8_t *destination;      /* PULL, PUSH_PULL: as many bytes */
-    size_t size;               /* bytes of content or destination */
-    struct ps_bytes config;    /* INIT */
-    const uint64_t *shape;     /* INIT: lengths, borrowed like the content; NULL: none is given */
-    size_t rank;               /* INIT: how many */
+    struct ps_bytes name; /* INIT, DEFINE, DROP, CONFIGURE, PUSH, PULL, PUSH_PULL; LIST: after this
+                             name */
+    enum ps_dtype dtype;  /* INIT, PUSH, PULL */
+    bool any_dtype;       /* PULL: take what the server has, note it in `dtype`; never cut */
+    const uint8_t *content; /* INIT, DEFINE, PUSH, PUSH_PULL */
+    uint8_t *destination;   /* PULL, PUSH_PULL: as many bytes */
+    size_t size;            /* bytes of content or destination */
+    struct ps_bytes config; /* INIT, DEFINE; CONFIGURE: the change */
+    const uint64_t
+        *shape;  /* INIT, DEFINE: lengths, borrowed like the content; NULL: none is given */
+    size_t rank; /* INIT, DEFINE: how many */
     enum ps_encoding encoding; /* PULL, PUSH_PULL: that the reply shall have */
     bool as_is;                /* the destination has elements of that encoding; `size` counts as if
                                   they were of `dtype` */
     const struct ps_encoded_push *encoded; /* PUSH, PUSH_PULL: sent instead of content; or NULL */
-    uint32_t shard; /* FINISH, STATUS, LIST, SAVE, DRAIN, SINCE: which server */
+    /* Which server: of DROP, CONFIGURE, FINISH, STATUS, LIST, SAVE, DRAIN, SINCE, SET_CLOCKS, CLOCK
+     * and asked calls, and of every item that is of a table. */
+    uint32_t shard;
+    bool of_table; /* INIT, DEFINE: has no content. PUSH, PUSH_PULL: `encoded` has the rows; PULL,
+                      PUSH_PULL: `keys` are wanted, and `size` is that of their rows */
+    struct ps_bytes keys;
     union {
         struct ps_bytes ask;                  /* of PS_ASKED_TABLE: the message */
         uint32_t rows_max;                    /* LIST */
         const struct ps_since_request *since; /* SINCE */
+        const struct ps_set_clocks_request *set_clocks;
+        const struct ps_clock_request *told_clock; /* CLOCK */
     };
-    struct ps_answer_taker answer; /* STATUS, LIST, SAVE, SINCE; asked calls: `take` may be NULL */
+    /* PUSH, PUSH_PULL: whose contribution to which round this is; PULL: who reads, at which clock.
+     * Every range of a cut parameter has rounds of its own, and takes part in the one of this
+     * number. */
+    uint32_t worker; /* 1 + the rank; 0: nobody's */
+    float weight;
+    uint64_t round;
+    uint64_t
+        at_least_version; /* PULL, PUSH_PULL: that the values shall have; they are waited for */
+    uint64_t clock;
+    struct ps_bytes clocks;
+    struct ps_bytes prefix; /* LIST: of names that begin so */
+    bool with_config;       /* LIST */
+    struct ps_answer_taker
+        answer; /* DROP, CONFIGURE, STATUS, LIST, SAVE, SINCE, CLOCK; asked calls: `take`
+                                      may be NULL */
 
     enum ps_status status;       /* of the first range that failed */
     bool before;                 /* INIT, FINISH: the server had been initialised before */
+    bool existed;                /* DEFINE: every range of it was there, and equal */
     bool no_such_call;           /* PUSH_PULL: a server knows none; nobody looked at that range */
     bool may_be_applied;         /* some range of it was, or may have been */
     uint64_t version;            /* PUSH, PULL, PUSH_PULL (of the push); the lowest of all ranges */
     uint64_t pulled_version;     /* PULL, PUSH_PULL; the lowest of all ranges */
     uint64_t position;           /* PUSH: in the life of its shard; 0 of a cut parameter */
     bool duplicate;              /* PUSH: a range had been applied by an attempt before the last */
+    bool held;                   /* PUSH: the round of some range goes on, and makes `version` */
+    bool late;                   /* PUSH: the round of some range was over */
     uint32_t retries;            /* of all ranges */
     char text[PS_ITEM_TEXT_MAX]; /* why it failed; empty otherwise */
 };
@@ -195,6 +223,12 @@ struct ps_batch_request {
 PS_MUST_USE enum ps_status ps_engine_start(struct ps_engine *engine,
                                            const struct ps_batch_request *request, uint64_t now_ms,
                                            struct ps_batch **batch, struct ps_error *error);
+
+/* Event: the job's number is known. Batches that begin from now on are placed by it. */
+void ps_engine_place(struct ps_engine *engine, uint64_t placement);
+
+/* By which number a batch was placed. */
+uint64_t ps_batch_placed_by(const struct ps_batch *batch);
 
 /* Event: the server of a shard changed. `epoch` is any number that differs between one server
  * process and the next (also at the same address); 0: nobody serves the shard. Paused calls of a

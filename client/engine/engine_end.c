@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "client/engine/engine_state.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,6 +101,26 @@ static void give_call_up(struct ps_engine *engine, struct ps_batch *batch, uint3
     ps_item_fail(item, PS_ERR_UNAVAILABLE, reason);
 }
 
+/* What the time was not enough for. A server that has nothing to say before the deadline says it
+ * when nobody listens any longer: so what a pull has waited for is told here. */
+static void describe_wait(const struct ps_batch *batch, const struct ps_engine_call *call,
+                          char reason[PS_ITEM_TEXT_MAX])
+{
+    const struct ps_pull_request *pull = ps_call_pull_of(&call->request);
+    const char *end = batch->is_cancelled ? "cancelled before an answer came" : "no answer in time";
+    PS_ASSERT(batch->is_given_up);
+    if (pull != NULL && pull->at_least_version > 0)
+        (void)snprintf(reason, PS_ITEM_TEXT_MAX, "%s: version %" PRIu64 " was waited for", end,
+                       pull->at_least_version);
+    else if (pull != NULL && pull->worker > 0)
+        (void)snprintf(reason, PS_ITEM_TEXT_MAX,
+                       "%s: worker %" PRIu32 " may not read at clock %" PRIu64 " of %.*s yet", end,
+                       pull->worker - 1, pull->clock, (int)pull->clocks.size,
+                       (const char *)pull->clocks.data);
+    else
+        (void)snprintf(reason, PS_ITEM_TEXT_MAX, "%s", end);
+}
+
 /* A call that could have been repeated, had there been time. The server's own refusal says more
  * than "no answer in time", but holds only if no earlier attempt may have been applied: a caller
  * that believed it would push the same gradient again. */
@@ -111,6 +132,9 @@ void ps_engine_judge_cancelled(struct ps_batch *batch, struct ps_engine_call *ca
         ps_item_fail(item, outcome->status, outcome->text);
         return;
     }
-    ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : PS_ERR_UNAVAILABLE,
-                 batch->is_cancelled ? "cancelled before an answer came" : "no answer in time");
+    /* Of a push and pull in one the pull is what takes long: the contribution was answered, or may
+     * have been. */
+    char reason[PS_ITEM_TEXT_MAX];
+    describe_wait(batch, call, reason);
+    ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : PS_ERR_UNAVAILABLE, reason);
 }

@@ -240,6 +240,15 @@ static void take_message(struct ps_engine *engine, struct ps_batch *batch, uint3
     action->deadline_ms = batch->request.deadline_ms;
 }
 
+/* Does the server answer the call only when other clients have come so far? Beside it in one
+ * message no call of another batch is answered: not even the one that would end the wait. */
+static bool waits_for_others(const struct ps_engine_call *call)
+{
+    /* A push never waits: it is put by, and answered. */
+    const struct ps_pull_request *pull = ps_call_pull_of(&call->request);
+    return pull != NULL && (pull->at_least_version > 0 || pull->worker > 0);
+}
+
 /* May this call of a later batch go in the same message? In the order in which it would have gone
  * by itself. */
 static bool joins(const struct ps_engine *engine, const struct ps_batch *batch, uint32_t index,
@@ -248,7 +257,7 @@ static bool joins(const struct ps_engine *engine, const struct ps_batch *batch, 
     const struct ps_engine_call *call = &batch->calls[index];
     return call->state == PS_CALL_TO_SEND && call->shard == action->shard &&
            batch->request.method == action->batch->request.method &&
-           size_of(call) <= PS_JOIN_BATCHES_CALL_BYTES_MAX &&
+           size_of(call) <= PS_JOIN_BATCHES_CALL_BYTES_MAX && !waits_for_others(call) &&
            bytes + call->size <= PS_JOIN_BATCHES_BYTES_MAX &&
            action->part_count < engine->options.message_calls_max;
 }
@@ -259,8 +268,13 @@ static void join_others(struct ps_engine *engine, struct ps_engine_action *actio
     struct ps_batch *batch = action->batch;
     const struct ps_engine_call *first = &batch->calls[ps_engine_index_of(action->call)];
     size_t bytes = 0;
-    for (size_t i = 0; i < action->part_count; i++)
-        bytes += batch->calls[ps_engine_index_of(action->parts[i].call)].size;
+    for (size_t i = 0; i < action->part_count; i++) {
+        const struct ps_engine_call *call =
+            &batch->calls[ps_engine_index_of(action->parts[i].call)];
+        if (waits_for_others(call))
+            return;
+        bytes += call->size;
+    }
     /* A batch with more to send keeps its turn: calls of later batches would overtake its own. */
     if (batch->outbox.first != PS_NO_CALL || first->ranges != NULL ||
         !goes_with_others(engine, batch, action->shard, bytes / action->part_count))

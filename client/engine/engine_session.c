@@ -37,13 +37,16 @@ void ps_client_name_id(const char *name, uint32_t shard, struct ps_shard_client 
 
 /* Each shard gets a client id of its own. What an old route brings to the server of another shard
  * would otherwise have a number that this server may already have remembered for another
- * request. */
+ * request. A random id was never used before, so its first session may be the lowest of all: the
+ * clock of this machine is not asked, for a session ahead of the server's clock would be refused
+ * until that clock has come so far. A server that has forgotten clients names a higher one. */
 void ps_engine_init_session(struct ps_engine *engine, uint32_t index)
 {
     struct ps_engine_shard *shard = &engine->shards[index];
     const struct ps_engine_options *options = &engine->options;
     PS_ASSERT(index < options->shard_count);
-    ps_numbering_init(&shard->numbering, options->session > 0 ? options->session : 1);
+    bool is_chosen = options->client_name != NULL && options->session > 0;
+    ps_numbering_init(&shard->numbering, is_chosen ? options->session : 1);
     if (options->client_name != NULL) {
         ps_client_name_id(options->client_name, index, &shard->client);
         return;

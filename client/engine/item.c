@@ -6,10 +6,14 @@
 #include "client/calls/method_table.h"
 #include "client/calls/pull_decoder.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+static enum ps_status check_rows(enum ps_method method, const struct ps_item *item,
+                                 struct ps_error *error);
 static enum ps_status check_shape(const struct ps_item *item, struct ps_error *error);
+static enum ps_status check_clocks(const struct ps_item *item, struct ps_error *error);
 static void take_push(struct ps_item *item, const struct ps_engine_call *call,
                       const struct ps_push_reply *reply);
 static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
@@ -43,7 +47,20 @@ static enum ps_status check_content(enum ps_method method, const struct ps_item 
     if (item->config.size > PS_CONFIG_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: a configuration of %zu bytes",
                        name_size, name, item->config.size);
+    if (method == PS_METHOD_PULL)
+        PS_TRY(check_clocks(item, error));
     return item->shape == NULL ? PS_OK : check_shape(item, error);
+}
+
+/* Clocks and who reads at them belong together: one without the other would wait for nothing. */
+static enum ps_status check_clocks(const struct ps_item *item, struct ps_error *error)
+{
+    if (item->clocks.size > PS_CLOCKS_NAME_BYTES_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a name of clocks of %zu bytes: at most %d go",
+                       item->clocks.size, PS_CLOCKS_NAME_BYTES_MAX);
+    if ((item->worker != 0) != (item->clocks.size != 0))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a pull at a clock names a worker and the clocks");
+    return PS_OK;
 }
 
 /* Judged before the parameter is cut: its ranges cannot tell any more. */
@@ -71,12 +88,33 @@ enum ps_status ps_item_shape(const struct ps_item *item, struct ps_shape *shape,
 enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,
                              uint32_t shard_count, struct ps_error *error)
 {
-    if (ps_method_row(method)->names_parameter)
+    if (ps_method_row(method)->names_parameter && !item->of_table)
         return check_content(method, item, error);
     if (item->shard >= shard_count)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE, "there is no shard %u of %u", item->shard,
                        shard_count);
-    return PS_OK;
+    return item->of_table ? check_rows(method, item, error) : PS_OK;
+}
+
+/* Whoever cuts keys makes content and room that fit, and checks them there; what a caller may get
+ * wrong is the rest. No shape is looked at: a table has none but its width. */
+static enum ps_status check_rows(enum ps_method method, const struct ps_item *item,
+                                 struct ps_error *error)
+{
+    const struct ps_method_row *row = ps_method_row(method);
+    int name_size = (int)(item->name.size < PS_NAME_BYTES_MAX ? item->name.size : 64);
+    const char *name = (const char *)item->name.data;
+    PS_ASSERT(!row->pushes || item->encoded->encoding == PS_ENCODING_ROWS);
+    /* A read that waits for clocks may be of no rows: it says that its worker changes none. */
+    PS_ASSERT(!row->pulls || item->destination != NULL);
+    PS_ASSERT(!row->pulls || item->keys.size > 0 || item->clocks.size > 0);
+    if ((unsigned)item->dtype >= PS_DTYPE_COUNT)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "table %.*s: %u is not an element type", name_size,
+                       name, (unsigned)item->dtype);
+    if (item->config.size > PS_CONFIG_BYTES_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "table %.*s: a configuration of %zu bytes",
+                       name_size, name, item->config.size);
+    return method == PS_METHOD_PULL ? check_clocks(item, error) : PS_OK;
 }
 
 /* A cut parameter may fail on several shards. The first failure is the reason, and the later ones
@@ -109,6 +147,8 @@ void ps_item_close(struct ps_item *item)
         item->pulled_version = 0;
     if (item->status == PS_OK)
         item->text[0] = '\0';
+    else
+        item->existed = false;
 }
 
 /* A reply is taken by what it has: a push, a pull, both, or an answer that only its taker
@@ -123,6 +163,10 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
         return item->answer.take(item->answer.self, reply, error);
     if (push != NULL)
         take_push(item, call, push);
+    /* Of a parameter that is cut each range says it for itself: one that is new makes the item new,
+     * since some of the values are the caller's then. */
+    if (call->request.method == PS_METHOD_DEFINE)
+        item->existed = item->existed && reply->init.existed;
     /* The version of a push and pull in one is that of its push. */
     if (pull != NULL && push == NULL)
         take_version(item, pull->version);
@@ -135,8 +179,11 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
 static void take_push(struct ps_item *item, const struct ps_engine_call *call,
                       const struct ps_push_reply *reply)
 {
+    PS_ASSERT(call->size <= item->size);
     take_version(item, reply->version);
     item->duplicate = item->duplicate || reply->duplicate;
+    item->held = item->held || reply->held;
+    item->late = item->late || reply->late;
     if (call->size == item->size)
         item->position = reply->position;
 }
@@ -153,6 +200,14 @@ static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_cal
                        ps_dtype_name(item->dtype));
     /* Calls of a cut parameter write side by side: each has its own part of the destination. */
     const struct ps_pull_request *pull = ps_call_pull_of(&call->request);
+    /* A server that knows of no such wait answers at once, and a trainer would go on from values
+     * that are not of its round. */
+    if (reply->version < pull->at_least_version)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "parameter %.*s: version %" PRIu64 " came, and %" PRIu64
+                       " was waited for: its server is too old for rounds",
+                       (int)name.size, (const char *)name.data, reply->version,
+                       pull->at_least_version);
     if (item->as_is)
         PS_TRY(ps_pull_reply_take_as_is(reply, item->encoding, name, pull->destination,
                                         call->size / ps_dtype_size(item->dtype), error));

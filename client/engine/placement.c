@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole or cut, and where: the arithmetic of placement. Nobody stores where a parameter lives: each
- * client works it out from name, size and number of shards, so all of them must compute the same,
- * and a change here would hide every parameter that servers have already. */
+ * client works it out from name, size, number of shards and the job's placement, so all of them
+ * must compute the same, and a change here would hide every parameter that servers have already. */
 #include "client/engine/placement.h"
 
 #include "base/assert.h"
@@ -14,22 +14,32 @@ static bool looks_like_range(struct ps_bytes name);
 
 /* A parameter with fewer elements than shards is cut into single elements. One element is never
  * cut. */
-struct ps_placement ps_placement_of(size_t size, size_t element_size, uint64_t split_bytes,
-                                    uint32_t shard_count)
+struct ps_placement ps_placement_of(size_t size, size_t element_size,
+                                    const struct ps_layout *layout)
 {
+    uint32_t shard_count = layout->shard_count;
     PS_ASSERT(shard_count > 0 && shard_count <= PS_SHARDS_MAX);
     PS_ASSERT(element_size > 0 && size % element_size == 0);
 
-    struct ps_placement placement = {.shard_count = shard_count,
+    struct ps_placement placement = {.number = layout->placement,
+                                     .shard_count = shard_count,
                                      .range_count = 1,
                                      .element_count = size / element_size,
                                      .element_size = element_size};
-    if (size <= split_bytes || placement.element_count < 2)
+    if (size <= layout->split_bytes || placement.element_count < 2)
         return placement;
     placement.range_count = shard_count;
     if (placement.element_count < shard_count)
         placement.range_count = (uint32_t)placement.element_count;
     return placement;
+}
+
+/* A parameter that comes after the number was decided has its place by it as well. */
+static uint32_t whole_shard(const struct ps_placement *placement, struct ps_bytes name)
+{
+    if (placement->number <= PS_PLACEMENT_CLASSIC)
+        return ps_hash_shard(name, placement->shard_count);
+    return ps_hash_placed_shard(ps_hash_fnv1a64(name), placement->number, placement->shard_count);
 }
 
 /* The first ranges take the elements that do not divide evenly, one each, so that ranges differ by
@@ -39,7 +49,7 @@ struct ps_range ps_placement_range(const struct ps_placement *placement, struct 
 {
     PS_ASSERT(k < placement->range_count);
     if (placement->range_count == 1)
-        return (struct ps_range){.shard = ps_hash_shard(name, placement->shard_count),
+        return (struct ps_range){.shard = whole_shard(placement, name),
                                  .offset = 0,
                                  .size =
                                      (size_t)placement->element_count * placement->element_size};

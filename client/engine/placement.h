@@ -2,10 +2,10 @@
 /* Where the bytes of a parameter live: whole on one shard, or cut into ranges over several.
  * docs/wire.md says the same rule for clients in other languages.
  *
- * A parameter lives whole on shard FNV-1a-32(name) mod N, unless it is larger than the split size
- * and N > 1. Then it is cut into n = min(N, elements) ranges; range k lives on shard k under the
- * name "NAME#k/n". Ranges hold whole elements, in order; the first `elements mod n` ranges hold
- * one element more than the others.
+ * A parameter lives whole on the shard that its name has by the job's number (base/hash.h), unless
+ * the parameter is larger than the split size and N > 1. Then it is cut into n = min(N, elements)
+ * ranges; range k lives on shard k under the name "NAME#k/n". Ranges hold whole elements, in order;
+ * the first `elements mod n` ranges hold one element more than the others.
  *
  * Threads:  pure functions.
  * Blocking: never.
@@ -24,9 +24,17 @@
 /* Room for "#4095/4096". */
 #define PS_RANGE_SUFFIX_BYTES_MAX 10
 
+/* What all clients of a job place by. */
+struct ps_layout {
+    uint64_t split_bytes; /* larger parameters are cut */
+    uint64_t placement;   /* the job's number; 0: not known, which is placed as 1 is */
+    uint32_t shard_count; /* not 0 */
+};
+
 /* One parameter as its clients see it. */
 struct ps_placement {
-    uint32_t shard_count; /* not 0 */
+    uint64_t number; /* the job's */
+    uint32_t shard_count;
     uint32_t range_count; /* 1: whole */
     uint64_t element_count;
     size_t element_size;
@@ -40,8 +48,8 @@ struct ps_range {
 };
 
 /* How `size` bytes (a multiple of `element_size`) are laid out. */
-struct ps_placement ps_placement_of(size_t size, size_t element_size, uint64_t split_bytes,
-                                    uint32_t shard_count);
+struct ps_placement ps_placement_of(size_t size, size_t element_size,
+                                    const struct ps_layout *layout);
 
 /* Range k (below range_count) of the parameter called `name`. */
 struct ps_range ps_placement_range(const struct ps_placement *placement, struct ps_bytes name,

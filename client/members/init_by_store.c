@@ -20,6 +20,8 @@ static enum ps_status turn(void *self, uint64_t deadline_ms, enum ps_init_turn *
                            struct ps_error *error);
 static enum ps_status keep(void *self, uint64_t deadline_ms, struct ps_error *error);
 static enum ps_status prepare(void *self, uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status decide(void *self, uint64_t proposal, uint64_t deadline_ms, uint64_t *decided,
+                             struct ps_error *error);
 static enum ps_status finish(void *self, uint64_t deadline_ms, struct ps_error *error);
 static void abandon(void *self, uint64_t deadline_ms);
 static void interrupt(void *self);
@@ -45,7 +47,8 @@ enum ps_status ps_init_by_store(struct ps_kv *kv, const char *job, uint64_t ttl_
     way->kv = kv;
     snprintf(way->watched, sizeof way->watched, "%s%.128s/init_ps/", job[0] != '\0' ? "/" : "",
              job);
-    *out = (struct ps_init_way){turn, keep, prepare, finish, abandon, interrupt, destroy, way};
+    *out =
+        (struct ps_init_way){turn, keep, prepare, decide, finish, abandon, interrupt, destroy, way};
     return PS_OK;
 }
 
@@ -97,6 +100,18 @@ static enum ps_status prepare(void *self, uint64_t deadline_ms, struct ps_error 
 {
     struct store_way *way = self;
     return ps_registry_init_prepare(&way->registry, &way->lock, deadline_ms, error);
+}
+
+/* Reading needs no lock: whoever finds the job initialised asks in order to know where its
+ * parameters are, and has given its place up by then. Deciding demands the lock's key. */
+static enum ps_status decide(void *self, uint64_t proposal, uint64_t deadline_ms, uint64_t *decided,
+                             struct ps_error *error)
+{
+    struct store_way *way = self;
+    if (proposal == 0)
+        return ps_registry_read_placement(&way->registry, deadline_ms, decided, error);
+    return ps_registry_decide_placement(&way->registry, &way->lock, proposal, deadline_ms, decided,
+                                        error);
 }
 
 static enum ps_status finish(void *self, uint64_t deadline_ms, struct ps_error *error)

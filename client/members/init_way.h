@@ -19,6 +19,10 @@ struct ps_init_way {
                            struct ps_error *error);
     enum ps_status (*keep)(void *self, uint64_t deadline_ms, struct ps_error *error);
     enum ps_status (*prepare)(void *self, uint64_t deadline_ms, struct ps_error *error);
+    /* Decides on the job's placement, with the lock in hand, unless that is decided: `*decided` is
+     * what holds. 0 proposes nothing, needs no lock, and may find 0: nothing is decided. */
+    enum ps_status (*decide)(void *self, uint64_t proposal, uint64_t deadline_ms, uint64_t *decided,
+                             struct ps_error *error);
     enum ps_status (*finish)(void *self, uint64_t deadline_ms, struct ps_error *error);
     void (*abandon)(void *self, uint64_t deadline_ms);
     void (*interrupt)(void *self);

@@ -105,6 +105,11 @@ enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t
         struct ps_error failure = {.status = PS_OK};
         enum ps_status status =
             initialiser->way.turn(initialiser->way.self, deadline_ms, &turn, &failure);
+        /* Before anybody places anything: who initialises goes on with what an earlier one has
+         * decided, and who finds the job initialised looks where the parameters are. */
+        if (status == PS_OK && turn != PS_INIT_WAIT)
+            status = initialiser->way.decide(initialiser->way.self, 0, deadline_ms,
+                                             &initialiser->placement, &failure);
         if (status == PS_OK && turn == PS_INIT_DONE) {
             *selected = false;
             return PS_OK;
@@ -147,20 +152,47 @@ static enum ps_status go_on_keeping(struct ps_initialiser *initialiser, struct p
 
 /* The question is limited to the lease's own time, because nobody keeps the lease while the keeper
  * is stopped: an answer that comes later would be about a lock that is gone. */
-enum ps_status ps_initialiser_prepare(struct ps_initialiser *initialiser, uint64_t deadline_ms,
-                                      struct ps_error *error)
+static enum ps_status stop_for_question(struct ps_initialiser *initialiser, uint64_t deadline_ms,
+                                        uint64_t *look_ms, struct ps_error *error)
 {
     if (!initialiser->holding || atomic_load(&initialiser->lost))
         return not_the_owner(error);
-    uint64_t look_ms = ps_deadline_after(initialiser->clock, initialiser->ttl_ms);
-    if (look_ms > deadline_ms)
-        look_ms = deadline_ms;
+    *look_ms = ps_deadline_after(initialiser->clock, initialiser->ttl_ms);
+    if (*look_ms > deadline_ms)
+        *look_ms = deadline_ms;
     stop_keeping(initialiser);
-    enum ps_status status = initialiser->way.prepare(initialiser->way.self, look_ms, error);
-    /* The first failure is the one to tell; a keeper that cannot start counts when there was
-     * none. */
+    return PS_OK;
+}
+
+/* The first failure is the one to tell; a keeper that cannot start counts when there was none. */
+static enum ps_status go_on_after(struct ps_initialiser *initialiser, enum ps_status status,
+                                  struct ps_error *error)
+{
     enum ps_status started = go_on_keeping(initialiser, status == PS_OK ? error : NULL);
     return status == PS_OK ? started : status;
+}
+
+enum ps_status ps_initialiser_prepare(struct ps_initialiser *initialiser, uint64_t deadline_ms,
+                                      struct ps_error *error)
+{
+    uint64_t look_ms = 0;
+    PS_TRY(stop_for_question(initialiser, deadline_ms, &look_ms, error));
+    enum ps_status status = initialiser->way.prepare(initialiser->way.self, look_ms, error);
+    return go_on_after(initialiser, status, error);
+}
+
+/* As prepare: the keeper is away for one question, whose answer counts while the lease lasts. A
+ * number that was decided outlives the lease, so that nothing has to be taken back. */
+enum ps_status ps_initialiser_decide(struct ps_initialiser *initialiser, uint64_t proposal,
+                                     uint64_t deadline_ms, uint64_t *decided,
+                                     struct ps_error *error)
+{
+    uint64_t look_ms = 0;
+    PS_ASSERT(proposal != 0);
+    PS_TRY(stop_for_question(initialiser, deadline_ms, &look_ms, error));
+    enum ps_status status =
+        initialiser->way.decide(initialiser->way.self, proposal, look_ms, decided, error);
+    return go_on_after(initialiser, status, error);
 }
 
 /* OK and STALE_EPOCH both mean that there is no lock any more. After everything else, a timeout

@@ -25,6 +25,7 @@ struct ps_initialiser {
     struct ps_wake stop;             /* woken to end the thread */
     uint64_t heard;                  /* count of `stop` when the thread was started */
     bool holding;                    /* selected, and not finished */
+    uint64_t placement;              /* of the job, when begin returned; 0: not decided */
     _Atomic bool lost;               /* the thread has heard that the lease is over */
     const atomic_bool *is_cancelled; /* borrowed; begin gives up when it is set. NULL: never */
 };
@@ -42,6 +43,12 @@ void ps_initialiser_fini(struct ps_initialiser *initialiser);
 PS_MUST_USE enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser,
                                                 uint64_t deadline_ms, bool *selected,
                                                 struct ps_error *error);
+
+/* Decides on the job's placement unless that is decided; `*decided` is what holds. `proposal` is
+ * not 0. Errors as of prepare. */
+PS_MUST_USE enum ps_status ps_initialiser_decide(struct ps_initialiser *initialiser,
+                                                 uint64_t proposal, uint64_t deadline_ms,
+                                                 uint64_t *decided, struct ps_error *error);
 
 /* Before the servers are told to finish: finish demands that none of them begins without any state
  * from now on. PS_ERR_STALE_EPOCH: the lock is not held, begin again; a zeroed initialiser holds

@@ -2,7 +2,7 @@
 /* All seeds are asked at once in the beginning, so that a dead one costs no time; then one server
  * at a time, with a question that waits there until something has changed. When that one does not
  * answer, the next is asked: first with a short question, because a message that waits for a
- * connection looks like one that waits for a change.
+ * connection looks like one that waits for a change. Beside a silent one the next is asked soon.
  *
  * A server that was reached at an address of the list is called there as long as it is the owner of
  * its shard: the address that it publishes may be one of another network. */
@@ -10,7 +10,6 @@
 
 #include "base/assert.h"
 #include "client/calls/retry.h"
-#include "proto/cluster_codec.h"
 #include "proto/wire.h"
 
 #include <stdatomic.h>
@@ -22,13 +21,12 @@
 /* A question waits so long for a change: as long as a server that is cut off may go unnoticed. */
 #define FOLLOW_MS 10000
 /* The first answer waits so long for those of the other seeds: they say at which address of the
- * list each shard is. */
+ * list each shard is. As long is waited for one that is silent. */
 #define GRACE_MS 250
 /* Between two rounds that nobody has answered. */
 #define PAUSE_MS 200
 
 #define NOBODY UINT32_MAX
-
 enum place_state { UNKNOWN, GOOD, BAD };
 
 /* An address at which a server is, or was. */
@@ -55,6 +53,7 @@ struct ps_seeds {
     uint32_t seed_count;
     uint32_t place_count; /* seeds, then what was learned */
     uint32_t followed;    /* the place whose question waits for a change */
+    uint64_t silent_ms;   /* while none is followed: when to ask another beside those asked */
     bool fresh;           /* `known` or a place's shard has changed since it was told */
     enum ps_seeds_verdict verdict;
     uint64_t revision;             /* of what is known; 0: any is newer */
@@ -151,6 +150,7 @@ enum ps_status ps_seeds_find(struct ps_seeds *seeds, uint64_t deadline_ms,
         take_answers(seeds);
         uint32_t asked = in_flight(seeds);
         *verdict = seeds->verdict;
+        members->placement = seeds->known.placement;
         if (*verdict == PS_SEEDS_LIST)
             return PS_OK;
         if (*verdict == PS_SEEDS_CLUSTER && grace_ms == PS_DEADLINE_NEVER)
@@ -199,16 +199,16 @@ static bool follow_somebody(struct ps_seeds *seeds)
         ask(seeds, index, seeds->revision, FOLLOW_MS);
         return true;
     }
-    if (in_flight(seeds) > 0)
-        return true;
-    index = choose(seeds, UNKNOWN);
+    bool waits = in_flight(seeds) > 0;
+    if (!waits || ps_time_left_ms(seeds->clock, seeds->silent_ms) == 0)
+        index = choose(seeds, UNKNOWN);
     if (index != NOBODY) {
+        seeds->silent_ms = ps_deadline_after(seeds->clock, GRACE_MS);
         ask(seeds, index, 0, 0);
-        return true;
     }
-    for (uint32_t i = 0; i < seeds->place_count; i++)
+    for (uint32_t i = 0; !waits && index == NOBODY && i < seeds->place_count; i++)
         seeds->places[i].state = UNKNOWN;
-    return false;
+    return waits || index != NOBODY;
 }
 
 /* The server that is followed may be cut off from the others, and not know it. */
@@ -240,8 +240,9 @@ static enum ps_status next(void *self, struct ps_members *members, struct ps_err
             return tell(seeds, members, error);
         if (seeds->followed == NOBODY && !follow_somebody(seeds))
             return no_answer(seeds, error);
+        bool may_ask = seeds->followed == NOBODY && choose(seeds, UNKNOWN) != NOBODY;
         if (in_flight(seeds) > 0)
-            poll(seeds, PS_DEADLINE_NEVER);
+            poll(seeds, may_ask ? seeds->silent_ms : PS_DEADLINE_NEVER);
     }
 }
 
@@ -334,10 +335,9 @@ static void note_failure(struct ps_seeds *seeds, uint32_t index,
         return;
     place->state = BAD;
     place->last = outcome->status;
-    if (strstr(outcome->text, place->address) != NULL)
-        ps_fail(&seeds->why, outcome->status, "%.250s", outcome->text);
-    else
-        ps_fail(&seeds->why, outcome->status, "%.100s: %.150s", place->address, outcome->text);
+    bool says_where = strstr(outcome->text, place->address) != NULL;
+    ps_fail(&seeds->why, outcome->status, "%.100s%s%.150s", says_where ? "" : place->address,
+            says_where ? "" : ": ", outcome->text);
     if (outcome->status == PS_ERR_UNSUPPORTED && index < seeds->seed_count)
         seeds->verdict = ps_seeds_judge(true, false, 0, seeds->seed_count);
     /* Another server may have the same under a lower revision. */
@@ -425,6 +425,9 @@ static void accept(struct ps_seeds *seeds, uint32_t index, struct ps_cluster_rep
     if (reply->revision < seeds->revision)
         return;
     seeds->revision = reply->revision;
+    /* Decided for good; a server may not have heard of it yet. */
+    if (reply->placement == 0)
+        reply->placement = seeds->known.placement;
     seeds->fresh = seeds->fresh || !ps_cluster_reply_is_same(&seeds->known, reply);
     struct ps_cluster_reply old = seeds->known;
     seeds->known = *reply;
@@ -473,15 +476,8 @@ static void learn(struct ps_seeds *seeds)
 static enum ps_status tell(struct ps_seeds *seeds, struct ps_members *members,
                            struct ps_error *error)
 {
-    uint32_t count = seeds->known.shard_count;
-    struct ps_members told = {.memory = seeds->memory, .shard_count = count};
-    told.rows = ps_zeroed_array(seeds->memory, count, sizeof *told.rows);
-    if (told.rows == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u servers", count);
-    for (uint32_t i = 0; i < count; i++) {
-        told.rows[i].epoch = seeds->known.rows[i].epoch;
-        memcpy(told.rows[i].address, seeds->known.rows[i].address, sizeof told.rows[i].address);
-    }
+    struct ps_members told;
+    PS_TRY(ps_seeds_members(&seeds->known, seeds->memory, &told, error));
     for (uint32_t i = 0; i < seeds->seed_count; i++) {
         const struct place *place = &seeds->places[i];
         if (place->epoch == 0 || told.rows[place->shard].epoch != place->epoch)

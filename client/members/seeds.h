@@ -19,6 +19,7 @@
 
 #include "client/channel/channel.h"
 #include "client/members/member_source.h"
+#include "proto/cluster_codec.h"
 
 /* Servers that are not in the list and are asked when no seed answers. */
 #define PS_SEEDS_LEARNED 16
@@ -41,7 +42,8 @@ ps_seeds_create(char (*addresses)[PS_ADDRESS_BYTES_MAX], uint32_t seed_count, co
 /* NULL is allowed. */
 void ps_seeds_destroy(struct ps_seeds *seeds);
 
-/* Asks until the verdict is not OPEN; of a CLUSTER `*members`, which is zeroed, is filled.
+/* Asks until the verdict is not OPEN; of a CLUSTER `*members`, which is zeroed, is filled, of
+ * a LIST its placement.
  *
  * PS_ERR_UNAVAILABLE  nobody has answered by the deadline; the text says why
  * PS_ERR_NOT_FOUND    the servers are of another job
@@ -57,5 +59,10 @@ struct ps_member_source ps_seeds_source(struct ps_seeds *seeds);
 /* What one answer says of the list. `unsupported`: the server knows no such question. */
 enum ps_seeds_verdict ps_seeds_judge(bool unsupported, bool alone, uint32_t shard_count,
                                      uint32_t seed_count);
+
+/* The members that an answer speaks of, to be released; PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status ps_seeds_members(const struct ps_cluster_reply *known,
+                                            const struct ps_allocator *memory,
+                                            struct ps_members *members, struct ps_error *error);
 
 #endif

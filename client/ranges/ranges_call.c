@@ -26,8 +26,12 @@ size_t ps_ranges_bytes(const struct ps_call_request *request)
 {
     const struct ps_push_request *push = ps_call_push_of(request);
     const struct ps_pull_request *pull = ps_call_pull_of(request);
-    if (request->method == PS_METHOD_INIT)
-        return request->init.content.size;
+    if (ps_call_init_of(request) != NULL)
+        return ps_call_init_of(request)->content.size;
+    /* The rows of a table have no order in which ranges of them would be the whole. */
+    if ((push != NULL && push->encoding == PS_ENCODING_ROWS) ||
+        (pull != NULL && pull->keys.size > 0))
+        return 0;
     size_t push_bytes = push != NULL ? push->content.size : 0;
     size_t pull_bytes = pull != NULL ? (size_t)ps_ranges_pull_bytes(pull) : 0;
     return push_bytes > pull_bytes ? push_bytes : pull_bytes;
@@ -48,7 +52,7 @@ void ps_ranges_begin(struct ps_ranges_call *ranges, const struct ps_ranges_optio
     if (push != NULL) {
         PS_ASSERT(push->request.present);
         begin_cut(ranges, push->encoding, push->dtype, &push->content, push->total);
-    } else if (request->method == PS_METHOD_INIT) {
+    } else if (ps_call_init_of(request) != NULL) {
         PS_ASSERT(request->init.request.present);
         begin_cut(ranges, PS_ENCODING_NATIVE, request->init.dtype, &request->init.content, 0);
     }
@@ -125,8 +129,8 @@ static void fill_slot(struct ps_ranges_call *ranges, struct ps_range_slot *slot)
     struct ps_elements range = ps_range_cut_next(&ranges->cut, slot->pieces, &content);
     slot->state = PS_RANGE_TO_SEND;
     if (push == NULL) {
-        slot->request =
-            (struct ps_call_request){.method = PS_METHOD_INIT, .init = ranges->request->init};
+        slot->request = (struct ps_call_request){.method = ranges->request->method,
+                                                 .init = ranges->request->init};
         slot->request.init.content = content;
         slot->request.init.range = range;
         slot->request.init.total = ranges->cut.total;
@@ -242,7 +246,7 @@ static void note_pushed(struct ps_ranges_call *ranges, const struct ps_call_outc
     struct ps_call_reply *reply = &ranges->outcome.reply;
     const struct ps_push_reply *push =
         came->method == PS_METHOD_PUSH ? &came->push : &came->push_pull.push;
-    bool is_init = came->method == PS_METHOD_INIT;
+    bool is_init = ps_call_init_of(ranges->request) != NULL;
     if (outcome->status != PS_OK && !outcome->pushed) {
         ps_ranges_fail(ranges, outcome);
         return;

@@ -6,14 +6,16 @@
 #include "client/ranges/ranges_call.h"
 
 /* Pairs name elements of the whole parameter, so a range of them makes no range of values. The
- * ranges of push and pull must be the same elements: the smaller of the two cuts is taken. */
+ * ranges of push and pull must be the same elements: the smaller of the two cuts is taken. What a
+ * contribution makes is known when its round is over, and not before. */
 void ps_ranges_early_begin(struct ps_ranges_call *ranges)
 {
     const struct ps_push_request *push = ps_call_push_of(ranges->request);
     const struct ps_pull_request *pull = ranges->pull.wish;
     ranges->early.asks = !ranges->options->no_early_values && push != NULL && pull != NULL &&
                          ps_ranges_pull_bytes(pull) > 0 && push->encoding != PS_ENCODING_TOP_K &&
-                         pull->dtype == push->dtype && ranges->pull.total == ranges->cut.total;
+                         push->worker == 0 && pull->dtype == push->dtype &&
+                         ranges->pull.total == ranges->cut.total;
     if (!ranges->early.asks)
         return;
     /* Neither half of a range is larger than the options say, whichever encoding is the wider. */

@@ -86,13 +86,18 @@ void ps_frame_inspector_out(struct ps_frame_inspector *inspector, const uint8_t 
     }
 }
 
+static struct ps_bucket_size resets_size(const struct ps_frame_inspector *inspector)
+{
+    return (struct ps_bucket_size){inspector->limits.streams_max, 60 * PS_FRAME_RESETS_PER_S};
+}
+
 /* Else whoever is turned away comes back, and has a full bucket each time. */
 void ps_frame_inspector_distrust(struct ps_frame_inspector *inspector, uint64_t now_ms)
 {
-    uint64_t few = PS_FRAME_RESETS_DISTRUSTED;
-    if (few > inspector->limits.streams_max)
-        few = inspector->limits.streams_max;
-    inspector->resets = (struct ps_tokens){few * 1000, now_ms, true};
+    const struct ps_bucket_size size = resets_size(inspector);
+    uint32_t few =
+        PS_FRAME_RESETS_DISTRUSTED < size.at_once ? PS_FRAME_RESETS_DISTRUSTED : size.at_once;
+    inspector->resets = ps_bucket_with(&size, few, now_ms);
 }
 
 /* Of a foreign protocol nothing is known, so nothing may be put in. */
@@ -148,9 +153,16 @@ static size_t read_frame(struct ps_frame_reader *reader, const uint8_t *bytes, s
 /* Acts like SETTINGS and PING cost the server an answer each and the peer next to nothing. */
 static enum ps_front_reason control(struct ps_frame_inspector *inspector, uint64_t now_ms)
 {
-    bool fits = ps_tokens_spend(&inspector->control, PS_FRAME_CONTROL_BURST, PS_FRAME_CONTROL_PER_S,
-                                now_ms);
-    return fits ? PS_FRONT_FINE : PS_FRONT_CONTROL;
+    static const struct ps_bucket_size size = {PS_FRAME_CONTROL_BURST, 60 * PS_FRAME_CONTROL_PER_S};
+    return ps_bucket_take(&inspector->control, &size, now_ms) ? PS_FRONT_FINE : PS_FRONT_CONTROL;
+}
+
+/* A call that is begun and reset costs the server all of its work and the peer none of the wait, so
+ * no bound on open calls ever meets it. */
+static enum ps_front_reason reset(struct ps_frame_inspector *inspector, uint64_t now_ms)
+{
+    const struct ps_bucket_size size = resets_size(inspector);
+    return ps_bucket_take(&inspector->resets, &size, now_ms) ? PS_FRONT_FINE : PS_FRONT_RESETS;
 }
 
 /* Counted in bytes, so that time and bytes can be set against each other: a second takes as many as
@@ -262,13 +274,8 @@ static enum ps_front_reason frame_in(struct ps_frame_inspector *inspector,
     case CONTINUATION:
         return headers_in(inspector, frame);
     case RST_STREAM:
-        /* A call that is begun and reset costs the server all of its work and the peer none of the
-         * wait, so no bound on open calls ever meets it. */
         end_stream(inspector, frame->stream);
-        return ps_tokens_spend(&inspector->resets, inspector->limits.streams_max,
-                               PS_FRAME_RESETS_PER_S, now_ms)
-                   ? PS_FRONT_FINE
-                   : PS_FRONT_RESETS;
+        return reset(inspector, now_ms);
     case SETTINGS:
     case PING:
         /* An acknowledgement answers what the server has sent. */

@@ -16,9 +16,9 @@
 #ifndef PS_SERVER_FRONT_FRAME_INSPECTOR_H
 #define PS_SERVER_FRONT_FRAME_INSPECTOR_H
 
+#include "base/token_bucket.h"
 #include "server/front/front_reasons.h"
 #include "server/front/stream_table.h"
-#include "server/front/token_bucket.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ struct ps_frame_inspector {
     struct ps_frame_limits limits;
     struct ps_stream_table streams; /* its count: calls that are open */
     struct ps_frame_reader in, out;
-    struct ps_tokens resets, control;
+    struct ps_bucket resets, control;
     uint32_t preface_bytes; /* of the client's preface that have come */
     uint32_t highest;       /* number of a stream so far */
     uint32_t header_bytes;  /* of the header block at work */

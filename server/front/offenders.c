@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+static const struct ps_bucket_size offences = {PS_OFFENCES_AT_ONCE, PS_OFFENCES_A_MINUTE};
+
 /* Sixty-four places are looked through for each newcomer, which costs less than its accept. */
 static struct ps_offender *find(struct ps_offenders *offenders, const struct ps_peer_host *host,
                                 uint64_t now_ms)
@@ -30,7 +32,7 @@ void ps_offenders_note(struct ps_offenders *offenders, const struct ps_peer_host
         *offender = (struct ps_offender){.host = *host};
     }
     offender->until_ms = now_ms + PS_OFFENDERS_MS;
-    (void)ps_tokens_spend(&offender->offences, PS_OFFENCES_AT_ONCE, PS_OFFENCES_PER_S, now_ms);
+    (void)ps_bucket_take(&offender->offences, &offences, now_ms);
     PS_ASSERT(find(offenders, host, now_ms) == offender);
 }
 
@@ -41,7 +43,6 @@ enum ps_trust ps_offenders_trust(struct ps_offenders *offenders, const struct ps
     struct ps_offender *offender = find(offenders, host, now_ms);
     if (offender == NULL)
         return PS_TRUST_FULL;
-    return ps_tokens_left(&offender->offences, PS_OFFENCES_AT_ONCE, PS_OFFENCES_PER_S, now_ms)
-               ? PS_TRUST_LITTLE
-               : PS_TRUST_NONE;
+    return ps_bucket_wait_ms(&offender->offences, &offences, now_ms) == 0 ? PS_TRUST_LITTLE
+                                                                          : PS_TRUST_NONE;
 }

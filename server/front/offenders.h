@@ -10,16 +10,16 @@
 #ifndef PS_SERVER_FRONT_OFFENDERS_H
 #define PS_SERVER_FRONT_OFFENDERS_H
 
+#include "base/token_bucket.h"
 #include "server/front/peer_host.h"
-#include "server/front/token_bucket.h"
 
 enum {
     PS_OFFENDERS_MAX = 64,
     PS_OFFENDERS_MS = 60 * 1000, /* for which a host is remembered after its last offence */
-    /* So many connections of a host may be ended at once, then so many a second: a connection that
+    /* So many connections of a host may be ended at once, then so many a minute: a connection that
      * makes as many calls as it may costs some 20 ms of a processor. */
     PS_OFFENCES_AT_ONCE = 8,
-    PS_OFFENCES_PER_S = 4
+    PS_OFFENCES_A_MINUTE = 240
 };
 
 /* How a newcomer of a host is met. */
@@ -32,7 +32,7 @@ enum ps_trust {
 struct ps_offender {
     struct ps_peer_host host;
     uint64_t until_ms; /* 0: an empty place */
-    struct ps_tokens offences;
+    struct ps_bucket offences;
 };
 
 /* Zeroed: nobody. */

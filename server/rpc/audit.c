@@ -12,7 +12,12 @@ static const char *const events[PS_METHOD_COUNT] = {
     [PS_METHOD_INIT] = "initialisation begins",
     [PS_METHOD_FINISH] = "initialisation ends",
     [PS_METHOD_SAVE] = "a checkpoint was asked for",
+    [PS_METHOD_SAVE_MODEL] = "a snapshot of the model was asked for",
     [PS_METHOD_DRAIN] = "the server was asked to end",
+    [PS_METHOD_DEFINE] = "a parameter was defined",
+    [PS_METHOD_DROP] = "a parameter was dropped",
+    [PS_METHOD_CONFIGURE] = "a parameter was configured",
+    [PS_METHOD_SET_CLOCKS] = "clocks were set",
 };
 
 /* Who was not let in, or not to this, is counted with the refusals: a stranger must not be able

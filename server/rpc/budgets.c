@@ -10,14 +10,9 @@
 #include <string.h>
 
 /* Entries that one search looks at: the search goes on from there the next time. */
-enum { SEARCH_ENTRIES = 32, OTHERS = PS_BUDGET_ENTRIES, WHOLE = 60 * 1000 };
+enum { SEARCH_ENTRIES = 32, OTHERS = PS_BUDGET_ENTRIES };
 
-struct pace_row {
-    uint64_t at_once;
-    uint64_t a_minute;
-};
-
-static const struct pace_row pace_rows[PS_PACE_COUNT] = {
+static const struct ps_bucket_size pace_sizes[PS_PACE_COUNT] = {
 #define ROW(name, at_once, a_minute) [name] = {at_once, a_minute},
     PS_PACE_TABLE(ROW)
 #undef ROW
@@ -27,15 +22,14 @@ static uint32_t entry_of(struct ps_budgets *budgets, struct ps_bytes key, uint64
 static uint32_t give_away(struct ps_budgets *budgets, uint64_t now_ms);
 static bool is_at_rest(const struct ps_budget_entry *entry, uint64_t now_ms);
 static void unlink_entry(struct ps_budgets *budgets, uint32_t index);
-static void begin_entry(struct ps_budget_entry *entry, struct ps_bytes key, uint64_t now_ms);
-static uint64_t left_of(const struct ps_budget_entry *entry, enum ps_pace pace, uint64_t now_ms);
+static void begin_entry(struct ps_budget_entry *entry, struct ps_bytes key);
 
 void ps_budgets_init(struct ps_budgets *budgets)
 {
     /* Chains of zeros are empty: links are indices and one. */
     memset(budgets, 0, sizeof *budgets);
     ps_mutex_init(&budgets->lock, PS_RANK_LEAF);
-    begin_entry(&budgets->entries[OTHERS], (struct ps_bytes){NULL, 0}, 0);
+    begin_entry(&budgets->entries[OTHERS], (struct ps_bytes){NULL, 0});
 }
 
 void ps_budgets_fini(struct ps_budgets *budgets)
@@ -114,28 +108,12 @@ bool ps_budgets_take(struct ps_budgets *budgets, struct ps_bytes key, enum ps_pa
 {
     PS_ASSERT(pace < PS_PACE_COUNT);
     ps_mutex_lock(&budgets->lock);
-    struct ps_budget_entry *entry = &budgets->entries[entry_of(budgets, key, now_ms)];
-    uint64_t left = left_of(entry, pace, now_ms);
-    bool is_left = left >= WHOLE;
-    entry->paces[pace] = (struct ps_pace_state){is_left ? left - WHOLE : left, now_ms};
+    struct ps_bucket *bucket = &budgets->entries[entry_of(budgets, key, now_ms)].paces[pace];
+    *wait_ms = ps_bucket_wait_ms(bucket, &pace_sizes[pace], now_ms);
+    bool is_left = ps_bucket_take(bucket, &pace_sizes[pace], now_ms);
     ps_mutex_unlock(&budgets->lock);
-    /* So many a minute are as many parts in a millisecond. */
-    uint64_t a_minute = pace_rows[pace].a_minute;
-    *wait_ms = is_left ? 0 : (uint32_t)((WHOLE - left + a_minute - 1) / a_minute);
+    PS_ASSERT(is_left == (*wait_ms == 0));
     return is_left;
-}
-
-/* A clock that went back, which another thread's `now_ms` may look like, adds nothing. */
-static uint64_t left_of(const struct ps_budget_entry *entry, enum ps_pace pace, uint64_t now_ms)
-{
-    const struct ps_pace_state *state = &entry->paces[pace];
-    uint64_t full = pace_rows[pace].at_once * WHOLE;
-    uint64_t passed_ms = now_ms > state->at_ms ? now_ms - state->at_ms : 0;
-    uint64_t missing = full - state->left;
-    /* Divided and not multiplied: the clock may be far ahead. */
-    if (passed_ms > missing / pace_rows[pace].a_minute)
-        return full;
-    return state->left + passed_ms * pace_rows[pace].a_minute;
 }
 
 /* ---- Entries; with the lock held ---- */
@@ -167,20 +145,18 @@ static uint32_t entry_of(struct ps_budgets *budgets, struct ps_bytes key, uint64
     if (index == OTHERS)
         return OTHERS;
     struct ps_budget_entry *entry = &budgets->entries[index];
-    begin_entry(entry, key, now_ms);
+    begin_entry(entry, key);
     entry->next = *chain;
     *chain = index + 1;
     return index;
 }
 
 /* A new caller has had nothing yet, so all its paces are full. */
-static void begin_entry(struct ps_budget_entry *entry, struct ps_bytes key, uint64_t now_ms)
+static void begin_entry(struct ps_budget_entry *entry, struct ps_bytes key)
 {
     *entry = (struct ps_budget_entry){.key_size = key.size};
     if (key.size > 0)
         memcpy(entry->key, key.data, key.size);
-    for (int pace = 0; pace < PS_PACE_COUNT; pace++)
-        entry->paces[pace] = (struct ps_pace_state){pace_rows[pace].at_once * WHOLE, now_ms};
 }
 
 /* An entry whose caller would find it as it was if it came back: it may be another's. */
@@ -205,7 +181,7 @@ static bool is_at_rest(const struct ps_budget_entry *entry, uint64_t now_ms)
         if (entry->sums[sum] != 0)
             return false;
     for (int pace = 0; pace < PS_PACE_COUNT; pace++)
-        if (left_of(entry, (enum ps_pace)pace, now_ms) < pace_rows[pace].at_once * WHOLE)
+        if (!ps_bucket_is_full(&entry->paces[pace], &pace_sizes[pace], now_ms))
             return false;
     return true;
 }
@@ -255,6 +231,7 @@ void ps_budgets_check(struct ps_budgets *budgets)
     PS_ASSERT(chained == budgets->used);
     for (uint32_t i = 0; i <= OTHERS; i++)
         for (int pace = 0; pace < PS_PACE_COUNT; pace++)
-            PS_ASSERT(budgets->entries[i].paces[pace].left <= pace_rows[pace].at_once * WHOLE);
+            PS_ASSERT(budgets->entries[i].paces[pace].missing <=
+                      (uint64_t)pace_sizes[pace].at_once * PS_BUCKET_WHOLE);
     ps_mutex_unlock(&budgets->lock);
 }

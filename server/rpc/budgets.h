@@ -17,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/thread.h"
+#include "base/token_bucket.h"
 #include "server/rpc/caller.h"
 
 #include <stdint.h>
@@ -43,19 +44,12 @@ enum ps_sum {
 enum ps_pace { PS_PACE_TABLE(PS_PACE_ENUM) PS_PACE_COUNT };
 #undef PS_PACE_ENUM
 
-/* What is left of a pace, in parts of which one has as many as a minute has milliseconds, and when
- * that was so. */
-struct ps_pace_state {
-    uint64_t left;
-    uint64_t at_ms;
-};
-
 struct ps_budget_entry {
     char key[PS_CALLER_KEY_BYTES_MAX + 1];
     size_t key_size;
     uint32_t next; /* in the chain of its hash: its index + 1; 0: the last */
     uint64_t sums[PS_SUM_COUNT];
-    struct ps_pace_state paces[PS_PACE_COUNT];
+    struct ps_bucket paces[PS_PACE_COUNT];
 };
 
 struct ps_budgets {

@@ -116,12 +116,10 @@ uint64_t ps_bundle_call_extra_work(const struct ps_bundle_call *bundle)
     return ps_serve_extra_work(&bundle->serve);
 }
 
-enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct ps_serve_turn turn,
-                                           uint32_t *topic)
+struct ps_serve *ps_bundle_call_serve(struct ps_bundle_call *bundle)
 {
-    enum ps_serve_progress progress = ps_serve_step(&bundle->serve, turn);
-    *topic = bundle->serve.topic;
-    return progress;
+    PS_ASSERT(bundle->serve.stage != PS_SERVE_STAGE_DONE);
+    return &bundle->serve;
 }
 
 /* ---- The reply ---- */

@@ -35,9 +35,8 @@ void ps_bundle_call_guard(struct ps_bundle_call *bundle, const struct ps_serve_g
 /* Before the first step: every pull is a delta pull. */
 void ps_bundle_call_since(struct ps_bundle_call *bundle);
 
-/* One step. `*topic`: for which it waits, if it does. */
-enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct ps_serve_turn turn,
-                                           uint32_t *topic);
+/* The serve that makes the results; its steps are the caller's to take. */
+struct ps_serve *ps_bundle_call_serve(struct ps_bundle_call *bundle);
 
 /* Returns the reply of a bundle that is done; nothing of the request is needed any more.
  *

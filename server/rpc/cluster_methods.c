@@ -9,6 +9,7 @@
 #include "proto/cluster_codec.h"
 #include "proto/fields.h"
 #include "proto/wire.h"
+#include "server/rpc/call_wait.h"
 #include "server/rpc/rpc_context.h"
 
 #include <inttypes.h>
@@ -24,12 +25,9 @@ enum { WAIT_MS_MAX = 600 * 1000 };
 
 /* The fields of the requests, in the order of the .proto. */
 enum { CLUSTER_JOB = 1, CLUSTER_REVISION, CLUSTER_WAIT_MS };
-enum { BEGIN_CLIENT = 1, BEGIN_TTL_MS, BEGIN_WAIT_MS, BEGIN_RIGHT, BEGIN_JOB };
+enum { BEGIN_CLIENT = 1, BEGIN_TTL_MS, BEGIN_WAIT_MS, BEGIN_RIGHT, BEGIN_JOB, BEGIN_PLACEMENT };
 enum { END_CLIENT = 1, END_RIGHT, END_LOST, END_ABANDON, END_JOB };
 
-static bool read_request(struct ps_call_answer *answer, struct ps_fields *fields, uint32_t job);
-static void set_patience(struct ps_call_answer *answer, uint64_t wait_ms);
-static uint64_t time_left_ms(const struct ps_call_answer *answer);
 static void encode_cluster(struct ps_call_answer *answer, const struct ps_cluster_view *view);
 
 /* ---- GetCluster ---- */
@@ -41,10 +39,10 @@ enum ps_serve_progress ps_serve_cluster(struct ps_call_answer *answer)
     struct ps_rpc_context *context = answer->context;
     struct ps_fields fields;
     if (!answer->asked) {
-        if (!read_request(answer, &fields, CLUSTER_JOB))
+        if (!ps_cluster_read_request(answer, &fields, CLUSTER_JOB))
             return PS_SERVE_DONE;
         answer->cluster.known_revision = fields.number[CLUSTER_REVISION];
-        set_patience(answer, fields.number[CLUSTER_WAIT_MS]);
+        ps_cluster_set_patience(answer, fields.number[CLUSTER_WAIT_MS]);
     }
     struct ps_cluster_view *view = ps_cluster_view(context->cluster.cluster);
     struct ps_status_reply status = {0};
@@ -54,7 +52,7 @@ enum ps_serve_progress ps_serve_cluster(struct ps_call_answer *answer)
     uint64_t revision = view != NULL ? (uint64_t)view->members.revision : status.epoch;
     bool is_known = view != NULL || (context->cluster.in_memory && status.epoch != 0);
     if (!is_known || revision <= answer->cluster.known_revision) {
-        answer->again_ms = time_left_ms(answer);
+        answer->again_ms = ps_cluster_time_left_ms(answer);
         answer->topic = PS_TOPIC_CLUSTER;
         if (answer->again_ms > 0) {
             ps_cluster_view_release(context->cluster.cluster, view);
@@ -97,7 +95,11 @@ static void encode_cluster(struct ps_call_answer *answer, const struct ps_cluste
     if (view != NULL) {
         reply.shard_count = view->members.shard_count;
         reply.revision = (uint64_t)view->members.revision;
+        reply.placement = view->members.placement;
     }
+    /* The view may be older than what this server was told by whoever initialised it. */
+    if (reply.placement == 0)
+        reply.placement = ps_service_placement(answer->context->service);
     ps_encode_cluster(&reply, facts->job, self.program_version, answer->reply);
     struct ps_member own = {.epoch = self.epoch};
     (void)snprintf(own.address, sizeof own.address, "%s", self.address);
@@ -140,7 +142,7 @@ static bool take_answer(struct ps_call_answer *answer)
 static bool read_begin(struct ps_call_answer *answer)
 {
     struct ps_fields fields;
-    if (!read_request(answer, &fields, BEGIN_JOB))
+    if (!ps_cluster_read_request(answer, &fields, BEGIN_JOB))
         return false;
     uint64_t ttl_ms = fields.number[BEGIN_TTL_MS];
     if (fields.number[BEGIN_CLIENT] == 0 || ttl_ms < PS_INIT_TTL_MS_MIN ||
@@ -155,8 +157,9 @@ static bool read_begin(struct ps_call_answer *answer)
         (struct ps_init_question){.wish = PS_INIT_BEGIN,
                                   .client = fields.number[BEGIN_CLIENT],
                                   .ttl_ms = ttl_ms,
-                                  .right = (int64_t)fields.number[BEGIN_RIGHT]};
-    set_patience(answer, fields.number[BEGIN_WAIT_MS]);
+                                  .right = (int64_t)fields.number[BEGIN_RIGHT],
+                                  .placement = fields.number[BEGIN_PLACEMENT]};
+    ps_cluster_set_patience(answer, fields.number[BEGIN_WAIT_MS]);
     return ask(answer);
 }
 
@@ -168,7 +171,7 @@ enum ps_serve_progress ps_serve_begin_init(struct ps_call_answer *answer)
     const struct ps_clock *clock = answer->context->clock;
     if (!answer->asked && !read_begin(answer))
         return PS_SERVE_DONE;
-    uint64_t left_ms = time_left_ms(answer);
+    uint64_t left_ms = ps_cluster_time_left_ms(answer);
     uint64_t look_ms = ps_time_left_ms(clock, wait->look_ms);
     if (wait->inquiry == NULL && look_ms == 0 && left_ms > 0 && !ask(answer))
         return PS_SERVE_DONE;
@@ -187,6 +190,7 @@ enum ps_serve_progress ps_serve_begin_init(struct ps_call_answer *answer)
     ps_wire_put_uint(answer->reply, 1, (uint64_t)wait->question.turn);
     ps_wire_put_uint(answer->reply, 2, (uint64_t)wait->question.right);
     ps_wire_put_uint(answer->reply, 3, (uint64_t)wait->question.lost);
+    ps_wire_put_uint(answer->reply, 4, wait->question.placement);
     return PS_SERVE_DONE;
 }
 
@@ -194,7 +198,7 @@ enum ps_serve_progress ps_serve_end_init(struct ps_call_answer *answer)
 {
     struct ps_fields fields;
     if (!answer->asked) {
-        if (!read_request(answer, &fields, END_JOB))
+        if (!ps_cluster_read_request(answer, &fields, END_JOB))
             return PS_SERVE_DONE;
         if (fields.number[END_CLIENT] == 0) {
             answer->status = ps_fail(&answer->error, PS_ERR_BAD_INPUT, "client is 0");
@@ -212,11 +216,11 @@ enum ps_serve_progress ps_serve_end_init(struct ps_call_answer *answer)
     return take_answer(answer) ? PS_SERVE_DONE : PS_SERVE_WAITS;
 }
 
-/* ---- What the three have in common ---- */
+/* ---- What they have in common with those of worker_methods.c ---- */
 
 /* A client that names a job means that one: under another the same names are other parameters. A
  * server without a name is whatever job its client takes it for. */
-static bool read_request(struct ps_call_answer *answer, struct ps_fields *fields, uint32_t job)
+bool ps_cluster_read_request(struct ps_call_answer *answer, struct ps_fields *fields, uint32_t job)
 {
     const struct ps_cluster_facts *facts = &answer->context->cluster;
     answer->asked = true;
@@ -231,14 +235,14 @@ static bool read_request(struct ps_call_answer *answer, struct ps_fields *fields
     return answer->status == PS_OK;
 }
 
-static void set_patience(struct ps_call_answer *answer, uint64_t wait_ms)
+void ps_cluster_set_patience(struct ps_call_answer *answer, uint64_t wait_ms)
 {
     wait_ms = wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX;
     answer->cluster.until_ms = ps_deadline_after(answer->context->clock, wait_ms);
 }
 
 /* A server that is going lets nobody wait. */
-static uint64_t time_left_ms(const struct ps_call_answer *answer)
+uint64_t ps_cluster_time_left_ms(const struct ps_call_answer *answer)
 {
     if (atomic_load(&answer->context->draining))
         return 0;

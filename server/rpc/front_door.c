@@ -9,11 +9,11 @@
 #include "server/rpc/front_door.h"
 
 #include "base/assert.h"
+#include "base/memory_limit.h"
 #include "server/front/front.h"
 #include "server/rpc/front_self_test.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* gRPC holds about 11 KiB for a call, so this is 180 MiB. */
 enum { OPEN_CALLS_DEFAULT = 16384 };
@@ -25,13 +25,10 @@ static uint64_t larger_of(uint64_t a, uint64_t b)
 }
 
 /* A fixed size would be too much for a small machine and a trap for a large one, on which many
- * clients send the largest messages at once. Of the machine: a container that has less says so with
- * --unfinished-bytes. */
+ * clients send the largest messages at once. */
 static uint64_t quarter_of_memory(void)
 {
-    long pages = sysconf(_SC_PHYS_PAGES);
-    long page_bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page_bytes > 0 ? (uint64_t)pages / 4 * (uint64_t)page_bytes : 0;
+    return ps_memory_limit() / 4;
 }
 
 /* By a thread of gRPC's or of HTTP's, in the middle of a read: counted, and perhaps one line. */

@@ -32,6 +32,7 @@ static const struct right rights[PS_METHOD_COUNT] = {
     [PS_METHOD_STATUS] = {PS_ROLE_READER, true},
     [PS_METHOD_LIST] = {PS_ROLE_READER, false},
     [PS_METHOD_SAVE] = {PS_ROLE_ADMIN, false},
+    [PS_METHOD_SAVE_MODEL] = {PS_ROLE_ADMIN, false},
     [PS_METHOD_DRAIN] = {PS_ROLE_ADMIN, false},
     [PS_METHOD_BARRIER] = {PS_ROLE_TRAINER, true},
     [PS_METHOD_APPLIED] = {PS_ROLE_TRAINER, true},
@@ -39,6 +40,16 @@ static const struct right rights[PS_METHOD_COUNT] = {
     /* As FinishInitParams: who may initialise a part only would keep the others from it. */
     [PS_METHOD_BEGIN_INIT] = {PS_ROLE_TRAINER, false},
     [PS_METHOD_END_INIT] = {PS_ROLE_TRAINER, false},
+    /* A rank is of the whole job: who trains a part only could keep the others from theirs. */
+    [PS_METHOD_JOIN] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_LEAVE] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_WORKERS] = {PS_ROLE_READER, true},
+    [PS_METHOD_DEFINE] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_DROP] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_CONFIGURE] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_SET_CLOCKS] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_CLOCK] = {PS_ROLE_TRAINER, true},
+    [PS_METHOD_PROGRESS] = {PS_ROLE_READER, true},
 };
 
 static enum ps_status identify(const struct ps_gate *gate, grpc_call *call,

@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "proto/health_codec.h"
 #include "server/core/ownership/cluster.h"
+#include "server/core/ownership/workers.h"
 #include "server/core/requests/service.h"
 #include "server/rpc/budgets.h"
 #include "server/rpc/gate.h"
@@ -29,9 +30,10 @@
 
 #include <stdatomic.h>
 
-/* What a server says of its job's servers. */
+/* What a server says of its job's servers and workers. */
 struct ps_cluster_facts {
     struct ps_cluster *cluster; /* NULL: this server knows nothing of that */
+    struct ps_workers *workers; /* the same */
     const char *job;            /* "": none */
     const char *unix_path;      /* NULL: none */
     bool alone;                 /* no etcd */

@@ -116,6 +116,7 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
         ps_service_set_crew(options->service, &crew);
     server->context.cluster =
         (struct ps_cluster_facts){.cluster = options->cluster,
+                                  .workers = options->workers,
                                   .job = options->job != NULL ? options->job : "",
                                   .unix_path = options->listen_file,
                                   .alone = options->is_alone,

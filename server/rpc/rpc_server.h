@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "server/core/ownership/cluster.h"
+#include "server/core/ownership/workers.h"
 #include "server/core/requests/service.h"
 #include "server/front/local_users.h"
 #include "server/rpc/tls_port.h"
@@ -27,6 +28,7 @@ struct ps_rpc_server;
 struct ps_rpc_server_options {
     struct ps_service *service;
     struct ps_cluster *cluster; /* for GetCluster and BeginInit; NULL: neither is offered */
+    struct ps_workers *workers; /* for JoinWorkers and the like; NULL: none is offered */
     bool is_alone;              /* no etcd */
     bool is_in_memory;          /* nor a folder that other servers could share */
     const struct ps_allocator *memory;

@@ -3,6 +3,7 @@
 #include "server/rpc/shared_content.h"
 
 #include "base/assert.h"
+#include "proto/shared_range.h"
 #include "server/core/update/spread.h"
 
 #include <inttypes.h>
@@ -185,4 +186,16 @@ static void give_parts(void *argument)
         size_t part = size - at < GIVEN_PART_BYTES ? size - at : GIVEN_PART_BYTES;
         ps_view_copy(giving->content, at, giving->room + at, part);
     }
+}
+
+/* Without clients that share memory no request is read for it. */
+size_t ps_shared_content_bytes(const struct ps_rpc_context *context, enum ps_method method,
+                               struct ps_view request)
+{
+    bool is_bundle =
+        method == PS_METHOD_PUSHES || method == PS_METHOD_PULLS || method == PS_METHOD_PUSH_PULL;
+    if (context->shared == NULL || !ps_shared_memory_is_used(context->shared) ||
+        !(is_bundle || method == PS_METHOD_PUSH || method == PS_METHOD_PULL))
+        return 0;
+    return (size_t)ps_shared_range_total(request, is_bundle, context->message_bytes_max);
 }

@@ -48,4 +48,9 @@ struct ps_shared_content {
 /* Nothing is open. The content must stay where it is: `ways` leads to it. */
 void ps_shared_content_init(struct ps_shared_content *content, struct ps_rpc_context *context);
 
+/* Bytes in shared memory that a request of this method names. Such content is the client's own, but
+ * is as much on its way, and takes as long, as what comes in a message. */
+size_t ps_shared_content_bytes(const struct ps_rpc_context *context, enum ps_method method,
+                               struct ps_view request);
+
 #endif

@@ -16,7 +16,6 @@
 #include "server/rpc/unary_call.h"
 
 #include "base/assert.h"
-#include "proto/shared_range.h"
 #include "server/rpc/audit.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
@@ -59,7 +58,6 @@ static void fini_call(struct ps_slot_call *slot);
 static void unary_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
-static size_t shared_bytes_of(const struct unary_call *call);
 static bool count_bytes(struct unary_call *call, size_t bytes, bool refusable);
 static void serve(struct unary_call *call);
 static void follow(struct unary_call *call, enum ps_serve_progress progress);
@@ -69,6 +67,7 @@ static void woken(void *owner);
 static void take_turn(struct unary_call *call);
 static void park(struct unary_call *call);
 static bool count_waiting(struct unary_call *call);
+static void refuse_to_wait(struct unary_call *call);
 static void wait_on(struct unary_call *call);
 static void unpark(struct unary_call *call);
 static void send_reply(struct unary_call *call);
@@ -179,6 +178,7 @@ static void start(struct unary_call *call)
         .origin = &call->call.origin,
         .deadline = call->call.deadline,
     };
+    call->shared_bytes = 0;
     ps_buffer_clear(&call->reply);
     size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
     if (call->method->method != PS_METHOD_COUNT)
@@ -191,28 +191,14 @@ static void start(struct unary_call *call)
     if (answer->status == PS_OK && ps_rpc_call_is_late(&call->call))
         answer->status = ps_fail(&answer->error, PS_ERR_TIMEOUT,
                                  "the deadline passed before the call was looked at");
-    call->shared_bytes = shared_bytes_of(call);
+    if (answer->status == PS_OK)
+        call->shared_bytes =
+            ps_shared_content_bytes(context, call->method->method, answer->request);
     if (answer->status != PS_OK || !count_bytes(call, size + call->shared_bytes, true)) {
         send_reply(call);
         return;
     }
     serve(call);
-}
-
-/* Content in shared memory is the client's own, but it is as much on its way, and takes as long, as
- * what comes in a message. */
-static size_t shared_bytes_of(const struct unary_call *call)
-{
-    const struct ps_rpc_context *context = call->call.lane->context;
-    enum ps_method method = call->method->method;
-    bool is_bundle =
-        method == PS_METHOD_PUSHES || method == PS_METHOD_PULLS || method == PS_METHOD_PUSH_PULL;
-    if (context->shared == NULL || !ps_shared_memory_is_used(context->shared) ||
-        call->answer.status != PS_OK ||
-        !(is_bundle || method == PS_METHOD_PUSH || method == PS_METHOD_PULL))
-        return 0;
-    return (size_t)ps_shared_range_total(call->answer.request, is_bundle,
-                                         context->message_bytes_max);
 }
 
 /* False when the connection has too much on its way: the answer then says so, and its status is the
@@ -285,7 +271,10 @@ static void follow(struct unary_call *call, enum ps_serve_progress progress)
         send_reply(call);
         return;
     case PS_SERVE_WAITS:
-        if (call->state == PARKED)
+        /* A parked call, too: it may have waited for the disk so far, which counts nowhere. */
+        if (!count_waiting(call))
+            refuse_to_wait(call);
+        else if (call->state == PARKED)
             wait_on(call);
         else
             park(call);
@@ -329,16 +318,11 @@ static void woken(void *owner)
 }
 
 /* The second batch tells when the client gives up, which nothing else would while no operation is
- * in flight. A call that has changed nothing may be refused here, where as many wait as may: what
- * it has begun goes with its answer. */
+ * in flight. */
 static void park(struct unary_call *call)
 {
     struct ps_rpc_batch batch;
     PS_ASSERT(!call->close_pending);
-    if (!count_waiting(call)) {
-        send_reply(call);
-        return;
-    }
     call->state = PARKED;
     call->close_pending = true;
     ps_rpc_metrics_parked(&call->call.lane->context->metrics, 1);
@@ -351,10 +335,28 @@ static void park(struct unary_call *call)
 static bool count_waiting(struct unary_call *call)
 {
     struct ps_call_answer *answer = &call->answer;
-    if (!ps_waiting_counts(call->method->method))
+    /* Who waits for the journal has changed something, and is answered. */
+    if (call->call.is_waiting || !ps_waiting_counts(call->method->method) ||
+        answer->topic == PS_TOPIC_JOURNAL)
         return true;
-    answer->status = ps_waiting_enter(&call->call, &answer->error);
-    return answer->status == PS_OK;
+    return ps_waiting_enter(&call->call, &answer->refusal) == PS_OK;
+}
+
+/* A call that has changed nothing is refused as a whole: what it has begun goes with its answer.
+ * Gradients may have been applied already, so that a message of gradients and pulls is answered:
+ * served once more, its pulls do not wait, and each says why. */
+static void refuse_to_wait(struct unary_call *call)
+{
+    struct ps_call_answer *answer = &call->answer;
+    PS_ASSERT(!answer->may_not_wait && answer->refusal.status != PS_OK);
+    answer->may_not_wait = true;
+    if (call->method->method == PS_METHOD_PUSH_PULL) {
+        serve(call);
+        return;
+    }
+    answer->error = answer->refusal;
+    answer->status = answer->refusal.status;
+    follow(call, PS_SERVE_DONE);
 }
 
 /* Until the topic changes, or the answer wants to be asked again, or the deadline has passed: a
@@ -417,7 +419,8 @@ static void send_reply(struct unary_call *call)
     if (answer->status == PS_ERR_BUSY)
         ps_rpc_batch_suggest_pause(&batch, answer->error.retry_ms);
     /* Behind the making of the reply, which may refuse, too. */
-    ps_audit_call(&call->call, call->method->method, answer->status, &answer->error);
+    if (answer->status != PS_OK || !answer->changed_nothing)
+        ps_audit_call(&call->call, call->method->method, answer->status, &answer->error);
     if (!call->close_pending)
         ps_rpc_batch_close(&batch);
     call->state = REPLYING;
@@ -467,6 +470,8 @@ static void release_served(struct ps_call_answer *answer)
     ps_service_leave(answer->context->service, &answer->barrier);
     ps_cluster_inquiry_release(answer->cluster.inquiry);
     answer->cluster.inquiry = NULL;
+    ps_workers_inquiry_release(answer->worker.inquiry);
+    answer->worker.inquiry = NULL;
 }
 
 /* The call is free when all that is in flight for it has come back. A buffer that grew for one long

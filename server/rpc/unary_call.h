@@ -23,6 +23,7 @@
 #include "proto/codec.h"
 #include "proto/messages.h"
 #include "server/core/ownership/cluster.h"
+#include "server/core/ownership/workers.h"
 #include "server/core/requests/barrier.h"
 #include "server/core/requests/service.h"
 #include "server/rpc/bundle_call.h"
@@ -47,7 +48,18 @@ struct ps_cluster_wait {
     uint64_t until_ms; /* it waits no longer, on the context's clock */
     uint64_t look_ms;  /* the next question is put then */
     struct ps_init_question question;
+    struct ps_set_question set;         /* its name; without rows */
+    bool is_begun;                      /* the set was seen to be under way */
     struct ps_cluster_inquiry *inquiry; /* on its way; NULL: none */
+};
+
+/* A call of a worker, or about workers. */
+struct ps_worker_wait {
+    struct ps_worker_inquiry
+        *inquiry;     /* on its way or answered; NULL: none. Released by the call */
+    bool is_read;     /* the answer was looked at, and the next ... */
+    uint64_t look_ms; /* ... question is put then */
+    struct ps_worker_patience patience; /* with whoever is in the way */
 };
 
 /* One request and the answer that is being made to it. */
@@ -63,9 +75,15 @@ struct ps_call_answer {
     bool asked;                         /* the service gave `ticket` and `status` */
     struct ps_ticket ticket;            /* to be satisfied before the answer may go */
     bool once;                          /* ... or to have failed */
+    bool changed_nothing;               /* of a call that changes: so there is nothing to audit */
     struct ps_barrier_wait barrier;     /* of a member that waits; ended by the call */
     struct ps_push_wait wait;           /* for what the reply says to be durable */
+    uint64_t until_ms; /* pulls wait for other clients no longer, on the context's clock; 0: none
+                          has had to */
+    bool may_not_wait; /* as many wait as may: `refusal` */
+    struct ps_error refusal;
     struct ps_cluster_wait cluster;
+    struct ps_worker_wait worker;
     gpr_timespec deadline; /* the client's */
     struct ps_single_call single;
     struct ps_bundle_call *bundle; /* of many items; released by the call */
@@ -82,6 +100,9 @@ PS_MUST_USE bool ps_call_answer_charge(struct ps_call_answer *answer, uint64_t b
 
 /* Who makes the call. Borrowed until the call is answered. */
 const struct ps_caller *ps_call_answer_caller(struct ps_call_answer *answer);
+
+/* May this caller have another checkpoint written now? PS_ERR_BUSY. */
+PS_MUST_USE enum ps_status ps_call_check_save_pace(struct ps_call_answer *answer);
 
 /* Makes the answer, or says when to be called again. */
 typedef enum ps_serve_progress (*ps_serve_fn)(struct ps_call_answer *answer);

@@ -14,11 +14,14 @@
 #include "proto/bundle_codec.h"
 #include "proto/fields.h"
 #include "server/rpc/applied_call.h"
+#include "server/rpc/call_wait.h"
+#include "server/rpc/change_methods.h"
+#include "server/rpc/clock_methods.h"
 #include "server/rpc/cluster_methods.h"
+#include "server/rpc/model_call.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_content.h"
-
-#include <grpc/support/time.h>
+#include "server/rpc/worker_methods.h"
 
 /* A reply to gradients and pulls is a name and a few numbers, one to an operator's call may be
  * long. */
@@ -27,6 +30,7 @@ enum {
     SMALL_CHECKPOINT_BYTES = 1024 * 1024,
     SMALL_REPLY_BYTES_MAX = PS_BUNDLE_ITEM_BYTES_MAX,
     STATUS_REPLY_BYTES_MAX = 8 * 1024,
+    CONFIG_REPLY_BYTES_MAX = PS_CONFIG_BYTES_MAX + 1024,
     LIST_REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT
 };
 
@@ -114,13 +118,6 @@ static enum ps_serve_progress await_finish(struct ps_call_answer *answer)
 
 /* ---- Gradients and pulls ---- */
 
-/* A server that is going does not keep calls waiting: their clients may find another. */
-static struct ps_serve_turn turn_of(const struct ps_call_answer *answer)
-{
-    return (struct ps_serve_turn){.may_leave = answer->may_leave,
-                                  .may_wait = !atomic_load(&answer->context->draining)};
-}
-
 /* What a message of one needs lies in the slot: a call alone costs no allocation. */
 static void begin_single(struct ps_call_answer *answer, struct ps_bundle_request request)
 {
@@ -163,8 +160,7 @@ static enum ps_serve_progress serve_push(struct ps_call_answer *answer)
         if (!charge_single(answer))
             return PS_SERVE_DONE;
     }
-    enum ps_serve_progress progress = ps_serve_step(&single->serve, turn_of(answer));
-    answer->topic = single->serve.topic;
+    enum ps_serve_progress progress = ps_call_step(answer, &single->serve);
     if (progress != PS_SERVE_DONE)
         return progress;
     answer->status = single->push.status.status;
@@ -189,8 +185,7 @@ static enum ps_serve_progress serve_pull(struct ps_call_answer *answer)
         if (!charge_single(answer))
             return PS_SERVE_DONE;
     }
-    enum ps_serve_progress progress = ps_serve_step(&single->serve, turn_of(answer));
-    answer->topic = single->serve.topic;
+    enum ps_serve_progress progress = ps_call_step(answer, &single->serve);
     if (progress != PS_SERVE_DONE)
         return progress;
     answer->status = single->pull.status.status;
@@ -224,7 +219,7 @@ static enum ps_serve_progress serve_bundle(struct ps_call_answer *answer)
 {
     if (answer->bundle == NULL && !begin_bundle(answer))
         return PS_SERVE_DONE;
-    return ps_bundle_call_step(answer->bundle, turn_of(answer), &answer->topic);
+    return ps_call_step(answer, ps_bundle_call_serve(answer->bundle));
 }
 
 /* A bundle of pulls, each of which wants only what has changed: a client that holds nothing says so
@@ -244,10 +239,6 @@ static enum ps_serve_progress serve_since(struct ps_call_answer *answer)
 /* The fields of BarrierRequest, in the order of the .proto. */
 enum { NAME = 1, ROUND, MEMBER, OF, WAIT_MS, TOKEN };
 
-/* So much sooner than its client a call without a time of its own gives up, at most: the client
- * then hears who is missing. */
-enum { MARGIN_MS_MAX = 1000 };
-
 /* A flat message: names are checked where they are used, numbers are cut so that they stay
  * wrong. */
 static enum ps_status read_arrival(struct ps_view message, struct ps_fields *fields,
@@ -265,20 +256,6 @@ static enum ps_status read_arrival(struct ps_view message, struct ps_fields *fie
     return PS_OK;
 }
 
-/* What the request says, and else what the client's deadline leaves. Beyond some weeks it is the
- * same as no limit. */
-static uint64_t patience_of(const struct ps_call_answer *answer, uint64_t wish_ms)
-{
-    gpr_timespec deadline = gpr_convert_clock_type(answer->deadline, GPR_CLOCK_MONOTONIC);
-    int64_t left_ms = gpr_time_to_millis(gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC)));
-    /* Who says a time of its own has left room behind it. */
-    if (wish_ms != 0)
-        return wish_ms < INT32_MAX ? wish_ms : INT32_MAX;
-    if (left_ms <= 0)
-        return 1;
-    return (uint64_t)(left_ms - (left_ms / 8 < MARGIN_MS_MAX ? left_ms / 8 : MARGIN_MS_MAX));
-}
-
 /* Arrives once, and then looks whether all are there. A call that is refused after it has arrived,
  * because as many wait as may, leaves with its answer: it was never there. */
 static enum ps_serve_progress serve_barrier(struct ps_call_answer *answer)
@@ -293,9 +270,9 @@ static enum ps_serve_progress serve_barrier(struct ps_call_answer *answer)
             answer->status = may_change(answer, arrival.name);
         if (answer->status != PS_OK)
             return PS_SERVE_DONE;
-        answer->status =
-            ps_service_arrive(service, &arrival, patience_of(answer, fields.number[WAIT_MS]),
-                              &answer->barrier, &answer->error);
+        answer->status = ps_service_arrive(service, &arrival,
+                                           ps_call_patience_ms(answer, fields.number[WAIT_MS]),
+                                           &answer->barrier, &answer->error);
     } else {
         /* Woken by the last member, by the time, or because the server goes. */
         answer->status = ps_service_await_members(service, &answer->barrier, &answer->error);
@@ -350,7 +327,7 @@ static enum ps_serve_progress serve_list(struct ps_call_answer *answer)
  * Who asks again and again makes the server write without end. An operator asks by hand or by a
  * timer; by the host, since each psctl is a connection of its own. Small
  * ones cost nothing that a push does not. */
-static enum ps_status check_save_pace(struct ps_call_answer *answer)
+enum ps_status ps_call_check_save_pace(struct ps_call_answer *answer)
 {
     struct ps_rpc_context *context = answer->context;
     struct ps_checkpoint_place place;
@@ -380,7 +357,7 @@ static enum ps_serve_progress serve_save(struct ps_call_answer *answer)
         answer->status = ps_decode_save(answer->request, &request, &answer->error);
         answer->once = request.once;
         if (answer->status == PS_OK)
-            answer->status = check_save_pace(answer);
+            answer->status = ps_call_check_save_pace(answer);
         if (answer->status == PS_OK)
             answer->status = ps_service_want_checkpoint(service, &answer->ticket, &answer->error);
     }
@@ -473,12 +450,27 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {ADMIN_PATH("ListParams"), serve_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
     {ADMIN_PATH("SaveCheckpoint"), serve_save, 4, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},
     {ADMIN_PATH("Drain"), serve_drain, 2, SMALL_REPLY_BYTES_MAX, PS_METHOD_DRAIN},
+    {ADMIN_PATH("SaveModel"), ps_serve_save_model, 4, LIST_REPLY_BYTES_MAX, PS_METHOD_SAVE_MODEL},
     {SERVICE_PATH("Barrier"), serve_barrier, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_BARRIER},
     {SERVICE_PATH("LastApplied"), ps_serve_applied, 4, LIST_REPLY_BYTES_MAX, PS_METHOD_APPLIED},
     {SERVICE_PATH("GetCluster"), ps_serve_cluster, 4, LIST_REPLY_BYTES_MAX, PS_METHOD_CLUSTER},
     {SERVICE_PATH("BeginInit"), ps_serve_begin_init, 4, SMALL_REPLY_BYTES_MAX,
      PS_METHOD_BEGIN_INIT},
     {SERVICE_PATH("EndInit"), ps_serve_end_init, 2, SMALL_REPLY_BYTES_MAX, PS_METHOD_END_INIT},
+    {SERVICE_PATH("JoinWorkers"), ps_serve_join_workers, MANY_SLOTS, SMALL_REPLY_BYTES_MAX,
+     PS_METHOD_JOIN},
+    {SERVICE_PATH("LeaveWorkers"), ps_serve_leave_workers, 4, SMALL_REPLY_BYTES_MAX,
+     PS_METHOD_LEAVE},
+    {SERVICE_PATH("ListWorkers"), ps_serve_list_workers, 4, LIST_REPLY_BYTES_MAX,
+     PS_METHOD_WORKERS},
+    {SERVICE_PATH("DefineParam"), ps_serve_define, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_DEFINE},
+    {SERVICE_PATH("DropParam"), ps_serve_drop, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_DROP},
+    {SERVICE_PATH("ConfigureParam"), ps_serve_configure, 4, CONFIG_REPLY_BYTES_MAX,
+     PS_METHOD_CONFIGURE},
+    {SERVICE_PATH("SetClocks"), ps_serve_set_clocks, 4, SMALL_REPLY_BYTES_MAX,
+     PS_METHOD_SET_CLOCKS},
+    {SERVICE_PATH("Clock"), ps_serve_clock, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_CLOCK},
+    {SERVICE_PATH("Progress"), ps_serve_progress, 4, LIST_REPLY_BYTES_MAX, PS_METHOD_PROGRESS},
     {PS_HEALTH_LIST_PATH, serve_health_list, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
     {PS_HEALTH_CHECK_PATH, serve_health_check, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };

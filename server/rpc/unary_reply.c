@@ -13,7 +13,9 @@
 static bool has_changed_something(enum ps_method method)
 {
     return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || method == PS_METHOD_PUSH ||
-           method == PS_METHOD_SAVE;
+           method == PS_METHOD_SAVE || method == PS_METHOD_DEFINE || method == PS_METHOD_DROP ||
+           method == PS_METHOD_CONFIGURE || method == PS_METHOD_SET_CLOCKS ||
+           method == PS_METHOD_CLOCK;
 }
 
 /* The request is still there: it goes when the message is made. */

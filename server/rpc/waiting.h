@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many calls wait for what other clients do: pulls before the initialisation is finished,
- * members of barriers, questions for the other servers or for the right to initialise, health
- * watches, reflection streams. Such a call costs memory and nothing
- * else, for as long as its client likes: so a server has a bound for all of them, and a connection
- * has half of the calls that it may have, because the other half must be able to bring what they
- * wait for.
+/* How many calls wait for what other clients do: pulls and changes of parameters before the
+ * initialisation is finished, members of barriers, questions for the other servers or for the right
+ * to initialise, health watches, reflection streams. Such a call costs memory and nothing else, for
+ * as long as its client likes: so a server has a bound for all of them, and a connection has half
+ * of the calls that it may have, because the other half must be able to bring what they wait for.
  *
  * Threads:  any; a call belongs to its lane's thread.
  * Blocking: never.
@@ -34,7 +33,8 @@ struct ps_waiting {
 void ps_waiting_init(struct ps_waiting *waiting, uint32_t calls_max, uint32_t client_calls);
 
 /* Do calls of this method count? The others wait for the disk or the store: they have changed
- * something, and are answered. */
+ * something, and are answered. So has a message of gradients and pulls, whose pulls may wait:
+ * where no more may, they are refused one by one. */
 bool ps_waiting_counts(enum ps_method method);
 
 /* Counts a call that is to wait, until it leaves or is cleared.

@@ -11,11 +11,15 @@
  *     'd'  fsync and fdatasync take 50 ms longer
  *     'z'  writes take 300 ms and then fail with EIO
  *     'c'  fsync fails with EIO for checkpoints, but not for the journal
+ *     'k'  the process is killed instead of its next write
+ *     'm'  the process is killed instead of its next fsync or fdatasync
+ *     'a'  the process is killed when its next fsync or fdatasync is done
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +90,14 @@ static bool is_checkpoint(int descriptor)
            memcmp(path + size - ending_size, ending, (size_t)ending_size) == 0;
 }
 
+/* As kill -9 would, at this very point. */
+static void die(void)
+{
+    (void)kill(getpid(), SIGKILL);
+    for (;;)
+        (void)pause();
+}
+
 static int sync_with(int descriptor, const char *name)
 {
     NEXT(int (*call)(int), name)
@@ -96,7 +108,12 @@ static int sync_with(int descriptor, const char *name)
         errno = EIO;
         return -1;
     }
-    return real.call(descriptor);
+    if (fault == 'm')
+        die();
+    int result = real.call(descriptor);
+    if (fault == 'a')
+        die();
+    return result;
 }
 
 EXPORT int fsync(int descriptor)
@@ -122,6 +139,8 @@ static size_t half_of(int descriptor, size_t size)
 static ssize_t room_for(int descriptor, size_t size)
 {
     char fault = fault_of(descriptor);
+    if (fault == 'k')
+        die();
     if (fault != 'w' && fault != 'f' && fault != 'z')
         return 0;
     size_t half = fault == 'f' ? half_of(descriptor, size) : 0;

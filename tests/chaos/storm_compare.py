@@ -7,9 +7,11 @@ import json
 import os
 import subprocess
 
+import storm_changes
 import storm_checks
 import storm_journal
 import storm_records
+import storm_rows
 from storm_checks import Violation
 
 
@@ -59,8 +61,8 @@ def subset(numbers, rest):
     return ways.get(rest)
 
 
-def undisturbed(world, make_world, rows):
-    """Runs the same pushes in a world without faults: (its folder of data, its values)."""
+def undisturbed(world, make_world, rows, steps, row_lines):
+    """Runs the same in a world without faults: (its folder of data, its values)."""
     options = copy.copy(world.options)
     options.network, options.disk, options.spares = "loopback", "folder", 0
     folder = os.path.join(world.folder, "undisturbed")
@@ -69,6 +71,13 @@ def undisturbed(world, make_world, rows):
     lines = os.path.join(folder, "pushes")
     with open(lines, "w", encoding="ascii") as file:
         file.writelines(f"{row[0]} {row[1]} {row[2]}\n" for row in rows)
+    step_lines = os.path.join(folder, "steps")
+    with open(step_lines, "w", encoding="ascii") as file:
+        file.writelines(f"{slot} {number}\n" for slot, end in sorted(steps.items())
+                        for number in range(1, end + 1))
+    row_steps = os.path.join(folder, "rows")
+    with open(row_steps, "w", encoding="ascii") as file:
+        file.writelines(row_lines)
     try:
         calm.start_etcd()
         for index in range(options.shards):
@@ -76,6 +85,11 @@ def undisturbed(world, make_world, rows):
         calm.call_trainer("init")
         with open(lines, "rb") as file:
             calm.call_trainer("replay", "--batch", "64", seconds=600, stdin=file)
+        with open(step_lines, "rb") as file:
+            calm.call_trainer("replay-changes", seconds=600, stdin=file)
+        if options.changes:
+            with open(row_steps, "rb") as file:
+                calm.call_trainer("replay-rows", seconds=600, stdin=file)
         dump = storm_records.read_dump(calm.call_trainer("dump"))
         for server in calm.servers.values():
             server.child.terminate()
@@ -103,19 +117,34 @@ def digest(build, folder):
     return [found["digest"]] + [shard["digest"] for shard in found["shards"]]
 
 
-def compare(world, make_world, build, pushes, dump):
-    """(words about the journal, words about the digest, violations)"""
+def check_journals(world, pushes, steps):
+    """(the pushes that the journals have, their changes, violations)"""
+    entries, others, twice = storm_journal.read_shards(
+        world.shard_folders(world.kept), world.parameters, world.slots)
+    if not entries:
+        return entries, [], []
+    found = storm_checks.check_journal(pushes, entries)
+    changes = [storm_changes.entry_of(shard, record) for shard, record in others
+               if not record.name.startswith(storm_rows.PREFIX)]
+    found += storm_changes.check_journal(steps, changes)
+    found += [Violation("duplicate", f"journal of shard {shard}: the request of position "
+                        f"{record.position} ({record.name}) stands there before")
+              for shard, record in twice]
+    return entries, changes, found
+
+
+def compare(world, make_world, build, pushes, dump, steps, ends, row_lines):
+    """`ends`: of storm_changes.final_steps, completed here; `row_lines`: steps of tables, which are
+    taken again. (words about the journal, words about the digest, violations)"""
     world.keep_journals()
-    entries = storm_journal.read_shards(world.shard_folders(world.kept), world.parameters,
-                                        world.slots)
-    words, found = "none: these servers keep no journal", []
-    if entries:
-        found = storm_checks.check_journal(pushes, entries)
+    words = "none: these servers keep no journal"
+    entries, changes, found = check_journals(world, pushes, steps)
+    storm_changes.add_configurations(ends, steps, changes)
     rows, holes = complete(entries, pushes, dump)
     if entries:
         words = f"{len(entries)} pushes, {holes} more known only by a checkpoint"
     hashes = digest(build, world.data)
-    calm_data, calm_dump = undisturbed(world, make_world, rows)
+    calm_data, calm_dump = undisturbed(world, make_world, rows, ends, row_lines)
     for parameter, row in sorted(dump.items()):
         if calm_dump.get(parameter) != row:
             found.append(Violation("differs", f"parameter {parameter}: version {row[0]} against "

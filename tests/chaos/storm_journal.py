@@ -20,11 +20,13 @@ NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.journal")
 FACTS = struct.Struct("<IIQQ")  # of a segment's first record: shard, shards, begin, previous epoch
 SALT = slice(24, 28)  # behind them, in format 2
 BLOCK = 4096
-SEGMENT, PUSH = 1, 2
+SEGMENT, PUSH, DEFINE, DROP, CONFIGURE = 1, 2, 3, 4, 5
+CHANGES = PUSH, DEFINE, DROP, CONFIGURE
 
 
 @dataclasses.dataclass
 class Record:
+    kind: int
     position: int
     epoch: int
     name: str
@@ -77,10 +79,10 @@ def read_segment(data):
         if magic != MAGIC or end > len(data) or crc32c(salt + bytes(data[at + 8:content])) != crc:
             break
         names = at + HEAD.size + id_bytes
-        if kind == PUSH:
-            yield Record(position, epoch, bytes(data[names:names + name_bytes]).decode(), version,
-                         bytes(data[at + HEAD.size:names]), session, sequence,
-                         data[content:content + content_bytes])
+        if kind in CHANGES:
+            name = bytes(data[names:names + name_bytes]).decode()
+            yield Record(kind, position, epoch, name, version, bytes(data[at + HEAD.size:names]),
+                         session, sequence, data[content:content + content_bytes])
         elif number == 2:
             salt = bytes(data[content:end][SALT])
         at = behind_zeros(data, end) if salt else end
@@ -145,8 +147,20 @@ def decode(content, slots):
 
 
 def read_shards(folders, parameters, slots):
-    """[(parameter, slot, number, version, position)] of all shards, each in journal order."""
+    """Of all shards, each in journal order: [(parameter, slot, number, version, position)], the
+    records of all other parameters with their shards, and the requests that stand there twice."""
     numbers = {name: i for i, (name, _) in enumerate(parameters)}
-    return [(numbers[record.name], *decode(record.content, slots), record.version,
-             record.position)
-            for folder in folders for record in read_journal(folder)]
+    pushes, others, twice = [], [], []
+    for shard, folder in enumerate(folders):
+        requests = set()
+        for record in read_journal(folder):
+            request = record.client_id, record.session, record.sequence
+            if record.client_id and request in requests:
+                twice.append((shard, record))
+            requests.add(request)
+            if record.name in numbers:
+                pushes.append((numbers[record.name], *decode(record.content, slots),
+                               record.version, record.position))
+            else:
+                others.append((shard, record))
+    return pushes, others, twice

@@ -100,6 +100,7 @@ def text_of(result):
     lines.append(f"  pushes: {result['acknowledged']} acknowledged, {result['repeats']} of them "
                  f"known by the server as repeats; {result['in_doubt']} in doubt, "
                  f"{result['failed']} told to have failed; {result['reads']} reads")
+    lines += change_lines(result["changes"]) + row_lines(result["rows"])
     lines.append("  faults: " + ", ".join(f"{kind} {number}" for kind, number in
                                           sorted(result["faults"].items())))
     lines.append(f"  kills: {result['kills']} (at least {result['kills_min']} wanted)")
@@ -125,6 +126,22 @@ def text_of(result):
     lines.append("storm: " + ("every promise held" if not result["violations"]
                               else "PROMISES BROKEN"))
     return "\n".join(lines)
+
+
+def change_lines(table):
+    if not sum(table.values()):
+        return []
+    return [f"  changes: {table['define']} definitions, {table['set']} configurations, "
+            f"{table['drop']} drops with {table['push']} pushes and {table['pull']} reads between "
+            f"them; {table['repeats']} known by the server as repeats, {table['in_doubt']} in "
+            f"doubt ({table['in_doubt_done']} were done), {table['failed']} told to have failed"]
+
+
+def row_lines(table):
+    if not table["tables"]:
+        return []
+    return [f"  tables: {table['steps']} calls that add rows to {table['tables']} tables; "
+            f"{table['in_doubt']} in doubt, {table['failed']} told to have failed"]
 
 
 def spread_text(one):

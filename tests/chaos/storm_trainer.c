@@ -8,17 +8,25 @@
  *     F NS PARAMETER NUMBER STATUS TEXT         it was not
  *     R NS NS PARAMETER SHARD EPOCH VERSION     a read: began, ended; EPOCH 0: it changed meanwhile
  *     X NS PARAMETER VERSION                    a read whose values are not those of whole pushes
+ *     O NS SLOT STEP                            a step of storm_change.h is about to be taken
+ *     K NS SLOT STEP VERSION POSITION DUPLICATE VALUES   it was acknowledged
+ *     N NS SLOT STEP STATUS TEXT                it was not
+ *     T NS SLOT STEP                            a step of storm_rows.h is about to be taken
+ *     U NS SLOT STEP                            it was acknowledged
+ *     V NS SLOT STEP STATUS TEXT                it was not
  *
  * NS is CLOCK_MONOTONIC, which all processes of a machine share. */
 #include "client/psclient.h"
+#include "tests/chaos/storm_change.h"
 #include "tests/chaos/storm_model.h"
+#include "tests/chaos/storm_record.h"
+#include "tests/chaos/storm_rows.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +34,6 @@
 #include <unistd.h>
 
 #define BATCH_MAX 64u
-#define LINE_BYTES 512u
 
 struct options {
     const char *mode;
@@ -35,6 +42,7 @@ struct options {
     const char *model;
     const char *record;
     size_t slots, slot, batch;
+    bool changes; /* a parameter of its own comes and goes beside the pushes, and it has a table */
     uint64_t seed, pause_us, timeout_ms;
 };
 
@@ -56,6 +64,10 @@ static int run_push(struct trainer *trainer);
 static int run_read(struct trainer *trainer);
 static int run_dump(struct trainer *trainer);
 static int run_replay(struct trainer *trainer);
+static int run_dump_changes(struct trainer *trainer);
+static int run_replay_changes(struct trainer *trainer);
+static int run_dump_rows(struct trainer *trainer);
+static int run_replay_rows(struct trainer *trainer);
 
 int main(int argc, char **argv)
 {
@@ -66,7 +78,11 @@ int main(int argc, char **argv)
                  {"push", run_push},
                  {"read", run_read},
                  {"dump", run_dump},
-                 {"replay", run_replay}};
+                 {"replay", run_replay},
+                 {"dump-changes", run_dump_changes},
+                 {"replay-changes", run_replay_changes},
+                 {"dump-rows", run_dump_rows},
+                 {"replay-rows", run_replay_rows}};
     struct trainer trainer = {.record = -1};
     if (!read_options(&trainer.options, argc, argv))
         return 2;
@@ -83,17 +99,13 @@ int main(int argc, char **argv)
 
 static bool read_options(struct options *options, int argc, char **argv)
 {
-    static const struct option table[] = {{"etcd", required_argument, NULL, 'e'},
-                                          {"servers", required_argument, NULL, 's'},
-                                          {"model", required_argument, NULL, 'm'},
-                                          {"record", required_argument, NULL, 'r'},
-                                          {"slots", required_argument, NULL, 'n'},
-                                          {"slot", required_argument, NULL, 'k'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"seed", required_argument, NULL, 'x'},
-                                          {"pause-us", required_argument, NULL, 'p'},
-                                          {"timeout-ms", required_argument, NULL, 't'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option table[] = {
+        {"etcd", required_argument, NULL, 'e'},     {"servers", required_argument, NULL, 's'},
+        {"model", required_argument, NULL, 'm'},    {"record", required_argument, NULL, 'r'},
+        {"slots", required_argument, NULL, 'n'},    {"slot", required_argument, NULL, 'k'},
+        {"batch", required_argument, NULL, 'b'},    {"seed", required_argument, NULL, 'x'},
+        {"pause-us", required_argument, NULL, 'p'}, {"timeout-ms", required_argument, NULL, 't'},
+        {"changes", no_argument, NULL, 'c'},        {NULL, 0, NULL, 0}};
     *options = (struct options){.slots = 1, .batch = 4, .timeout_ms = 60000};
     int letter;
     while ((letter = getopt_long(argc, argv, "", table, NULL)) != -1) {
@@ -128,6 +140,9 @@ static bool read_options(struct options *options, int argc, char **argv)
             break;
         case 't':
             options->timeout_ms = number;
+            break;
+        case 'c':
+            options->changes = true;
             break;
         default:
             return false;
@@ -178,13 +193,6 @@ static void close_trainer(struct trainer *trainer)
 
 /* ---- Small helpers ---- */
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Pauses for the time between batches; true once SIGTERM has come. */
 static bool stopped(struct trainer *trainer)
 {
@@ -205,24 +213,6 @@ static uint64_t random_below(struct trainer *trainer, uint64_t bound)
     trainer->random ^= trainer->random << 25;
     trainer->random ^= trainer->random >> 27;
     return (trainer->random * 2685821657736338717u >> 33) % bound;
-}
-
-static void note(struct trainer *trainer, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* A line that cannot be written would make the record a lie: the process ends instead. */
-static void note(struct trainer *trainer, const char *format, ...)
-{
-    char line[LINE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    int size = vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (size < 0 || size >= (int)sizeof line ||
-        write(trainer->record, line, (size_t)size) != (ssize_t)size) {
-        fprintf(stderr, "storm_trainer: record: %s\n", strerror(errno));
-        abort();
-    }
 }
 
 /* Takes any parameters of the model, each at most once: their indices, in no order. */
@@ -250,15 +240,16 @@ static int fail(const char *what, const struct psclient_error *error)
 static void note_results(struct trainer *trainer, const size_t *chosen, size_t count,
                          const struct psclient_result *results)
 {
-    uint64_t now = now_ns();
+    uint64_t now = storm_now_ns();
     for (size_t i = 0; i < count; i++) {
         uint32_t number = trainer->numbers[chosen[i]];
         if (results[i].status == PSCLIENT_OK)
-            note(trainer, "A %" PRIu64 " %zu %u %" PRIu64 " %" PRIu64 " %d\n", now, chosen[i],
-                 number, results[i].version, results[i].position, results[i].duplicate);
+            storm_note(trainer->record, "A %" PRIu64 " %zu %u %" PRIu64 " %" PRIu64 " %d\n", now,
+                       chosen[i], number, results[i].version, results[i].position,
+                       results[i].duplicate);
         else
-            note(trainer, "F %" PRIu64 " %zu %u %s %s\n", now, chosen[i], number,
-                 psclient_status_name(results[i].status), results[i].text);
+            storm_note(trainer->record, "F %" PRIu64 " %zu %u %s %s\n", now, chosen[i], number,
+                       psclient_status_name(results[i].status), results[i].text);
     }
 }
 
@@ -269,25 +260,40 @@ static int run_push(struct trainer *trainer)
     struct psclient_gradient gradients[BATCH_MAX];
     struct psclient_result results[BATCH_MAX];
     struct psclient_error error;
+    struct storm_changer changer = {.client = trainer->client,
+                                    .timeout_ms = trainer->options.timeout_ms,
+                                    .record = trainer->record,
+                                    .slot = trainer->options.slot};
+    struct storm_rows rows = {.client = trainer->client,
+                              .timeout_ms = trainer->options.timeout_ms,
+                              .record = trainer->record,
+                              .slot = trainer->options.slot};
     while (!stopped(trainer)) {
         size_t count = choose(trainer, chosen, trainer->options.batch);
         if (count == 0)
-            return 0;
-        uint64_t now = now_ns();
+            break;
+        uint64_t now = storm_now_ns();
         for (size_t i = 0; i < count; i++) {
             uint32_t number = ++trainer->numbers[chosen[i]];
             struct storm_parameter *parameter = &trainer->model.parameters[chosen[i]];
             storm_gradient(&trainer->model, chosen[i], trainer->options.slot, number);
-            gradients[i] =
-                (struct psclient_gradient){parameter->name, PSCLIENT_FLOAT32, parameter->values,
-                                           parameter->element_count * sizeof(float)};
-            note(trainer, "I %" PRIu64 " %zu %u\n", now, chosen[i], number);
+            gradients[i] = (struct psclient_gradient){.name = parameter->name,
+                                                      .type = PSCLIENT_FLOAT32,
+                                                      .content = parameter->values,
+                                                      .content_size =
+                                                          parameter->element_count * sizeof(float)};
+            storm_note(trainer->record, "I %" PRIu64 " %zu %u\n", now, chosen[i], number);
         }
         memset(results, 0, sizeof results);
         (void)psclient_push(trainer->client, gradients, count, trainer->options.timeout_ms, results,
                             &error);
         note_results(trainer, chosen, count, results);
+        if (trainer->options.changes)
+            storm_change_step(&changer);
+        if (trainer->options.changes)
+            storm_rows_step(&rows);
     }
+    storm_rows_close(&rows);
     return 0;
 }
 
@@ -328,17 +334,18 @@ static int run_read(struct trainer *trainer)
         uint64_t epoch = epoch_of(trainer, shard);
         struct psclient_parameter parameter = pull_request(trainer, i);
         struct psclient_error error;
-        uint64_t start = now_ns();
+        uint64_t start = storm_now_ns();
         if (epoch == 0 || psclient_pull(trainer->client, &parameter, 1, trainer->options.timeout_ms,
                                         NULL, &error) != PSCLIENT_OK)
             continue;
-        uint64_t end = now_ns();
+        uint64_t end = storm_now_ns();
         if (epoch_of(trainer, shard) != epoch)
             epoch = 0;
-        note(trainer, "R %" PRIu64 " %" PRIu64 " %zu %u %" PRIu64 " %" PRIu64 "\n", start, end, i,
-             shard, epoch, parameter.version);
+        storm_note(trainer->record, "R %" PRIu64 " %" PRIu64 " %zu %u %" PRIu64 " %" PRIu64 "\n",
+                   start, end, i, shard, epoch, parameter.version);
         if (!storm_values_whole(&trainer->model, i, parameter.version))
-            note(trainer, "X %" PRIu64 " %zu %" PRIu64 "\n", end, i, parameter.version);
+            storm_note(trainer->record, "X %" PRIu64 " %zu %" PRIu64 "\n", end, i,
+                       parameter.version);
     }
     return 0;
 }
@@ -402,12 +409,35 @@ static int run_replay(struct trainer *trainer)
             break;
         storm_gradient(&trainer->model, parameter, slot, number);
         struct storm_parameter *to = &trainer->model.parameters[parameter];
-        gradients[count++] = (struct psclient_gradient){to->name, PSCLIENT_FLOAT32, to->values,
-                                                        to->element_count * sizeof(float)};
+        gradients[count++] =
+            (struct psclient_gradient){.name = to->name,
+                                       .type = PSCLIENT_FLOAT32,
+                                       .content = to->values,
+                                       .content_size = to->element_count * sizeof(float)};
         taken[parameter] = true;
     }
     free(taken);
     if (error.status != PSCLIENT_OK)
         return fail("replay", &error);
     return feof(stdin) ? 0 : 1;
+}
+
+static int run_dump_changes(struct trainer *trainer)
+{
+    return storm_change_dump(trainer->client, trainer->options.slots, trainer->options.timeout_ms);
+}
+
+static int run_replay_changes(struct trainer *trainer)
+{
+    return storm_change_replay(trainer->client, trainer->options.timeout_ms);
+}
+
+static int run_dump_rows(struct trainer *trainer)
+{
+    return storm_rows_dump(trainer->client, trainer->options.slots, trainer->options.timeout_ms);
+}
+
+static int run_replay_rows(struct trainer *trainer)
+{
+    return storm_rows_replay(trainer->client, trainer->options.slots, trainer->options.timeout_ms);
 }

@@ -173,7 +173,8 @@ class World:
         self.trainers[number] = self.start(f"trainer-{number}", f"trainer-{number}",
             self.trainer_words("push", "--slot", str(slot), "--batch", str(self.options.batch),
                                "--seed", str(self.options.seed * 1000 + slot),
-                               "--pause-us", str(pause), "--record", self.record(slot)))
+                               "--pause-us", str(pause), "--record", self.record(slot),
+                               *(["--changes"] if self.options.changes else [])))
         self.trainers[number].slot = slot
 
     def record(self, slot):

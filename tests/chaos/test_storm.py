@@ -10,6 +10,7 @@ import unittest
 import xml.dom.minidom
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import storm_changes
 import storm_checks
 import storm_compare
 import storm_journal
@@ -17,7 +18,9 @@ import storm_plan
 import storm_plot
 import storm_records
 import storm_report
+import storm_rows
 import storm_world
+from storm_changes import Entry, Step
 from storm_records import Push, Read
 
 SLOTS = 2
@@ -164,6 +167,161 @@ class Journal(unittest.TestCase):
                                              state([(0, 1), (1, 1), (0, 2)]))
         self.assertEqual([row[:3] for row in rows], [(0, 0, 1), (0, 1, 1), (0, 0, 2)])
         self.assertEqual(holes, 2)
+
+
+class Rows(unittest.TestCase):
+    """Nine steps, the last of them without an answer, and the checker when rows differ."""
+
+    LIVES = {3: storm_rows.Life(begun=9, answered=8)}
+
+    def rows(self, steps, keys=()):
+        found = {}
+        for step in range(1, steps + 1):
+            storm_rows.add_step(found, step, storm_rows.keys_of(step))
+        return storm_rows.add_step(found, 9, keys)
+
+    def check(self, rows):
+        doubts, found = storm_rows.check(self.LIVES, {3: rows})
+        return doubts[3], rules(found)
+
+    def test_a_key_that_is_added_twice_counts_twice(self):
+        self.assertEqual(self.rows(2)[2], (2, 0, 0, 4))
+        self.assertEqual(self.rows(1), {})
+
+    def test_what_was_acknowledged_is_fine(self):
+        self.assertEqual(self.check(self.rows(8)), ([], []))
+
+    def test_a_step_in_doubt_may_be_there_on_some_shards(self):
+        new, far = storm_rows.keys_of(9)[3], storm_rows.keys_of(9)[1]
+        self.assertEqual(self.check(self.rows(8, [new, far])), ([far, new], []))
+
+    def test_a_lost_and_a_double_step_are_found(self):
+        self.assertEqual(self.check(self.rows(7))[1], [("lost", 3)])
+        self.assertEqual(self.check(self.rows(8, storm_rows.keys_of(8)))[1][0][0], "duplicate")
+
+    def test_a_gradient_of_a_repeated_key_that_is_lost_is_found(self):
+        rows = self.rows(8)
+        rows[5] = (1, 0, 0, 5)
+        self.assertEqual(self.check(rows)[1], [("lost", 1)])
+
+    def test_the_replay_has_the_keys_that_are_there(self):
+        new = storm_rows.keys_of(9)[3]
+        lines = list(storm_rows.lines_of_replay(self.LIVES, {3: [new]}))
+        self.assertEqual(len(lines), 8)
+        self.assertEqual(lines[0], f"3 2 4 2 1002 2 {2 * storm_rows.SPREAD % (1 << 64)}\n")
+        self.assertEqual(lines[-1], f"3 9 1 {new}\n")
+
+
+class Changes(unittest.TestCase):
+    """One cycle of steps, and the checker when servers tell or hold something else."""
+
+    PUSHES = [0, 1, 2, 2, 3, 4, 4, 4]  # after each step of a cycle
+
+    def steps(self, count, answered=None):
+        rows = []
+        for number in range(1, count + 1):
+            state = storm_changes.state_after(number)
+            rows.append(Step(0, number, number <= (count if answered is None else answered),
+                             self.PUSHES[(number - 1) % 8], 10 + number,
+                             values=state[1] if state else ()))
+        return rows
+
+    def entries(self, steps):
+        return [Entry(0, 0, step.kind, step.version, step.position,
+                      -1 if step.kind == "drop" else (step.number - 1) // 8,
+                      step.number if step.kind == "push" else 0)
+                for step in steps if step.kind != "pull"]
+
+    def test_the_rate_counts_from_its_step_on(self):
+        self.assertEqual(storm_changes.state_after(9), (0, (0.0, 1.0, 0.0, 0.0)))
+        self.assertEqual(storm_changes.state_after(14),
+                         (4, (6.0, 1.0, 0.0, 10 + 11 + 2 * (13 + 14))))
+        self.assertIsNone(storm_changes.state_after(16))
+        self.assertIsNone(storm_changes.state_after(0))
+
+    def test_good_answers_are_fine(self):
+        self.assertEqual(storm_changes.check_answers(self.steps(24)), [])
+
+    def test_answers_tell_of_a_lost_and_of_a_double_push(self):
+        for version, rule in ((1, "lost"), (3, "duplicate")):
+            steps = self.steps(4)
+            steps[2].version = version
+            self.assertEqual(rules(storm_changes.check_answers(steps)), [(rule, 1)])
+
+    def test_values_with_another_rate_are_found(self):
+        steps = self.steps(15)
+        steps[14].values = (4.0, 1.0, 0.0, 48.0)
+        self.assertEqual(rules(storm_changes.check_answers(steps)), [("swapped", 1)])
+
+    def final(self, steps, number):
+        state = storm_changes.state_after(number)
+        ends, found = storm_changes.final_steps(steps, {0: state} if state else {})
+        return ends[0], rules(found)
+
+    def test_the_last_step_may_be_done_when_its_answer_is_missing(self):
+        self.assertEqual(self.final(self.steps(5), 5), (5, []))
+        self.assertEqual(self.final(self.steps(5, 4), 4), (4, []))
+        self.assertEqual(self.final(self.steps(5, 4), 5), (5, []))
+        self.assertEqual(self.final(self.steps(8, 7), 8), (8, []))
+
+    def test_the_journal_tells_of_a_configuration_whose_answer_is_missing(self):
+        steps = self.steps(4, 3)
+        for entries, end in ((self.entries(steps)[:3], 3), (self.entries(steps), 4)):
+            ends = {0: 3}
+            storm_changes.add_configurations(ends, steps, entries)
+            self.assertEqual(ends, {0: end})
+
+    def test_what_was_acknowledged_is_there(self):
+        self.assertEqual(self.final(self.steps(6), 4)[1], [("lost", 1)])
+        self.assertEqual(self.final(self.steps(6), 8)[1], [("lost", 1)])
+        self.assertEqual(self.final(self.steps(16), 15)[1], [("duplicate", 1)])
+
+    def test_a_whole_journal_and_one_with_holes_are_fine(self):
+        steps = self.steps(24)
+        entries = self.entries(steps)
+        self.assertEqual(storm_changes.check_journal(steps, entries), [])
+        self.assertEqual(storm_changes.check_journal(steps, entries[8:12] + entries[14:]), [])
+
+    def test_steps_of_the_journal_stand_there_once_in_order_and_as_told(self):
+        steps = self.steps(8)
+        good = self.entries(steps)
+        for entries, rule in ((good[:2] + good[1:], "duplicate"),
+                              (good[:2] + good[3:5] + good[2:3], "journal_order"),
+                              (good + self.entries(self.steps(9))[-1:], "unknown_step")):
+            self.assertIn((rule, 1), rules(storm_changes.check_journal(steps, entries)))
+        good[1].version = 7
+        self.assertEqual(rules(storm_changes.check_journal(steps, good)), [("version_differs", 1)])
+
+    def test_a_position_that_another_step_has_is_lost(self):
+        steps = self.steps(5)
+        entries = self.entries(steps)[:-1]
+        entries.append(Entry(0, 1, "define", 0, steps[4].position, 0))
+        found = storm_changes.check_journal(steps + [Step(1, 1)], entries)
+        self.assertEqual(rules(found), [("lost", 1)])
+
+    def test_records_tell_their_steps(self):
+        def entry(kind, content):
+            return storm_changes.entry_of(1, storm_journal.Record(
+                kind, 5, 1, "own/3", 2, b"id", 1, 1, memoryview(content)))
+        define = entry(storm_journal.DEFINE,
+                       struct.pack("<IIIIQ4f", 24, 0, 1, 0, 4, 0.0, 6.0, 0.0, 0.0))
+        rate = entry(storm_journal.CONFIGURE, b"\x08\x01" + storm_changes.RATE +
+                     struct.pack("<d", 7.0))
+        push = entry(storm_journal.PUSH, struct.pack("<4f", -1, 0, -1, -5))
+        drop = entry(storm_journal.DROP, b"")
+        self.assertEqual([storm_changes.step_of(one, 52) for one in (define, rate, push, drop)],
+                         [49, 52, 69, 56])
+        self.assertEqual((drop.shard, drop.slot, drop.position, drop.version), (1, 3, 5, 2))
+
+    def test_half_a_line_leaves_a_step_in_doubt(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("O 1 0 1\nK 2 0 1 0 9 1 0 0 0 0\nO 3 0 2\nK 4 0 2")
+            file.flush()
+            steps = storm_changes.read_steps(file.name)
+        self.assertEqual([(step.answered, step.duplicate) for step in steps],
+                         [(True, True), (False, False)])
+        table = storm_changes.counts(steps, {0: 2})
+        self.assertEqual((table["define"], table["in_doubt"], table["in_doubt_done"]), (1, 1, 1))
 
 
 SALT = b"salt"

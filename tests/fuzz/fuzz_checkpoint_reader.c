@@ -5,12 +5,32 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/header_writer.h"
+#include "checkpoint/journal.h"
 #include "tests/support/memory_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Every record, by a reader that may have been opened over a section of any sort. */
+static void read_section(const struct ps_files *files, enum ps_checkpoint_section section)
+{
+    struct ps_checkpoint_reader *reader = NULL;
+    struct ps_checkpoint_walk walk = {0};
+    if (ps_checkpoint_open(files, "file", ps_allocator_heap(), &reader, NULL) != PS_OK)
+        return;
+    for (bool more = true; more;) {
+        struct ps_journal_row row = {0};
+        enum ps_status status =
+            ps_checkpoint_next_record(reader, section, &walk, &row, &more, NULL);
+        more = more && status == PS_OK;
+        if (status == PS_ERR_BUSY || (more && row.record.content.size > walk.offset))
+            abort();
+        ps_journal_row_release(&row);
+    }
+    ps_checkpoint_close(reader);
+}
 
 static void verify(const uint8_t *data, size_t size)
 {
@@ -21,6 +41,8 @@ static void verify(const uint8_t *data, size_t size)
         ps_checkpoint_verify(memory_files_files(disk), "file", ps_allocator_heap(), &error);
     if ((status != PS_OK && status != PS_ERR_CORRUPT) || memory_files_open_count(disk) != 0)
         abort();
+    for (size_t section = 0; section < PS_CHECKPOINT_SECTION_COUNT; section++)
+        read_section(memory_files_files(disk), (enum ps_checkpoint_section)section);
     memory_files_destroy(disk);
 }
 

@@ -4,6 +4,7 @@
 #include "fuzz_target.h"
 
 #include "base/bounds.h"
+#include "proto/change_codec.h"
 #include "proto/codec.h"
 #include "proto/fields.h"
 
@@ -169,6 +170,8 @@ static void fuzz_status_reply(struct ps_view view, struct ps_buffer *head)
 
 static void fuzz_small(struct ps_view view, struct ps_buffer *head)
 {
+    struct ps_change_request change;
+    struct ps_change_reply changed;
     struct ps_pull_request pull;
     struct ps_finish_request finish;
     struct ps_list_request list;
@@ -186,6 +189,10 @@ static void fuzz_small(struct ps_view view, struct ps_buffer *head)
     if (ps_decode_list(view, ps_allocator_heap(), &list, &decoded, NULL) == PS_OK)
         ps_decoded_release(&decoded);
     if (ps_decode_save_reply(view, ps_allocator_heap(), &save, &decoded, NULL) == PS_OK)
+        ps_decoded_release(&decoded);
+    if (ps_decode_change(view, ps_allocator_heap(), &change, &decoded, NULL) == PS_OK)
+        ps_decoded_release(&decoded);
+    if (ps_decode_change_reply(view, ps_allocator_heap(), &changed, &decoded, NULL) == PS_OK)
         ps_decoded_release(&decoded);
     (void)!ps_decode_push_reply(view, ps_allocator_heap(), &push, NULL);
     (void)!ps_decode_init_reply(view, ps_allocator_heap(), &init, NULL);

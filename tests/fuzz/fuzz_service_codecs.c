@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a question to the health and the reflection service, as LastApplied, and as what a
- * server says of the others. */
+ * server says of the others and of workers. */
 #include "fuzz_target.h"
 
 #include "proto/applied_codec.h"
 #include "proto/cluster_codec.h"
 #include "proto/health_codec.h"
 #include "proto/reflection_codec.h"
+#include "proto/worker_codec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         cluster.shard_count > PS_SHARDS_MAX)
         abort();
     ps_cluster_reply_release(&cluster);
+
+    struct ps_worker_list workers = {0};
+    if (ps_decode_workers(ps_view_of(&bytes), ps_allocator_heap(), &workers, NULL) == PS_OK &&
+        workers.count > 2 * PS_WORKERS_LISTED_MAX)
+        abort();
+    ps_worker_list_release(&workers);
 
     struct ps_buffer reply;
     ps_buffer_init(&reply, ps_allocator_heap(), PS_REFLECTION_REPLY_BYTES_MAX);

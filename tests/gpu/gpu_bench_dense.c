@@ -69,7 +69,7 @@ static struct ps_optimizer_settings settings_of(enum ps_rule rule)
                                              .beta_2 = 0.999,
                                              .epsilon = 1e-8,
                                              .nonfinite = PS_NONFINITE_ALLOW};
-    if (rule == PS_RULE_MOMENTUM || rule == PS_RULE_NESTEROV)
+    if (ps_rule_uses(rule, PS_USES_MOMENTUM))
         settings.momentum = 0.9;
     if (rule == PS_RULE_ADAMW)
         settings.decay = 0.01;

@@ -28,6 +28,7 @@
 #define SIM_ELEMENTS_MAX 2048
 #define SIM_ELEMENTS_SMALL 64
 #define SIM_EVENTS_MAX 4096
+#define SIM_TABLES_MAX 2
 
 /* Who can be cut off from whom: the store, servers, clients, in this order. */
 #define SIM_NODE_STORE 0
@@ -75,7 +76,33 @@ enum sim_mutation {
     SIM_MUTATION_NOTE_AHEAD,         /* what is noted as durable is not, yet */
     SIM_MUTATION_FINGERPRINT_LOST,   /* recovery brings requests back without their fingerprints */
     SIM_MUTATION_COUNT_LOST,         /* ... and clients with one push fewer than they made */
+    SIM_MUTATION_CONFIGURE_LOST,     /* replay leaves out what was configured */
+    SIM_MUTATION_DROP_UNREMEMBERED,  /* replay drops without the request's id */
+    SIM_MUTATION_DEFINE_EARLY,       /* definitions are answered before they are durable */
+    SIM_MUTATION_WAIT_IGNORED,       /* pulls are answered before what they wait for is there */
+    SIM_MUTATION_CLOCK_EARLY,        /* reads are answered one clock early */
+    SIM_MUTATION_CLOCK_LOST,         /* workers are one iteration behind after a replay */
+    SIM_MUTATION_HELD_BENT,          /* contributions to rounds are replayed as zeros */
+    SIM_MUTATION_HELD_TWICE,         /* they count for another worker as well */
+    SIM_MUTATION_EVICTION_LOST,      /* replay evicts nobody */
+    SIM_MUTATION_ROW_TWICE,          /* rows of a push are added twice */
+    SIM_MUTATION_ROW_SUM_LOST,       /* of several gradients of one key the first counts */
+    SIM_MUTATION_ROW_UNKNOWN,        /* keys without a row are answered with other values */
+    SIM_MUTATION_ROWS_LATE,          /* checkpoints have rows of after their instant */
+    SIM_MUTATION_SWEEP_LOST,         /* replay lets no rows expire */
     SIM_MUTATION_COUNT
+};
+
+/* The numbers are those of the wire. */
+enum sim_consistency { SIM_CLOCKS_ASP, SIM_CLOCKS_SSP, SIM_CLOCKS_BSP };
+
+/* Of the clocks that all trainers of a world have, if they have any. */
+struct sim_clock_settings {
+    bool present;
+    enum sim_consistency consistency;
+    uint32_t staleness;
+    bool evicts; /* those that were not heard of for `ttl_ms` */
+    uint64_t ttl_ms;
 };
 
 struct sim_options {
@@ -95,9 +122,16 @@ struct sim_options {
     bool large;             /* parameters are of several blocks, and trainers send ranges */
     uint64_t staging_bytes; /* as of a service */
     uint32_t clients_max;   /* as of a service: small ones make servers forget trainers */
-    bool named;             /* trainers have chosen their ids, and come back under them */
-    bool opens_late;        /* servers take their time between loading and opening the journal */
-    uint64_t disk_ms;       /* one load or save lasts up to that long */
+    uint64_t placement;     /* that the first trainer proposes; 0: none does */
+    bool waits;             /* trainers wait for versions that others make */
+    bool rounds;            /* some parameters are trained in rounds, by all other trainers */
+    struct sim_clock_settings clocks;
+    uint32_t tables;  /* that trainers have beside their parameters */
+    bool rows_expire; /* rows of the first of them do */
+    bool changes;     /* the last trainer has a parameter of its own; with `journals` */
+    bool named;       /* trainers have chosen their ids, and come back under them */
+    bool opens_late;  /* servers take their time between loading and opening the journal */
+    uint64_t disk_ms; /* one load or save lasts up to that long */
     enum sim_mutation mutation;
     bool traces; /* keep the lines */
 };
@@ -176,6 +210,9 @@ void sim_trace(struct sim_world *world, const char *who, const char *format, ...
 
 /* Notes that something happened that must not. The first one is kept. */
 PS_PRINTF(2, 3) void sim_fail(struct sim_world *world, const char *format, ...);
+
+/* Trainers that train together: all but the one with a parameter of its own. */
+uint32_t sim_trainers(const struct sim_world *world);
 
 uint32_t sim_node_of_server(const struct sim_world *world, uint32_t number);
 uint32_t sim_node_of_client(const struct sim_world *world, uint32_t number);

@@ -27,6 +27,15 @@
 struct sim_history; /* of one shard */
 struct sim_history *sim_checker_history(const struct sim_world *world, uint32_t index);
 
+struct sim_rounds; /* sim_rounds.h: of all shards */
+struct sim_rounds *sim_checker_rounds(const struct sim_world *world);
+
+struct sim_rows; /* sim_table_rows.h: of all shards */
+struct sim_rows *sim_checker_rows(const struct sim_world *world);
+
+struct sim_told; /* sim_clocks_told.h: of all shards */
+struct sim_told *sim_checker_told(const struct sim_world *world);
+
 struct sim_checker *sim_checker_create(struct sim_world *world);
 void sim_checker_destroy(struct sim_checker *checker);
 
@@ -49,9 +58,17 @@ void sim_checker_loaded(struct sim_world *world, const struct sim_server *server
 void sim_checker_began(struct sim_world *world, const struct sim_server *server,
                        const struct ps_recovered *recovered);
 
+#define SIM_NO_ENTRY SIZE_MAX
+
 /* The server took a push, or knew it: P2. Its entry in the shard's history. */
 size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *server,
                           const struct ps_push_request *request, const struct ps_push_reply *reply);
+
+/* The server took a definition, a drop or a configuration, or knew it: P2. `position` is what it is
+ * at. Its entry in the shard's history. */
+size_t sim_checker_changed(struct sim_world *world, const struct sim_server *server,
+                           enum ps_method method, struct ps_bytes name,
+                           const struct ps_request_id *id, uint64_t position, bool duplicate);
 
 /* What the service remembers of ids after it has taken pushes: the last of them gives its id to
  * nothing else, and named clients have as many pushes as the history. P2. */
@@ -79,6 +96,7 @@ void sim_checker_disk_changed(struct sim_world *world, uint32_t index);
 
 /* The checkpoints of a shard. */
 struct sim_files_view {
+    bool is_published; /* the shard has a pointer to one of them */
     size_t whole_count, damaged_count;
     size_t usable_count; /* whole ones but those that came late, after a later owner's of less */
     char newest[256];    /* path of the newest whole one; "" without */

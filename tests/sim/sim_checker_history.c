@@ -9,21 +9,23 @@
 #include "server/core/sessions/push_counts.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_history.h"
+#include "tests/sim/sim_rounds.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ID_BYTES 16
-#define NO_ENTRY SIZE_MAX
+#define NO_ENTRY SIM_NO_ENTRY
 
-/* One push as it was applied. */
+/* One push as it was applied, or one change. */
 struct push {
     uint64_t epoch, position, version;
     uint8_t client[ID_BYTES];
     size_t client_size;
     uint64_t session, sequence;
-    uint64_t name; /* of the parameter, as push counts have it */
+    uint64_t name;         /* of the parameter, as push counts have it */
+    enum ps_method method; /* PUSH, or of a change */
 };
 
 /* A push of a whole gradient: another one under its id must not be taken for it. */
@@ -85,9 +87,14 @@ static struct origin *find_origin(const struct sim_history *history, uint64_t ep
     return NULL;
 }
 
-/* Whether what stood at (epoch, position) is part of what the owner `of` has. */
-static bool survives(const struct sim_history *history, uint64_t of, uint64_t epoch,
-                     uint64_t position)
+bool sim_history_is_overtaken(const struct sim_history *history, uint64_t epoch)
+{
+    const struct origin *origin = find_origin(history, epoch);
+    return origin != NULL && origin->parent_epoch > epoch;
+}
+
+bool sim_history_survives(const struct sim_history *history, uint64_t of, uint64_t epoch,
+                          uint64_t position)
 {
     uint64_t last = UINT64_MAX;
     while (of > epoch) {
@@ -106,18 +113,19 @@ static bool survives(const struct sim_history *history, uint64_t of, uint64_t ep
 void sim_checker_began(struct sim_world *world, const struct sim_server *server,
                        const struct ps_recovered *recovered)
 {
-    if (!world->options.journals)
-        return;
     struct sim_history *history = sim_checker_history(world, server->claim.index);
     uint64_t epoch = server->claim.epoch;
+    bool journals = world->options.journals;
     if (find_origin(history, epoch) != NULL)
         sim_fail(world, "P4: %s began twice under epoch %" PRIu64, server->name, epoch);
     history->origins = grown(history->origins, history->origin_count, &history->origin_capacity,
                              sizeof *history->origins);
     history->origins[history->origin_count++] =
-        (struct origin){epoch, recovered->epoch, recovered->position, recovered->position};
-    if (history->acknowledged_epoch <= epoch && history->acknowledged_position > 0 &&
-        !survives(history, epoch, history->acknowledged_epoch, history->acknowledged_position))
+        (struct origin){epoch, journals ? recovered->epoch : recovered->place.epoch,
+                        recovered->position, recovered->position};
+    if (journals && history->acknowledged_epoch <= epoch && history->acknowledged_position > 0 &&
+        !sim_history_survives(history, epoch, history->acknowledged_epoch,
+                              history->acknowledged_position))
         sim_fail(world,
                  "P1: %s begins shard %u with epoch %" PRIu64 ", position %" PRIu64
                  ", but epoch %" PRIu64 ", position %" PRIu64 " was acknowledged",
@@ -127,18 +135,26 @@ void sim_checker_began(struct sim_world *world, const struct sim_server *server,
 
 /* ---- Pushes ---- */
 
+static struct push entry_of(const struct ps_request_id *id, struct ps_bytes name, uint64_t epoch,
+                            uint64_t position)
+{
+    struct push push = {.epoch = epoch,
+                        .position = position,
+                        .client_size = id->client_id.size,
+                        .session = id->session,
+                        .sequence = id->sequence,
+                        .name = ps_push_count_key(name),
+                        .method = PS_METHOD_PUSH};
+    PS_ASSERT(id->present && id->client_id.size <= ID_BYTES);
+    memcpy(push.client, id->client_id.data, id->client_id.size);
+    return push;
+}
+
 static struct push push_of(const struct ps_push_request *request, uint64_t epoch,
                            const struct ps_push_reply *reply)
 {
-    struct push push = {.epoch = epoch,
-                        .position = reply->position,
-                        .version = reply->version,
-                        .client_size = request->request.client_id.size,
-                        .session = request->request.session,
-                        .sequence = request->request.sequence,
-                        .name = ps_push_count_key(request->name)};
-    PS_ASSERT(request->request.present && request->request.client_id.size <= ID_BYTES);
-    memcpy(push.client, request->request.client_id.data, request->request.client_id.size);
+    struct push push = entry_of(&request->request, request->name, epoch, reply->position);
+    push.version = reply->version;
     return push;
 }
 
@@ -153,17 +169,29 @@ static size_t find_push(const struct sim_history *history, uint64_t epoch, const
 {
     for (size_t i = history->push_count; i > 0; i--) {
         const struct push *other = &history->pushes[i - 1];
-        if (same_id(other, push) && survives(history, epoch, other->epoch, other->position))
+        if (same_id(other, push) &&
+            sim_history_survives(history, epoch, other->epoch, other->position))
             return i - 1;
     }
     return NO_ENTRY;
+}
+
+/* Records that are no push and no change of a parameter. */
+static bool has_other_records(const struct sim_world *world)
+{
+    const struct sim_options *options = &world->options;
+    return options->rounds || options->clocks.present || options->rows_expire;
 }
 
 static size_t remember(struct sim_world *world, const struct sim_server *server,
                        struct sim_history *history, const struct push *push)
 {
     struct origin *origin = find_origin(history, push->epoch);
-    if (origin == NULL || push->position != origin->position + 1)
+    /* The end of a round has a position of its own. */
+    bool follows =
+        origin != NULL && (has_other_records(world) ? push->position > origin->position
+                                                    : push->position == origin->position + 1);
+    if (!follows)
         sim_fail(world, "P5: %s gives position %" PRIu64 " after %" PRIu64, server->name,
                  push->position, origin != NULL ? origin->position : 0);
     else
@@ -194,11 +222,18 @@ size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *serv
 {
     struct ps_status_reply now;
     char uuid[37];
-    if (!world->options.journals || reply->staged)
+    /* A contribution that came too late may be noted nowhere. */
+    if (!world->options.journals || reply->staged ||
+        !sim_rounds_count(sim_checker_rounds(world), request->name, reply))
         return NO_ENTRY;
     ps_service_status(server->service, &now, uuid);
     struct sim_history *history = sim_checker_history(world, now.index);
-    const struct push push = push_of(request, now.epoch, reply);
+    struct push push = push_of(request, now.epoch, reply);
+    /* The answer to the last contribution of a round is at the place of the round's own record; the
+     * id stands in the one before, which may survive alone. */
+    if (sim_rounds_of(sim_checker_rounds(world), request->name) != NULL && !reply->held &&
+        !reply->duplicate)
+        push.position--;
     size_t before = find_push(history, now.epoch, &push);
     if (!reply->duplicate && before == NO_ENTRY) {
         history->last = remember(world, server, history, &push);
@@ -214,6 +249,35 @@ size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *serv
     else if (history->pushes[before].version != push.version)
         sim_fail(world, "P2: %s answers version %" PRIu64 " again, the first was %" PRIu64,
                  server->name, push.version, history->pushes[before].version);
+    return before;
+}
+
+/* A definition does not say that it is a repeat: then it is at a position of before. */
+size_t sim_checker_changed(struct sim_world *world, const struct sim_server *server,
+                           enum ps_method method, struct ps_bytes name,
+                           const struct ps_request_id *id, uint64_t position, bool duplicate)
+{
+    struct ps_status_reply now;
+    char uuid[37];
+    if (!world->options.journals)
+        return NO_ENTRY;
+    ps_service_status(server->service, &now, uuid);
+    struct sim_history *history = sim_checker_history(world, now.index);
+    struct push change = entry_of(id, name, now.epoch, position);
+    change.method = method;
+    size_t before = find_push(history, now.epoch, &change);
+    const struct origin *origin = find_origin(history, now.epoch);
+    bool is_new = !duplicate && (origin == NULL || position > origin->position);
+    if (is_new && before == NO_ENTRY)
+        return remember(world, server, history, &change);
+    if (is_new)
+        sim_fail(world, "P2: %s makes a change again: positions %" PRIu64 " and %" PRIu64,
+                 server->name, history->pushes[before].position, position);
+    else if (before == NO_ENTRY)
+        sim_fail(world, "P2: %s calls a change repeated that it does not have", server->name);
+    else if (history->pushes[before].position != position)
+        sim_fail(world, "P2: %s answers position %" PRIu64 " again, the first was %" PRIu64,
+                 server->name, position, history->pushes[before].position);
     return before;
 }
 
@@ -237,18 +301,12 @@ void sim_checker_acknowledged(struct sim_world *world, const struct sim_server *
 
 /* ---- What the service remembers of ids ---- */
 
-/* The probe is of before this push, and maybe of before a recovery. */
-static void try_reuse(struct sim_world *world, const struct sim_server *server,
-                      const struct sim_history *history, uint64_t epoch)
+/* Is a gradient of such bytes taken for the probe's? */
+static bool takes_other(const struct sim_server *server, const struct probe *probe, uint8_t byte)
 {
-    const struct probe *probe = &history->probe;
-    if (probe->push.position == 0 ||
-        !survives(history, epoch, probe->push.epoch, probe->push.position))
-        return;
-    /* Not the whole numbers that trainers send. */
     uint8_t *bytes = malloc(probe->content_size);
     PS_ASSERT(bytes != NULL);
-    memset(bytes, 0x40, probe->content_size);
+    memset(bytes, byte, probe->content_size);
     const struct ps_bytes content = {bytes, probe->content_size};
     const struct ps_push_request request = {
         .name = {(const uint8_t *)probe->name, probe->name_size},
@@ -259,10 +317,23 @@ static void try_reuse(struct sim_world *world, const struct sim_server *server,
                     .session = probe->push.session,
                     .sequence = probe->push.sequence}};
     struct ps_push_reply reply;
-    if (ps_service_push(server->service, &request, &reply, NULL, NULL) == PS_OK)
+    enum ps_status status = ps_service_push(server->service, &request, &reply, NULL, NULL);
+    free(bytes);
+    return status == PS_OK;
+}
+
+/* The probe is of before this push, and maybe of before a recovery. Neither gradient is of the
+ * whole numbers that trainers send; two, since one in 65536 has the fingerprint of the probe's. */
+static void try_reuse(struct sim_world *world, const struct sim_server *server,
+                      const struct sim_history *history, uint64_t epoch)
+{
+    const struct probe *probe = &history->probe;
+    if (probe->push.position == 0 ||
+        !sim_history_survives(history, epoch, probe->push.epoch, probe->push.position))
+        return;
+    if (takes_other(server, probe, 0x40) && takes_other(server, probe, 0x41))
         sim_fail(world, "P2: %s takes another gradient for the one of position %" PRIu64,
                  server->name, probe->push.position);
-    free(bytes);
 }
 
 static const struct ps_session_client *find_client(const struct sim_server *server,
@@ -287,9 +358,14 @@ static void compare_counts(struct sim_world *world, const struct sim_server *ser
         return;
     for (size_t i = 0; i < history->push_count; i++) {
         const struct push *push = &history->pushes[i];
-        pushes += push->name == last->name && push->client_size == last->client_size &&
-                  memcmp(push->client, last->client, ID_BYTES) == 0 &&
-                  survives(history, epoch, push->epoch, push->position);
+        if (push->name != last->name ||
+            !sim_history_survives(history, epoch, push->epoch, push->position))
+            continue;
+        pushes += push->method == PS_METHOD_PUSH && push->client_size == last->client_size &&
+                  memcmp(push->client, last->client, ID_BYTES) == 0;
+        /* What was pushed to the parameter goes with it. */
+        if (push->method == PS_METHOD_DROP)
+            pushes = 0;
     }
     const struct ps_push_count *count = ps_push_counts_find(&client->counts, last->name);
     if (count == NULL || count->pushes != pushes)

@@ -7,6 +7,9 @@
 #include "client/engine/numbering.h"
 #include "server/core/sessions/sessions.h"
 #include "tests/sim/sim_client_calls.h"
+#include "tests/sim/sim_client_change.h"
+#include "tests/sim/sim_client_rounds.h"
+#include "tests/sim/sim_clocks.h"
 #include "tests/sim/sim_replica.h"
 
 #include <stdio.h>
@@ -33,8 +36,6 @@ static void on_batch(struct sim_client *client);
 static void train(struct sim_client *client);
 static void catch_up(struct sim_client *client);
 static void fill_items(struct sim_client *client, size_t parameter, double value);
-static void start_batch(struct sim_client *client, enum ps_method method, enum sim_phase phase,
-                        uint64_t timeout_ms);
 
 struct sim_client *sim_clients_create(struct sim_world *world)
 {
@@ -75,6 +76,13 @@ void sim_client_start(struct sim_client *client, const struct sim_parameter *par
     client->parameters = parameters;
     client->parameter_count = parameter_count;
     client->trains = trains;
+    /* The last one, where there is one. */
+    client->changes =
+        trains && world->options.changes && client->number + 1 == world->options.client_count;
+    client->own = (struct sim_own){0};
+    memset(&client->tables, 0, sizeof client->tables);
+    memset(client->round_places, 0, sizeof client->round_places);
+    sim_clocks_join(client);
     client->next_ms = client->busy_until_ms = client->members_due_ms = 0;
     client->paused_until_ms = 0;
     client->watching = false;
@@ -237,6 +245,7 @@ static void look_at_members(struct sim_client *client)
                                                  deadline_ms, NULL) == PS_OK;
     if (client->engine == NULL)
         open_engine(client);
+    sim_client_place(client, client->members.placement);
     for (uint32_t i = 0; i < client->members.shard_count; i++) {
         const struct ps_member *row = &client->members.rows[i];
         uint64_t epoch = row->address[0] != '\0' ? row->epoch : 0;
@@ -265,7 +274,9 @@ static void go_on(struct sim_client *client)
         mark_done(client);
         return;
     case SIM_PHASE_IDLE:
-        if (client->trains)
+        if (client->changes)
+            sim_client_change(client);
+        else if (client->trains)
             train(client);
         return;
     default:
@@ -293,12 +304,10 @@ static void keep_lock(struct sim_client *client)
 static void take_turn(struct sim_client *client)
 {
     struct sim_world *world = client->world;
-    uint64_t now_ms = sim_now(world);
     enum ps_init_turn turn = PS_INIT_WAIT;
     if (client->lock.lease.id == 0)
-        client->lock_kept_ms = now_ms;
-    enum ps_status status = ps_registry_init_turn(&client->registry, world->options.ttl_ms,
-                                                  &client->lock, now_ms + STORE_MS, &turn, NULL);
+        client->lock_kept_ms = sim_now(world);
+    enum ps_status status = sim_client_turn(client, sim_now(world) + STORE_MS, &turn);
     if (status != PS_OK || turn == PS_INIT_WAIT) {
         pause_for(client, TURN_MS);
         return;
@@ -315,7 +324,7 @@ static void take_turn(struct sim_client *client)
         sim_client_fill(client, i, i, 0.0);
         client->items[i].config = client->parameters[i].config;
     }
-    start_batch(client, PS_METHOD_INIT, SIM_PHASE_INITIALISING, BATCH_MS);
+    sim_client_start_batch(client, PS_METHOD_INIT, SIM_PHASE_INITIALISING, BATCH_MS);
 }
 
 static void finish_shards(struct sim_client *client)
@@ -328,7 +337,7 @@ static void finish_shards(struct sim_client *client)
     client->item_count = client->members.shard_count;
     for (uint32_t i = 0; i < client->item_count; i++)
         client->items[i] = (struct ps_item){.shard = i};
-    start_batch(client, PS_METHOD_FINISH, SIM_PHASE_FINISHING, BATCH_MS);
+    sim_client_start_batch(client, PS_METHOD_FINISH, SIM_PHASE_FINISHING, BATCH_MS);
 }
 
 static void mark_done(struct sim_client *client)
@@ -346,8 +355,8 @@ static void mark_done(struct sim_client *client)
 
 /* ---- Batches ---- */
 
-static void start_batch(struct sim_client *client, enum ps_method method, enum sim_phase phase,
-                        uint64_t timeout_ms)
+void sim_client_start_batch(struct sim_client *client, enum ps_method method, enum sim_phase phase,
+                            uint64_t timeout_ms)
 {
     bool checked = client->world->options.mutation != SIM_MUTATION_FINISH_UNCHECKED;
     uint64_t *epochs = checked ? client->init_epochs : NULL;
@@ -377,48 +386,25 @@ static enum ps_status worst_of(const struct sim_client *client)
     return PS_OK;
 }
 
-static void trace_items(const struct sim_client *client)
-{
-    static const char *const words[] = {[SIM_PHASE_INITIALISING] = "init",
-                                        [SIM_PHASE_FINISHING] = "finish",
-                                        [SIM_PHASE_PUSHING] = "push",
-                                        [SIM_PHASE_PULLING] = "pull",
-                                        [SIM_PHASE_CATCHING_UP] = "since"};
-    for (size_t i = 0; i < client->item_count; i++) {
-        const struct ps_item *item = &client->items[i];
-        char what[64];
-        char came[64] = "";
-        snprintf(what, sizeof what, "%s %.*s", words[client->phase], (int)item->name.size,
-                 item->name.size > 0 ? (const char *)item->name.data : "");
-        if (client->phase == SIM_PHASE_FINISHING || client->phase == SIM_PHASE_CATCHING_UP)
-            snprintf(what, sizeof what, "%s shard %u", words[client->phase], item->shard);
-        if (item->status == PS_OK && client->phase == SIM_PHASE_PUSHING)
-            snprintf(came, sizeof came, ", version %llu", (unsigned long long)item->version);
-        if (item->status == PS_OK && client->phase == SIM_PHASE_PULLING)
-            snprintf(came, sizeof came, ", version %llu, first value %g",
-                     (unsigned long long)item->version, sim_client_first_value(client, i));
-        sim_trace(client->world, client->name, "%s: %s%s%s", what, ps_status_word(item->status),
-                  item->before ? " (before)" : "", came);
-    }
-}
-
 static void on_batch(struct sim_client *client)
 {
     struct sim_world *world = client->world;
     enum sim_phase phase = client->phase;
     enum ps_status status = worst_of(client);
-    trace_items(client);
-    if (client->method == PS_METHOD_PULL || client->method == PS_METHOD_PUSH_PULL)
-        sim_reads_judge(client);
+    sim_client_trace_items(client);
+    sim_client_judge_batch(client);
     end_batch(client);
 
-    if (phase == SIM_PHASE_CATCHING_UP) {
-        sim_replica_finished(client->replica, client->items);
+    if (phase == SIM_PHASE_CATCHING_UP || phase == SIM_PHASE_CHANGING) {
+        if (phase == SIM_PHASE_CHANGING)
+            sim_client_changed(client);
+        else
+            sim_replica_finished(client->replica, client->items);
         client->phase = SIM_PHASE_IDLE;
         pause_for(client, client->think_ms);
         return;
     }
-    if (phase == SIM_PHASE_PUSHING || phase == SIM_PHASE_PULLING) {
+    if (phase == SIM_PHASE_PUSHING || phase == SIM_PHASE_PULLING || phase == SIM_PHASE_ROWS) {
         bool again = client->trains && (status == PS_ERR_NOT_READY || status == PS_ERR_TIMEOUT);
         client->phase = again ? SIM_PHASE_QUEUEING : SIM_PHASE_IDLE;
         client->rounds += phase == SIM_PHASE_PULLING && status == PS_OK;
@@ -438,7 +424,9 @@ static void on_batch(struct sim_client *client)
 static void train(struct sim_client *client)
 {
     double value = (double)sim_between(client->world, 0, 8) - 4.0;
-    if (sim_chance(client->world, 200)) {
+    if (client->world->options.tables > 0 && sim_chance(client->world, 500)) {
+        sim_tables_train(client);
+    } else if (sim_chance(client->world, 200)) {
         catch_up(client);
     } else if (sim_chance(client->world, 300)) {
         sim_client_push_pull(client, SIM_PARAMETERS_MAX, value, BATCH_MS);
@@ -453,9 +441,9 @@ static void train(struct sim_client *client)
 static void catch_up(struct sim_client *client)
 {
     if (client->replica == NULL)
-        client->replica = sim_replica_create(client, client->members.shard_count, SIM_SPLIT_BYTES);
+        client->replica = sim_replica_create(client);
     client->item_count = sim_replica_begin(client->replica, client->items);
-    start_batch(client, PS_METHOD_SINCE, SIM_PHASE_CATCHING_UP, BATCH_MS);
+    sim_client_start_batch(client, PS_METHOD_SINCE, SIM_PHASE_CATCHING_UP, BATCH_MS);
 }
 
 void sim_client_initialise(struct sim_client *client)
@@ -484,18 +472,22 @@ static void fill_gradients(struct sim_client *client, size_t parameter, double v
 void sim_client_push(struct sim_client *client, size_t parameter, double value, uint64_t timeout_ms)
 {
     fill_gradients(client, parameter, value);
-    start_batch(client, PS_METHOD_PUSH, SIM_PHASE_PUSHING, timeout_ms);
+    sim_client_join_rounds(client, PS_METHOD_PUSH);
+    sim_client_start_batch(client, PS_METHOD_PUSH, SIM_PHASE_PUSHING, timeout_ms);
 }
 
 void sim_client_pull(struct sim_client *client, size_t parameter, uint64_t timeout_ms)
 {
     fill_items(client, parameter, 0.0);
-    start_batch(client, PS_METHOD_PULL, SIM_PHASE_PULLING, timeout_ms);
+    sim_client_join_rounds(client, PS_METHOD_PULL);
+    sim_clocks_read(client);
+    sim_client_start_batch(client, PS_METHOD_PULL, SIM_PHASE_PULLING, timeout_ms);
 }
 
 void sim_client_push_pull(struct sim_client *client, size_t parameter, double value,
                           uint64_t timeout_ms)
 {
     fill_gradients(client, parameter, value);
-    start_batch(client, PS_METHOD_PUSH_PULL, SIM_PHASE_PUSHING, timeout_ms);
+    sim_client_join_rounds(client, PS_METHOD_PUSH_PULL);
+    sim_client_start_batch(client, PS_METHOD_PUSH_PULL, SIM_PHASE_PUSHING, timeout_ms);
 }

@@ -16,6 +16,7 @@
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_reads.h"
+#include "tests/sim/sim_tables.h"
 
 #define SIM_ATTEMPTS_MAX 256
 #define SIM_SPLIT_BYTES 128 /* larger parameters are cut over the shards */
@@ -31,7 +32,9 @@ enum sim_phase {
     SIM_PHASE_MARKING,      /* puts /init_ps/done */
     SIM_PHASE_PUSHING,
     SIM_PHASE_PULLING,
-    SIM_PHASE_CATCHING_UP /* by delta pulls */
+    SIM_PHASE_CATCHING_UP, /* by delta pulls */
+    SIM_PHASE_CHANGING,    /* sim_client_change.h */
+    SIM_PHASE_ROWS         /* sim_tables.h */
 };
 
 /* A gradient as it is sent. */
@@ -55,6 +58,49 @@ struct sim_parameter {
     struct ps_bytes config; /* borrowed */
 };
 
+/* What a trainer knows of a parameter that is trained in rounds. */
+struct sim_round_place {
+    uint64_t next;    /* the round behind the version that was pulled last; 0: not known */
+    uint64_t awaited; /* the version to which it has contributed; 0: none is waited for */
+};
+
+/* What a shard has been told of the trainer's clock. */
+struct sim_clock_place {
+    bool is_set;            /* the shard has the clocks */
+    bool is_known, sets;    /* `told` is; the request under way sets the clocks */
+    uint64_t told;          /* the clock that the shard has acknowledged */
+    uint64_t says;          /* the clock of the request under way */
+    uint64_t sequence;      /* of the newest request */
+    uint64_t sequence_open; /* of the one under way; 0: none is */
+    uint64_t sent_ms;       /* when it was sent last */
+};
+
+/* A trainer with a clock; session 0: it has none. */
+struct sim_worker {
+    uint64_t session;
+    uint64_t clock; /* iterations that it has ended */
+    bool reads;     /* the batch under way reads at that clock */
+    bool has_read;  /* some batch has */
+    struct sim_clock_place shards[SIM_SHARDS_MAX];
+};
+
+#define SIM_CONFIG_BYTES_MAX 1024
+
+/* Of a trainer that defines, configures and drops: its own parameter, which nobody else knows, and
+ * what must be true of it (sim_client_change.h). */
+struct sim_own {
+    struct sim_parameter parameter;
+    char config[SIM_CONFIG_BYTES_MAX];
+    uint64_t names; /* given so far, in this life */
+    uint64_t rates; /* asked for so far, in this life; no two are equal */
+    uint64_t rate;  /* that holds */
+    bool exists;
+    double value;     /* of each element */
+    double gradient;  /* of the push under way */
+    uint64_t version; /* its pushes */
+    struct ps_change_reply answer;
+};
+
 struct sim_client {
     struct sim_world *world;
     uint32_t number;
@@ -66,6 +112,7 @@ struct sim_client {
     struct sim_kv *kv;
     struct ps_registry registry;
     struct ps_members members;
+    uint64_t placement;              /* of the job, as far as the client has heard */
     uint64_t epochs[SIM_SHARDS_MAX]; /* of the members; 0: nobody */
     bool watching;
     uint64_t members_due_ms; /* read them again then, whatever the watch says */
@@ -90,11 +137,16 @@ struct sim_client {
     struct sim_replica *replica;            /* owned; NULL: it has pulled no deltas yet */
     const struct sim_parameter *parameters; /* borrowed */
     size_t parameter_count;
-    enum ps_encoding encoding; /* of gradients of floats */
-    size_t part_bytes;         /* larger calls go in ranges of so many bytes; 0: none do */
+    struct sim_round_place round_places[SIM_PARAMETERS_MAX]; /* sim_client_rounds.h */
+    struct sim_worker clock;                                 /* sim_clocks.h */
+    enum ps_encoding encoding;                               /* of gradients of floats */
+    size_t part_bytes;      /* larger calls go in ranges of so many bytes; 0: none do */
     bool asks_early;        /* ranges of a push bring back what they make, where it wants to know */
     struct sim_reads reads; /* of the batch under way */
-    bool trains;            /* goes on by itself: initialise, push, pull, push ... */
+    bool changes;           /* trains with a parameter of its own */
+    struct sim_own own;
+    struct sim_table_client tables;
+    bool trains; /* goes on by itself: initialise, push, pull, push ... */
     uint64_t think_ms;
     int64_t skew_us; /* by which its clock is ahead of the servers' */
     uint64_t next_ms;
@@ -114,6 +166,11 @@ void sim_client_start(struct sim_client *client, const struct sim_parameter *par
                       size_t parameter_count, bool trains);
 /* The process dies, whatever it was doing. */
 void sim_client_crash(struct sim_client *client);
+
+static inline struct ps_layout sim_client_layout(const struct sim_client *client)
+{
+    return (struct ps_layout){SIM_SPLIT_BYTES, client->placement, client->members.shard_count};
+}
 
 /* Commands for one that does not train. It must be idle. */
 void sim_client_initialise(struct sim_client *client);

@@ -6,7 +6,12 @@
 #include "client/calls/retry.h"
 #include "optimizer/encoded.h"
 #include "proto/bundle_codec.h"
+#include "proto/change_codec.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_client_rounds.h"
+#include "tests/sim/sim_clocks.h"
 #include "tests/sim/sim_replica.h"
+#include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_server.h"
 
 #include <stdio.h>
@@ -97,8 +102,7 @@ void sim_client_leave(struct sim_client *client, uint32_t shard)
     sim_client_do_actions(client);
 }
 
-/* The server that the members name, if its process is there. */
-static struct sim_server *server_of(struct sim_client *client, uint32_t shard)
+struct sim_server *sim_client_server(const struct sim_client *client, uint32_t shard)
 {
     struct sim_world *world = client->world;
     const char *address = client->members.rows[shard].address;
@@ -148,7 +152,7 @@ static void send_calls(struct sim_client *client, const struct ps_engine_action 
 {
     struct ps_call_part parts[PS_MESSAGE_CALLS_MAX];
     struct sim_message *messages[PS_MESSAGE_CALLS_MAX];
-    struct sim_server *server = server_of(client, action->shard);
+    struct sim_server *server = sim_client_server(client, action->shard);
     size_t count = action->part_count;
     memcpy(parts, action->parts, count * sizeof *parts); /* outcomes change the engine's list */
     if (!client->running || server == NULL) {
@@ -179,8 +183,10 @@ static enum ps_status decode(const struct sim_message *message, struct ps_view b
                              struct ps_decoded *decoded)
 {
     reply->method = message->method;
-    if (message->method == PS_METHOD_INIT)
+    if (message->method == PS_METHOD_INIT || message->method == PS_METHOD_DEFINE)
         return ps_decode_init_reply(bytes, memory, &reply->init, NULL);
+    if (message->method == PS_METHOD_DROP || message->method == PS_METHOD_CONFIGURE)
+        return ps_decode_change_reply(bytes, memory, &reply->change, decoded, NULL);
     if (message->method == PS_METHOD_PUSH)
         return ps_decode_push_reply(bytes, memory, &reply->push, NULL);
     if (message->method == PS_METHOD_PULL)
@@ -207,7 +213,8 @@ static void judge_pull(struct sim_client *client, const struct sim_message *mess
         reply = &outcome->reply.pull;
     if (message->method == PS_METHOD_PUSH_PULL)
         reply = &outcome->reply.push_pull.pull;
-    if (reply == NULL || outcome->status != PS_OK || reply->name.size == 0)
+    if (reply == NULL || outcome->status != PS_OK || reply->name.size == 0 ||
+        sim_is_table(reply->name))
         return;
     sim_reads_note(&client->reads, reply, &message->chain);
     if (reply->range.count == 0)
@@ -254,13 +261,56 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
         sim_client_wake(client, 0);
 }
 
+void sim_client_trace_items(const struct sim_client *client)
+{
+    static const char *const words[] = {
+        [SIM_PHASE_INITIALISING] = "init", [SIM_PHASE_FINISHING] = "finish",
+        [SIM_PHASE_PUSHING] = "push",      [SIM_PHASE_PULLING] = "pull",
+        [SIM_PHASE_CATCHING_UP] = "since", [SIM_PHASE_CHANGING] = "change",
+        [SIM_PHASE_ROWS] = "rows"};
+    for (size_t i = 0; i < client->item_count; i++) {
+        const struct ps_item *item = &client->items[i];
+        char what[64];
+        char came[64] = "";
+        snprintf(what, sizeof what, "%s %.*s", words[client->phase], (int)item->name.size,
+                 item->name.size > 0 ? (const char *)item->name.data : "");
+        if (client->phase == SIM_PHASE_FINISHING || client->phase == SIM_PHASE_CATCHING_UP)
+            snprintf(what, sizeof what, "%s shard %u", words[client->phase], item->shard);
+        if (item->status == PS_OK && client->phase == SIM_PHASE_PUSHING)
+            snprintf(came, sizeof came, ", version %llu", (unsigned long long)item->version);
+        if (item->status == PS_OK && client->phase == SIM_PHASE_PULLING)
+            snprintf(came, sizeof came, ", version %llu, first value %g",
+                     (unsigned long long)item->version, sim_client_first_value(client, i));
+        sim_trace(client->world, client->name, "%s: %s%s%s", what, ps_status_word(item->status),
+                  item->before ? " (before)" : "", came);
+    }
+}
+
+void sim_client_judge_batch(struct sim_client *client)
+{
+    if (client->phase == SIM_PHASE_ROWS) {
+        sim_tables_trained(client);
+        return;
+    }
+    if (client->method == PS_METHOD_PULL || client->method == PS_METHOD_PUSH_PULL)
+        sim_reads_judge(client);
+    sim_client_note_rounds(client);
+    sim_clocks_note(client);
+}
+
 /* ---- Values ---- */
 
 void sim_client_fill(struct sim_client *client, size_t i, size_t parameter, double value)
 {
-    const struct sim_parameter *about = &client->parameters[parameter];
+    PS_ASSERT(parameter < client->parameter_count);
+    sim_client_fill_with(client, i, &client->parameters[parameter], value);
+}
+
+void sim_client_fill_with(struct sim_client *client, size_t i, const struct sim_parameter *about,
+                          double value)
+{
     void *values = client->values[i];
-    PS_ASSERT(parameter < client->parameter_count && about->count <= SIM_ELEMENTS_MAX);
+    PS_ASSERT(about->count <= SIM_ELEMENTS_MAX);
     for (size_t k = 0; k < about->count; k++) {
         switch (about->dtype) {
 #define FILL(TAG, suffix, T, SUM, label) \
@@ -285,6 +335,35 @@ void sim_client_fill(struct sim_client *client, size_t i, size_t parameter, doub
                                         .rank = 2};
 }
 
+/* A number stays. */
+void sim_client_place(struct sim_client *client, uint64_t placement)
+{
+    if (placement == 0)
+        return;
+    client->placement = placement;
+    ps_engine_place(client->engine, placement);
+}
+
+/* Each client proposes another number, so that two that went by their own would be found out. */
+enum ps_status sim_client_turn(struct sim_client *client, uint64_t deadline_ms,
+                               enum ps_init_turn *turn)
+{
+    const struct sim_options *options = &client->world->options;
+    uint64_t placement = 0;
+    PS_TRY(ps_registry_init_turn(&client->registry, options->ttl_ms, &client->lock, deadline_ms,
+                                 turn, NULL));
+    if (options->placement == 0 || *turn == PS_INIT_WAIT)
+        return PS_OK;
+    if (*turn == PS_INIT_SELECTED)
+        PS_TRY(ps_registry_decide_placement(&client->registry, &client->lock,
+                                            options->placement + client->number, deadline_ms,
+                                            &placement, NULL));
+    else
+        PS_TRY(ps_registry_read_placement(&client->registry, deadline_ms, &placement, NULL));
+    sim_client_place(client, placement);
+    return PS_OK;
+}
+
 /* In the ranges that the parameter is cut into. Of pairs all are sent: elements stay equal. */
 void sim_client_encode(struct sim_client *client, size_t i)
 {
@@ -292,9 +371,13 @@ void sim_client_encode(struct sim_client *client, size_t i)
     struct sim_encoded *encoded = &client->encoded[i];
     if (client->encoding == PS_ENCODING_NATIVE || !ps_dtype_is_float(item->dtype))
         return;
+    /* What a contribution is must be known to the checker. */
+    if (sim_rounds_of(sim_checker_rounds(client->world), item->name) != NULL &&
+        !sim_rounds_can_read(client->encoding))
+        return;
     size_t element_size = ps_dtype_size(item->dtype);
-    struct ps_placement placement =
-        ps_placement_of(item->size, element_size, SIM_SPLIT_BYTES, client->members.shard_count);
+    const struct ps_layout layout = sim_client_layout(client);
+    struct ps_placement placement = ps_placement_of(item->size, element_size, &layout);
     uint8_t *to = (uint8_t *)encoded->bytes;
     for (uint32_t k = 0; k < placement.range_count; k++) {
         struct ps_range range = ps_placement_range(&placement, item->name, k);

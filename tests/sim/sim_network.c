@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "proto/bundle_codec.h"
+#include "proto/change_codec.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_server.h"
 
@@ -44,6 +45,7 @@ static void encode_push_pull(const struct ps_call_request *request, struct ps_bu
     ps_encode_bundle_push(push, &push->request, 0, bytes);
     append(bytes, push->content);
     ps_encode_bundle_pull(&request->push_pull.pull, bytes);
+    append(bytes, request->push_pull.pull.keys);
 }
 
 static void encode_push_pull_reply(const struct ps_call_reply *reply, struct ps_buffer *bytes)
@@ -77,8 +79,13 @@ struct sim_message *sim_message_of_request(const struct ps_call_request *request
     ps_buffer_init(&head, ps_allocator_heap(), MESSAGE_BYTES_MAX);
     switch (request->method) {
     case PS_METHOD_INIT:
+    case PS_METHOD_DEFINE:
         ps_encode_init(&request->init, &head);
         content = request->init.content;
+        break;
+    case PS_METHOD_DROP:
+    case PS_METHOD_CONFIGURE:
+        ps_encode_change(&request->change, &head);
         break;
     case PS_METHOD_FINISH:
         ps_encode_finish(&request->finish, &head);
@@ -96,6 +103,7 @@ struct sim_message *sim_message_of_request(const struct ps_call_request *request
     default:
         PS_ASSERT(request->method == PS_METHOD_PULL);
         ps_encode_pull(&request->pull, &head);
+        content = request->pull.keys;
         break;
     }
     struct sim_message *message = message_of(&head, content);
@@ -110,8 +118,12 @@ struct sim_message *sim_message_of_reply(const struct sim_message *request, enum
     struct ps_view content = {0};
     struct ps_buffer head;
     ps_buffer_init(&head, ps_allocator_heap(), MESSAGE_BYTES_MAX);
-    if (status == PS_OK && request->method == PS_METHOD_INIT)
+    if (status == PS_OK &&
+        (request->method == PS_METHOD_INIT || request->method == PS_METHOD_DEFINE))
         ps_encode_init_reply(&reply->init, &head);
+    if (status == PS_OK &&
+        (request->method == PS_METHOD_DROP || request->method == PS_METHOD_CONFIGURE))
+        ps_encode_change_reply(&reply->change, &head);
     if (status == PS_OK && request->method == PS_METHOD_PUSH)
         ps_encode_push_reply(&reply->push, &head);
     if (status == PS_OK && request->method == PS_METHOD_PULL) {

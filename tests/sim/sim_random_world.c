@@ -3,36 +3,34 @@
 #include "tests/sim/sim_random_world.h"
 
 #include "base/assert.h"
-#include "proto/optimizer_config.h"
 #include "server/core/requests/staging.h"
 #include "tests/sim/sim_checker.h"
-#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_parameters.h"
 #include "tests/sim/sim_server.h"
+#include "tests/sim/sim_tables.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FAULTS_MS 60000 /* how long things go wrong */
-#define HEAL_MS 60000   /* within which every client must get on */
-#define CONFIG_BYTES_MAX 1024
-#define SKEW_US_MAX 120000000     /* of a trainer's clock, either way */
+#define FAULTS_MS 60000           /* how long things go wrong */
+#define HEAL_MS 60000             /* within which every client must get on */
+#define WAITS_MS 120000           /* longer, where trainers wait for each other */
+#define AHEAD_US_MAX 59000000     /* of a trainer's clock; servers refuse a minute */
 #define STAGING_BYTES_SMALL 32768 /* about what two parameters take */
 
 struct life {
     struct sim_world *world;
     struct sim_parameter parameters[SIM_PARAMETERS_MAX];
     size_t parameter_count;
-    char configs[SIM_PARAMETERS_MAX][CONFIG_BYTES_MAX];
+    char configs[SIM_PARAMETERS_MAX][SIM_CONFIG_BYTES_MAX];
     uint64_t faults;
 };
-
 typedef void (*fault_fn)(struct life *life);
 
 static struct sim_options random_options(struct ps_random *random, uint64_t seed,
                                          enum sim_mutation mutation);
-static void choose_parameters(struct life *life);
 static void start_all(struct life *life);
 static void go_wrong(struct life *life);
 static void heal(struct life *life);
@@ -47,7 +45,8 @@ void sim_random_world(uint64_t seed, enum sim_mutation mutation, struct sim_worl
     struct sim_options options = random_options(&random, seed, mutation);
     options.traces = trace != NULL;
     life.world = sim_world_create(&options);
-    choose_parameters(&life);
+    life.parameter_count = sim_choose_parameters(life.world, life.parameters, life.configs);
+    sim_tables_choose(life.world);
 
     start_all(&life);
     go_wrong(&life);
@@ -71,6 +70,15 @@ static uint64_t pick(struct ps_random *random, uint64_t least, uint64_t most)
     return least + ps_random_below(random, most - least + 1);
 }
 
+static void choose_tables(struct ps_random *random, enum sim_mutation mutation,
+                          struct sim_options *options)
+{
+    bool needs_rows = mutation >= SIM_MUTATION_ROW_TWICE;
+    if (pick(random, 0, 2) == 0 || needs_rows)
+        options->tables = (uint32_t)pick(random, 1, SIM_TABLES_MAX);
+    options->rows_expire = options->tables > 0 && pick(random, 0, 1) > 0;
+}
+
 static struct sim_options random_options(struct ps_random *random, uint64_t seed,
                                          enum sim_mutation mutation)
 {
@@ -90,6 +98,7 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         .repeat_permille = (uint32_t)pick(random, 0, 10),
         .unclear_permille = (uint32_t)pick(random, 0, 30),
         .disk_ms = pick(random, 1, 300),
+        .placement = seed % 2 * (1 + seed % 11),
         .mutation = mutation,
     };
     options.journals = options.saves && pick(random, 0, 9) > 2;
@@ -108,53 +117,26 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
     options.named = options.clients_max == 0 && seed % 3 == 0;
     if (options.journals && pick(random, 0, 1) > 0)
         options.journal_bytes = pick(random, 4, 64) * 4096;
+    /* Drawn last: other worlds are what they were. One that is forgotten could not know. */
+    bool needs_changes =
+        mutation == SIM_MUTATION_CONFIGURE_LOST || mutation == SIM_MUTATION_DROP_UNREMEMBERED;
+    options.changes =
+        (pick(random, 0, 1) > 0 || needs_changes) && options.journals && options.clients_max == 0;
+    options.client_count += options.changes ? 1 : 0;
+    options.clocks = (struct sim_clock_settings){
+        .present = pick(random, 0, 2) == 0 && options.clients_max == 0,
+        .consistency = (enum sim_consistency)pick(random, SIM_CLOCKS_ASP, SIM_CLOCKS_BSP),
+        .staleness = (uint32_t)pick(random, 0, 3),
+        .evicts = pick(random, 0, 1) > 0,
+        .ttl_ms = pick(random, 500, 6000)};
+    options.waits = pick(random, 0, 1) > 0;
+    options.rounds = options.waits && pick(random, 0, 2) > 0 && options.clients_max == 0;
+    /* One trainer alone would wait for itself. */
+    if ((options.waits || options.clocks.present) &&
+        options.client_count < (options.changes ? 3 : 2))
+        options.client_count++;
+    choose_tables(random, mutation, &options);
     return options;
-}
-
-/* ---- Parameters ---- */
-
-/* A rule with state, one without, in several types. */
-static void choose_config(struct life *life, size_t i)
-{
-    struct sim_world *world = life->world;
-    struct sim_parameter *parameter = &life->parameters[i];
-    struct ps_optimizer_config config;
-    struct ps_buffer bytes;
-    ps_optimizer_config_defaults(&config);
-    parameter->dtype = sim_chance(world, 500) ? PS_F32 : PS_F64;
-    switch (sim_between(world, 0, 3)) {
-    case 0:
-        ps_optimizer_config_set(&config, "momentum", 0.5);
-        break;
-    case 1:
-        (void)ps_optimizer_config_choose(&config, "adam");
-        config.learning_rate = 0.125;
-        break;
-    case 2:
-        (void)ps_optimizer_config_choose(&config, "add");
-        parameter->dtype = PS_I64;
-        break;
-    default:
-        return; /* no configuration at all */
-    }
-    ps_buffer_init(&bytes, ps_allocator_heap(), CONFIG_BYTES_MAX);
-    ps_optimizer_config_encode(&config, &bytes);
-    PS_ASSERT(!bytes.failed);
-    memcpy(life->configs[i], bytes.text, bytes.size);
-    parameter->config = (struct ps_bytes){(const uint8_t *)life->configs[i], bytes.size};
-    ps_buffer_fini(&bytes);
-}
-
-static void choose_parameters(struct life *life)
-{
-    life->parameter_count = (size_t)sim_between(life->world, 1, SIM_PARAMETERS_MAX);
-    for (size_t i = 0; i < life->parameter_count; i++) {
-        struct sim_parameter *parameter = &life->parameters[i];
-        snprintf(parameter->name, sizeof parameter->name, "p%zu", i);
-        parameter->count = (size_t)sim_between(
-            life->world, 1, life->world->options.large ? SIM_ELEMENTS_MAX : SIM_ELEMENTS_SMALL);
-        choose_config(life, i);
-    }
 }
 
 /* ---- Lives ---- */
@@ -190,8 +172,9 @@ static void start_client(struct life *life, struct sim_client *client)
 {
     client->think_ms = sim_between(life->world, 10, 500);
     client->skew_us = 0;
-    if (life->world->options.clients_max > 0 && sim_chance(life->world, 500))
-        client->skew_us = (int64_t)sim_between(life->world, 0, 2 * SKEW_US_MAX) - SKEW_US_MAX;
+    /* A random id asks no clock. */
+    if (life->world->options.named && sim_chance(life->world, 500))
+        client->skew_us = (int64_t)sim_between(life->world, 0, AHEAD_US_MAX);
     client->part_bytes = choose_part_bytes(life->world);
     client->asks_early = client->part_bytes > 0 && sim_chance(life->world, 750);
     client->encoding = PS_ENCODING_NATIVE;
@@ -362,7 +345,9 @@ static void unclear_commit(struct life *life)
         server->job_kv->next_commit = fate;
 }
 
-/* One damaged file at a time: two generations survive no more, and more is not asked for. */
+/* One damaged file at a time: two generations survive no more, and more is not asked for. Before
+ * the first pointer there is one generation, whatever attempts lie beside it: the first publication
+ * sweeps those. */
 static void damage(struct life *life)
 {
     struct sim_files_view view;
@@ -370,8 +355,9 @@ static void damage(struct life *life)
     struct sim_world *world = life->world;
     uint32_t shard = (uint32_t)sim_between(world, 0, world->options.shard_count - 1);
     sim_checker_look_at_files(world, shard, &view);
-    if (view.usable_count < 2 || view.damaged_count > 0 || world->brittle[shard] ||
-        world->failing[shard] || !memory_files_get(world->disks[shard], view.newest, &content))
+    if (!view.is_published || view.usable_count < 2 || view.damaged_count > 0 ||
+        world->brittle[shard] || world->failing[shard] ||
+        !memory_files_get(world->disks[shard], view.newest, &content))
         return;
     memory_files_flip(world->disks[shard], view.newest,
                       sim_between(world, 0, content.size * 8 - 1));
@@ -487,7 +473,11 @@ static void expect_progress(struct life *life)
     uint64_t rounds[SIM_CLIENTS_MAX];
     /* What a trainer has given up may keep its room for so long. */
     uint64_t idle_ms = world->options.staging_bytes > 0 ? PS_STAGING_IDLE_MS : 0;
-    uint64_t end_ms = sim_now(world) + HEAL_MS + idle_ms;
+    /* One trainer may wait for another that waits for it, each time until the deadline of its call:
+     * a trainer then gets on, but slowly. */
+    bool waits = world->options.waits || world->options.clocks.present;
+    uint64_t bound_ms = HEAL_MS + idle_ms + (waits ? WAITS_MS : 0);
+    uint64_t end_ms = sim_now(world) + bound_ms;
     for (uint32_t i = 0; i < world->options.client_count; i++)
         rounds[i] = world->clients[i].rounds;
     while (!world->failed && !all_got_on(world, rounds) && sim_now(world) < end_ms) {
@@ -496,5 +486,5 @@ static void expect_progress(struct life *life)
     }
     if (!all_got_on(world, rounds))
         sim_fail(world, "liveness: a client does not get on within %" PRIu64 " ms of the healing",
-                 HEAL_MS + idle_ms);
+                 bound_ms);
 }

@@ -71,8 +71,9 @@ void sim_reads_judge(struct sim_client *client)
         const struct ps_item *item = &client->items[i];
         if (item->status != PS_OK)
             continue;
-        const struct ps_placement placement = ps_placement_of(
-            item->size, ps_dtype_size(item->dtype), SIM_SPLIT_BYTES, client->members.shard_count);
+        const struct ps_layout layout = sim_client_layout(client);
+        const struct ps_placement placement =
+            ps_placement_of(item->size, ps_dtype_size(item->dtype), &layout);
         for (uint32_t k = 0; k < placement.range_count; k++)
             judge_range(client, item, &placement, k);
     }

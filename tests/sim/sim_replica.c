@@ -33,8 +33,8 @@ struct sim_replica {
     uint64_t values[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX];
 };
 
-static void add_parts(struct sim_replica *replica, uint32_t parameter, uint32_t shard_count,
-                      uint64_t split_bytes);
+static void add_parts(struct sim_replica *replica, uint32_t parameter,
+                      const struct ps_layout *layout);
 static void judge(struct sim_replica *replica, const struct ps_replica_part *part);
 
 struct sim_truths *sim_truths_create(void)
@@ -49,9 +49,9 @@ void sim_truths_destroy(struct sim_truths *truths)
     free(truths);
 }
 
-struct sim_replica *sim_replica_create(struct sim_client *client, uint32_t shard_count,
-                                       uint64_t split_bytes)
+struct sim_replica *sim_replica_create(struct sim_client *client)
 {
+    const struct ps_layout layout = sim_client_layout(client);
     struct sim_replica *replica = calloc(1, sizeof *replica);
     PS_ASSERT(replica != NULL);
     replica->client = client;
@@ -59,18 +59,18 @@ struct sim_replica *sim_replica_create(struct sim_client *client, uint32_t shard
         ps_replica_create(&client->world->memory, SIM_PULLS_MAX, &replica->replica, NULL);
     PS_ASSERT(status == PS_OK);
     for (uint32_t i = 0; i < client->parameter_count; i++)
-        add_parts(replica, i, shard_count, split_bytes);
+        add_parts(replica, i, &layout);
     return replica;
 }
 
-static void add_parts(struct sim_replica *replica, uint32_t parameter, uint32_t shard_count,
-                      uint64_t split_bytes)
+static void add_parts(struct sim_replica *replica, uint32_t parameter,
+                      const struct ps_layout *layout)
 {
     const struct sim_parameter *about = &replica->client->parameters[parameter];
     const struct ps_bytes name = ps_bytes_of_text(about->name);
     size_t element_size = ps_dtype_size(about->dtype);
     struct ps_placement placement =
-        ps_placement_of(about->count * element_size, element_size, split_bytes, shard_count);
+        ps_placement_of(about->count * element_size, element_size, layout);
     for (uint32_t k = 0; k < placement.range_count; k++) {
         char text[PS_NAME_BYTES_MAX];
         struct ps_range range = ps_placement_range(&placement, name, k);

@@ -21,8 +21,7 @@
 struct sim_replica;
 struct sim_truths;
 
-struct sim_replica *sim_replica_create(struct sim_client *client, uint32_t shard_count,
-                                       uint64_t split_bytes);
+struct sim_replica *sim_replica_create(struct sim_client *client);
 void sim_replica_destroy(struct sim_replica *replica);
 
 /* Fills in one item for each shard that is asked; how many. What has begun to come goes on, as a

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_table_rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -277,6 +278,7 @@ static void turn(struct sim_world *world, void *subject, uint64_t generation, ui
     ps_coordinator_driver_wait(server->driver, now_ms);
     uint64_t next_ms = ps_coordinator_driver_turn(server->driver);
     server->busy_until_ms = now_ms + sim_kv_take_spent(server->kv);
+    sim_rows_turned(server);
     trace_state(server);
     sim_server_ask_parked(server);
     if (ps_coordinator_driver_ended(server->driver, &why)) {

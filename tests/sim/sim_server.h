@@ -20,13 +20,15 @@
 #define SIM_PARKED_MAX 64
 
 struct sim_served;
+struct sim_change;
 
-/* Calls whose reply has to wait: a finish, or gradients and pulls. Neither: a free place. */
+/* Calls whose reply has to wait: a finish, gradients and pulls, or a change. None: a free place. */
 struct sim_parked {
     struct sim_message *finish; /* owned */
     struct ps_ticket ticket;    /* a finish waits for it */
     enum ps_status status;      /* ... and is then answered with this */
     struct sim_served *served;  /* owned; sim_server_serve.h */
+    struct sim_change *change;  /* owned; sim_server_change.h */
 };
 
 #define SIM_RECORDS_MAX 64

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "proto/codec.h"
 #include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_server_change.h"
 #include "tests/sim/sim_server_serve.h"
 
 #include <inttypes.h>
@@ -13,6 +14,7 @@
 
 static void answer_init(struct sim_server *server, const struct sim_message *message);
 static void answer_finish(struct sim_server *server, const struct sim_message *message);
+static void answer_change(struct sim_server *server, const struct sim_message *message);
 static void serve(struct sim_server *server, const struct sim_message *messages, size_t count);
 static bool serve_on(struct sim_server *server, struct sim_served *served);
 static void take_turn(struct sim_world *world, void *subject, uint64_t generation, uint64_t unused);
@@ -36,6 +38,8 @@ void sim_server_answer(struct sim_server *server, const struct sim_message *mess
             answer_init(server, message);
         else if (message->method == PS_METHOD_FINISH)
             answer_finish(server, message);
+        else if (sim_is_change(message->method))
+            answer_change(server, message);
         else
             serve(server, message, count > 0 ? count : 1);
         do {
@@ -49,8 +53,11 @@ void sim_server_answer(struct sim_server *server, const struct sim_message *mess
 static const char *word_of(enum ps_method method)
 {
     static const char *const words[PS_METHOD_COUNT] = {
-        [PS_METHOD_INIT] = "init", [PS_METHOD_FINISH] = "finish",      [PS_METHOD_PUSH] = "push",
-        [PS_METHOD_PULL] = "pull", [PS_METHOD_PUSH_PULL] = "pushpull", [PS_METHOD_SINCE] = "since"};
+        [PS_METHOD_INIT] = "init",          [PS_METHOD_FINISH] = "finish",
+        [PS_METHOD_PUSH] = "push",          [PS_METHOD_PULL] = "pull",
+        [PS_METHOD_PUSH_PULL] = "pushpull", [PS_METHOD_SINCE] = "since",
+        [PS_METHOD_DEFINE] = "define",      [PS_METHOD_DROP] = "drop",
+        [PS_METHOD_CONFIGURE] = "configure"};
     return words[method];
 }
 
@@ -142,6 +149,16 @@ static void answer_finish(struct sim_server *server, const struct sim_message *m
                          .finish = sim_message_copy(message), .ticket = ticket, .status = status});
 }
 
+/* A parameter that comes, goes or is configured. */
+static void answer_change(struct sim_server *server, const struct sim_message *message)
+{
+    struct sim_change *change = sim_change_begin(message);
+    if (sim_change_step(server, change))
+        sim_change_release(change);
+    else
+        park(server, &(struct sim_parked){.change = change});
+}
+
 /* Gradients and pulls that came in one message. */
 static void serve(struct sim_server *server, const struct sim_message *messages, size_t count)
 {
@@ -159,6 +176,10 @@ static bool serve_on(struct sim_server *server, struct sim_served *served)
     enum ps_serve_progress progress = sim_serve_step(server, served);
     if (progress == PS_SERVE_GOES_ON)
         sim_post(server->world, sim_between(server->world, 0, TURN_MS_MAX), take_turn, server,
+                 server->generation, 0);
+    uint64_t ask_ms = progress == PS_SERVE_WAITS ? sim_served_ask_ms(server, served) : 0;
+    if (ask_ms > 0)
+        sim_post(server->world, ask_ms - sim_now(server->world), take_turn, server,
                  server->generation, 0);
     return progress == PS_SERVE_DONE;
 }
@@ -180,7 +201,7 @@ static void take_turn(struct sim_world *world, void *subject, uint64_t generatio
 
 static bool is_free(const struct sim_parked *parked)
 {
-    return parked->finish == NULL && parked->served == NULL;
+    return parked->finish == NULL && parked->served == NULL && parked->change == NULL;
 }
 
 /* Takes what the call has. */
@@ -196,6 +217,8 @@ static void park(struct sim_server *server, const struct sim_parked *parked)
     }
     if (parked->finish != NULL)
         reply(server, parked->finish, PS_ERR_BUSY, NULL, NULL);
+    else if (parked->change != NULL)
+        sim_change_refuse(server, parked->change, PS_ERR_UNAVAILABLE);
     else
         sim_serve_refuse(server, parked->served, PS_ERR_BUSY);
     end_parked(&refused);
@@ -214,20 +237,30 @@ static bool finish_is_answered(struct sim_server *server, const struct sim_parke
  * fails to tell leaves its calls to their deadlines. */
 static bool is_concerned(const struct sim_parked *parked, uint64_t topics)
 {
+    if (parked->change != NULL)
+        return (SIM_CHANGE_TOPICS & topics) != 0;
     const uint64_t of_finish = PS_TOPIC_BIT(PS_TOPIC_LIFE) | PS_TOPIC_BIT(PS_TOPIC_CHECKPOINT);
     uint64_t waits_for = parked->finish != NULL ? of_finish : sim_served_topics(parked->served);
     return (waits_for & topics) != 0;
 }
 
+static uint64_t deadline_of(const struct sim_parked *parked)
+{
+    if (parked->change != NULL)
+        return sim_change_deadline_ms(parked->change);
+    return parked->finish != NULL ? parked->finish->deadline_ms
+                                  : sim_served_deadline_ms(parked->served);
+}
+
 /* True when the call is answered, or will never be: its caller has given up. */
 static bool is_answered(struct sim_server *server, const struct sim_parked *parked, uint64_t topics)
 {
-    uint64_t deadline_ms = parked->finish != NULL ? parked->finish->deadline_ms
-                                                  : sim_served_deadline_ms(parked->served);
-    if (sim_now(server->world) >= deadline_ms)
+    if (sim_now(server->world) >= deadline_of(parked))
         return true;
     if (!is_concerned(parked, topics))
         return false;
+    if (parked->change != NULL)
+        return sim_change_step(server, parked->change);
     return parked->finish != NULL ? finish_is_answered(server, parked)
                                   : serve_on(server, parked->served);
 }
@@ -249,6 +282,7 @@ static void end_parked(struct sim_parked *parked)
 {
     free(parked->finish);
     sim_served_release(parked->served);
+    sim_change_release(parked->change);
     *parked = (struct sim_parked){0};
 }
 
@@ -260,6 +294,8 @@ void sim_server_forget_calls(struct sim_server *server)
             sim_break(server->world, parked->finish);
         if (parked->served != NULL)
             sim_serve_break(server, parked->served);
+        if (parked->change != NULL)
+            sim_change_break(server, parked->change);
         end_parked(parked);
     }
     for (size_t i = 0; i < server->inbox_count; i++)

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the server's other thread does: loads, writes, publishes; and its disk. */
 #include "base/assert.h"
+#include "checkpoint/journal_clocks.h"
+#include "checkpoint/journal_held.h"
+#include "checkpoint/journal_round.h"
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/recovery/recovery_run.h"
 #include "server/core/recovery/snapshot.h"
+#include "server/core/requests/service_state.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_server.h"
+#include "tests/sim/sim_table_faults.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,9 +19,11 @@
 
 #define STORE_MS 3000   /* most that one job waits for the store */
 #define JOURNAL_MS 5000 /* most that a save waits for the journal */
+#define LATE_MS 300     /* rows of a mutation are so much later than their checkpoint */
 #define WAIT_MS 5       /* and looks again after that */
 #define PAUSED_MS 50    /* a job of a paused process looks again after that */
 #define FOLDER "/data"  /* on every volume */
+#define BENT_BYTES (SIM_ELEMENTS_MAX * 8 + PS_HELD_HEAD_BYTES)
 
 static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
 static void open_journal(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
@@ -105,14 +112,81 @@ static void post_told(struct sim_server *server, sim_event_fn tell, enum ps_stat
              (uint64_t)status);
 }
 
-/* SIM_MUTATION_REPLAY_BENT: right in number, wrong in content. */
-static enum ps_status put_zeros(void *self, struct ps_journal_row *row, struct ps_error *error)
+static bool bends_replay(enum sim_mutation mutation)
+{
+    return mutation == SIM_MUTATION_REPLAY_BENT || mutation == SIM_MUTATION_CONFIGURE_LOST ||
+           mutation == SIM_MUTATION_DROP_UNREMEMBERED || mutation == SIM_MUTATION_HELD_BENT ||
+           mutation == SIM_MUTATION_CLOCK_LOST || mutation == SIM_MUTATION_EVICTION_LOST ||
+           mutation == SIM_MUTATION_SWEEP_LOST;
+}
+
+/* The gradient of a contribution, or who is evicted. The head stays. */
+static void bend_round(enum sim_mutation mutation, struct ps_record *record,
+                       uint8_t bent[BENT_BYTES], struct ps_bytes *piece)
+{
+    struct ps_round_record round;
+    if (mutation == SIM_MUTATION_HELD_BENT && record->type == PS_RECORD_HELD) {
+        PS_ASSERT(record->content.size <= BENT_BYTES);
+        memset(bent, 0, BENT_BYTES);
+        ps_view_copy(record->content, 0, bent, PS_HELD_HEAD_BYTES);
+        *piece = (struct ps_bytes){bent, record->content.size};
+        record->content = ps_view_of(piece);
+    }
+    if (mutation == SIM_MUTATION_EVICTION_LOST && record->type == PS_RECORD_ROUND) {
+        static const uint8_t nobody[PS_ROUND_SET_BYTES(PS_ROUND_WORKERS_MAX)];
+        enum ps_status status = ps_round_record_read(record->content.pieces[0], &round, NULL);
+        PS_ASSERT(status == PS_OK && record->content.piece_count == 1);
+        round.evicted = nobody;
+        *piece = (struct ps_bytes){bent, ps_round_record_write(&round, bent)};
+        record->content = ps_view_of(piece);
+    }
+}
+
+/* Right in number, wrong in content. `piece` is what the content views then. */
+static void bend_record(const struct sim_server *server, struct ps_record *record,
+                        struct ps_bytes *piece)
 {
     static const uint8_t zeros[SIM_ELEMENTS_MAX * 8];
+    enum sim_mutation mutation = server->world->options.mutation;
+    if (mutation == SIM_MUTATION_REPLAY_BENT && record->type == PS_RECORD_PUSH) {
+        PS_ASSERT(record->content.size <= sizeof zeros);
+        *piece = (struct ps_bytes){zeros, record->content.size};
+        record->content = ps_view_of(piece);
+    }
+    const struct ps_parameter *parameter =
+        ps_parameter_table_find(&server->service->table, record->name);
+    if (mutation == SIM_MUTATION_CONFIGURE_LOST && record->type == PS_RECORD_CONFIGURE &&
+        parameter != NULL) {
+        *piece = parameter->spec->config;
+        record->content = ps_view_of(piece);
+    }
+    if (mutation == SIM_MUTATION_DROP_UNREMEMBERED && record->type == PS_RECORD_DROP)
+        record->client_id = (struct ps_bytes){0};
+}
+
+static void bend_clock(enum sim_mutation mutation, struct ps_record *record,
+                       uint8_t bent[BENT_BYTES], struct ps_bytes *piece)
+{
+    struct ps_clock_record clock;
+    if (mutation != SIM_MUTATION_CLOCK_LOST || record->type != PS_RECORD_CLOCK)
+        return;
+    enum ps_status status = ps_clock_record_read(record->content.pieces[0], &clock, NULL);
+    PS_ASSERT(status == PS_OK && record->content.piece_count == 1);
+    clock.clock -= clock.clock > 0 ? 1 : 0;
+    ps_clock_record_write(&clock, bent);
+    *piece = (struct ps_bytes){bent, PS_CLOCK_RECORD_BYTES};
+    record->content = ps_view_of(piece);
+}
+
+static enum ps_status put_bent(void *self, struct ps_journal_row *row, struct ps_error *error)
+{
     struct sim_server *server = self;
-    struct ps_bytes piece = {zeros, row->record.content.size};
-    PS_ASSERT(piece.size <= sizeof zeros);
-    row->record.content = ps_view_of(&piece);
+    uint8_t bent[BENT_BYTES];
+    struct ps_bytes piece;
+    bend_record(server, &row->record, &piece);
+    bend_round(server->world->options.mutation, &row->record, bent, &piece);
+    bend_clock(server->world->options.mutation, &row->record, bent, &piece);
+    sim_rows_bend_sweep(server->world->options.mutation, &row->record, bent, &piece);
     enum ps_status status = ps_recovery_apply(server->service, &row->record, error);
     if (status == PS_OK)
         ps_journal_row_release(row);
@@ -153,6 +227,7 @@ static enum ps_status begin(struct sim_server *server)
         sim_checker_loaded(server->world, server, recovered);
     }
     sim_checker_began(server->world, server, recovered);
+    sim_checker_state(server->world, server);
     return status;
 }
 
@@ -210,8 +285,8 @@ static void load(struct sim_world *world, void *subject, uint64_t generation, ui
                                    .files = sim_server_files(server, index),
                                    .folder = FOLDER,
                                    .memory = &world->memory};
-    const struct ps_replay_sink bent = {.put = put_zeros, .finish = finish_replay, .self = server};
-    if (world->options.mutation == SIM_MUTATION_REPLAY_BENT)
+    const struct ps_replay_sink bent = {.put = put_bent, .finish = finish_replay, .self = server};
+    if (bends_replay(world->options.mutation))
         recovery.sink = &bent;
     if (status == PS_OK)
         recovery.pointer =
@@ -243,7 +318,7 @@ static enum ps_status write_torn(const struct ps_saver *saver, struct ps_saving 
     struct ps_snapshot *snapshot = &saving->snapshot;
     uint8_t values[SIM_ELEMENTS_MAX * 8];
     struct ps_bytes piece = {values, 0};
-    if (snapshot->parameter_count > 0) {
+    if (snapshot->parameter_count > 0 && !snapshot->parameters[0].is_table) {
         struct ps_checkpoint_parameter *parameter = &snapshot->parameters[0];
         piece.size = parameter->values.size;
         ps_view_copy(parameter->values, 0, values, piece.size);
@@ -269,7 +344,9 @@ static void snapshot(struct sim_world *world, void *subject, uint64_t generation
         return;
     }
     status = ps_saver_begin(&saver, &server->saving, NULL);
-    if (status == PS_OK)
+    if (status == PS_OK && world->options.mutation == SIM_MUTATION_ROWS_LATE)
+        sim_post(world, LATE_MS, write, server, generation, sim_now(world) + JOURNAL_MS);
+    else if (status == PS_OK)
         write(world, server, generation, sim_now(world) + JOURNAL_MS);
     else
         post_told(server, tell_saved, status);
@@ -309,9 +386,12 @@ static void write(struct sim_world *world, void *subject, uint64_t generation, u
     if (dies)
         knobs->fail_from = knobs->seen + server->die_at_operation;
     struct ps_saver saver = saver_of(server);
-    status = world->options.mutation == SIM_MUTATION_SNAPSHOT_TORN
-                 ? write_torn(&saver, &server->saving)
-                 : ps_saver_write(&saver, &server->saving, NULL);
+    if (world->options.mutation == SIM_MUTATION_SNAPSHOT_TORN)
+        status = write_torn(&saver, &server->saving);
+    else if (world->options.mutation == SIM_MUTATION_ROWS_LATE)
+        status = sim_rows_write_late(&saver, &server->saving);
+    else
+        status = ps_saver_write(&saver, &server->saving, NULL);
     if (dies) {
         knobs->fail_from = -1;
         sim_server_crash(server, true);

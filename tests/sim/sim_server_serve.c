@@ -7,13 +7,20 @@
 #include "proto/arena.h"
 #include "proto/bundle_codec.h"
 #include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_clocks_told.h"
 #include "tests/sim/sim_replica.h"
+#include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_table_faults.h"
+#include "tests/sim/sim_table_rows.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* Calls that go together in one message of a simulated trainer. */
 #define CALLS_MAX 16
 #define PULLS_MAX (SIM_PULLS_MAX > CALLS_MAX ? SIM_PULLS_MAX : CALLS_MAX)
+
+#define LATE_MS 100 /* before its caller gives up, what waits says what is missing */
 
 /* One of the calls, and which items of the bundle it has. */
 struct served_call {
@@ -23,9 +30,11 @@ struct served_call {
 };
 
 struct sim_served {
+    struct sim_server *server; /* borrowed */
     struct served_call calls[CALLS_MAX];
     size_t call_count;
-    bool goes_on; /* as its last step said */
+    bool goes_on;    /* as its last step said */
+    uint64_t ask_ms; /* it is asked again then; 0: it has not asked for it */
     struct ps_serve serve;
     struct ps_serve_content content; /* all of it lies in messages; told of each push */
     struct ps_error error;
@@ -34,16 +43,20 @@ struct sim_served {
     struct ps_pull_request pull_requests[PULLS_MAX];
     struct ps_push_result pushes[CALLS_MAX];
     struct ps_served_pull pulls[PULLS_MAX];
-    struct ps_request_id ids[CALLS_MAX]; /* of pushes, as the trainer gave them */
-    struct ps_bytes pieces[CALLS_MAX];   /* of contents that were bent */
-    size_t entries[CALLS_MAX];           /* of pushes in the checker's history */
-    struct ps_chain chains[PULLS_MAX];   /* in which the pulled versions are */
-    uint64_t wanted[PULLS_MAX];          /* versions that a mutation has hidden */
+    struct ps_request_id ids[CALLS_MAX];     /* of pushes, as the trainer gave them */
+    struct ps_pull_request asked[PULLS_MAX]; /* as the trainers sent them */
+    struct ps_view contents[CALLS_MAX];      /* of pushes, as the trainer gave them */
+    struct ps_bytes pieces[CALLS_MAX];       /* of contents that were bent */
+    struct sim_bent_rows bent[CALLS_MAX];    /* ... of tables */
+    size_t entries[CALLS_MAX];               /* of pushes in the checker's history */
+    struct ps_chain chains[PULLS_MAX];       /* in which the pulled versions are */
+    uint64_t wanted[PULLS_MAX];              /* versions that a mutation has hidden */
     size_t noted_pushes, noted_pulls;
 };
 
 static void decode(struct sim_server *server, struct sim_served *served, struct served_call *call);
 static void bend_requests(struct sim_server *server, struct sim_served *served);
+static void note_workers(struct sim_server *server, struct sim_served *served, bool waits);
 static void note_pushes(struct sim_server *server, struct sim_served *served);
 static void note_pulls(struct sim_server *server, struct sim_served *served);
 static void reply_to(struct sim_server *server, struct sim_served *served,
@@ -68,11 +81,37 @@ static enum ps_status open_content(void *self, struct ps_push_request *request,
     return PS_OK;
 }
 
+/* Under its mutation: the next worker contributes the same, and nobody has asked for it. */
+static void hold_twice(const struct sim_server *server, const struct ps_push_request *request,
+                       uint64_t sequence)
+{
+    static const uint8_t nobody[] = {'n'};
+    struct ps_push_request again = *request;
+    struct ps_push_reply reply;
+    again.worker = request->worker % sim_trainers(server->world) + 1;
+    again.request.client_id = (struct ps_bytes){nobody, sizeof nobody};
+    again.request.sequence = sequence;
+    (void)!ps_service_push(server->service, &again, &reply, NULL, NULL);
+}
+
 /* A push is over, others of the same step follow: the state between them is one that a recovery may
  * come to, so that the checker has to know of it. */
 static void close_content(void *self)
 {
-    struct sim_server *server = self;
+    struct sim_served *served = self;
+    struct sim_server *server = served->server;
+    size_t i = served->serve.next;
+    const struct ps_push_reply *reply = &served->pushes[i].reply;
+    /* A reply is written on success alone, and every push that was taken has made a version. */
+    const struct ps_push_request *request = &served->serve.request.pushes[i];
+    if (reply->version > 0)
+        sim_rounds_pushed(server->world, server, request, reply);
+    struct ps_push_request given = *request;
+    given.content = served->contents[i];
+    if (reply->version > 0)
+        sim_rows_pushed(server, &given, reply);
+    if (reply->held && is_mutated(server, SIM_MUTATION_HELD_TWICE))
+        hold_twice(server, request, reply->position);
     sim_checker_state(server->world, server);
 }
 
@@ -92,7 +131,8 @@ struct sim_served *sim_serve_begin(struct sim_server *server, const struct sim_m
     struct sim_world *world = server->world;
     struct sim_served *served = calloc(1, sizeof *served);
     PS_ASSERT(served != NULL && count > 0 && count <= CALLS_MAX);
-    served->content = (struct ps_serve_content){open_content, close_content, give_content, server};
+    served->server = server;
+    served->content = (struct ps_serve_content){open_content, close_content, give_content, served};
     served->serve = (struct ps_serve){
         .service = server->service,
         .content = &served->content,
@@ -196,6 +236,8 @@ static void bend_requests(struct sim_server *server, struct sim_served *served)
     for (size_t i = 0; i < request->push_count; i++) {
         sim_server_hide_shard(server, &request->pushes[i].shard);
         bend_range(server, &request->pushes[i], &served->pieces[i]);
+        served->contents[i] = request->pushes[i].content;
+        sim_rows_bend_push(server, &request->pushes[i], &served->bent[i]);
         if (is_mutated(server, SIM_MUTATION_ID_FORGOTTEN))
             request->pushes[i].request.present = false;
     }
@@ -203,6 +245,11 @@ static void bend_requests(struct sim_server *server, struct sim_served *served)
         sim_server_hide_shard(server, &request->pulls[i].shard);
         if (request->pulls[i].held.present)
             sim_replica_forget_chain(server, &request->pulls[i]);
+        served->asked[i] = request->pulls[i];
+        if (is_mutated(server, SIM_MUTATION_WAIT_IGNORED))
+            request->pulls[i].at_least_version = 0;
+        if (is_mutated(server, SIM_MUTATION_CLOCK_EARLY) && request->pulls[i].clock > 0)
+            request->pulls[i].clock--;
         if (!is_mutated(server, SIM_MUTATION_VERSION_IGNORED))
             continue;
         served->wanted[i] = request->pulls[i].version;
@@ -215,7 +262,9 @@ static void bend_requests(struct sim_server *server, struct sim_served *served)
 /* Under its mutation what was promised is forgotten as soon as it would have to be waited for. */
 static enum ps_serve_progress step(const struct sim_server *server, struct sim_served *served)
 {
-    const struct ps_serve_turn turn = {.may_wait = true};
+    const struct ps_serve_turn turn = {.may_wait = true,
+                                       .is_late = sim_now(server->world) + LATE_MS >=
+                                                  sim_served_deadline_ms(served)};
     enum ps_serve_progress progress = ps_serve_step(&served->serve, turn);
     if (progress != PS_SERVE_WAITS || served->serve.stage != PS_SERVE_STAGE_ACKNOWLEDGING ||
         !is_mutated(server, SIM_MUTATION_REPLY_EARLY))
@@ -227,7 +276,11 @@ static enum ps_serve_progress step(const struct sim_server *server, struct sim_s
 enum ps_serve_progress sim_serve_step(struct sim_server *server, struct sim_served *served)
 {
     enum ps_serve_progress progress = step(server, served);
+    note_workers(server, served, progress == PS_SERVE_WAITS);
     note_pushes(server, served);
+    /* A pull that waits may have ended a round. */
+    if (server->world->options.rounds || server->world->options.clocks.present)
+        sim_checker_state(server->world, server);
     note_pulls(server, served);
     PS_ASSERT(progress != PS_SERVE_LEAVES);
     served->goes_on = progress == PS_SERVE_GOES_ON;
@@ -245,7 +298,23 @@ uint64_t sim_served_topics(const struct sim_served *served)
 {
     if (served->goes_on)
         return SIM_TURN_BIT;
-    return PS_TOPIC_BIT(PS_TOPIC_LIFE) | PS_TOPIC_BIT(served->serve.topic);
+    return SIM_TURN_BIT | PS_TOPIC_BIT(PS_TOPIC_LIFE) | PS_TOPIC_BIT(served->serve.topic);
+}
+
+/* What waits for other clients is asked before its caller gives up. */
+uint64_t sim_served_ask_ms(const struct sim_server *server, struct sim_served *served)
+{
+    uint64_t now_ms = sim_now(server->world);
+    uint64_t late_ms = sim_served_deadline_ms(served) - LATE_MS;
+    uint64_t ask_ms = late_ms > now_ms ? late_ms : now_ms + 1;
+    if (served->goes_on || served->serve.topic < PS_TOPIC_NAMED)
+        return 0;
+    if (served->serve.again_ms != 0 && now_ms + served->serve.again_ms < ask_ms)
+        ask_ms = now_ms + served->serve.again_ms;
+    if (served->ask_ms > now_ms && served->ask_ms <= ask_ms)
+        return 0;
+    served->ask_ms = ask_ms;
+    return ask_ms;
 }
 
 /* A version that has become true is known to the checker before it may be replaced. */
@@ -274,6 +343,9 @@ static void note_pushes(struct sim_server *server, struct sim_served *served)
         size_t i = served->noted_pushes;
         struct ps_push_request given = request->pushes[i];
         given.request = served->ids[i];
+        given.content = served->contents[i];
+        if (sim_is_full(&served->pushes[i].status))
+            sim_rows_refused(server, &given);
         if (served->pushes[i].status.status != PS_OK)
             continue;
         served->entries[i] =
@@ -285,6 +357,22 @@ static void note_pushes(struct sim_server *server, struct sim_served *served)
         sim_checker_ids(server->world, server);
 }
 
+/* Those whose pulls were looked at and not refused, up to the one that waits. What goes on with a
+ * version has waited before, and what waits for a version has not come to its clock. */
+static void note_workers(struct sim_server *server, struct sim_served *served, bool waits)
+{
+    size_t count = served->serve.request.pull_count;
+    if (served->serve.stage < PS_SERVE_STAGE_PULLING)
+        return;
+    size_t pulled = ps_serve_pulled(&served->serve);
+    for (size_t i = served->noted_pulls; i < count && i < pulled + (waits ? 1 : 0); i++) {
+        const struct ps_pull_request *asked = &served->asked[i];
+        bool refused = i < pulled && served->pulls[i].status.status != PS_OK;
+        if (asked->worker > 0 && asked->version == 0 && asked->at_least_version == 0 && !refused)
+            sim_clocks_heard(server, asked->worker - 1);
+    }
+}
+
 static void note_pulls(struct sim_server *server, struct sim_served *served)
 {
     for (; served->noted_pulls < ps_serve_pulled(&served->serve); served->noted_pulls++) {
@@ -292,6 +380,17 @@ static void note_pulls(struct sim_server *server, struct sim_served *served)
         struct ps_pull_reply *pull = &served->pulls[i].pull.reply;
         if (served->pulls[i].status.status != PS_OK || served->pull_requests[i].of_push)
             continue;
+        if (pull->version < served->asked[i].at_least_version)
+            sim_fail(server->world,
+                     "waits: %s answers version %" PRIu64 " where %" PRIu64 " is waited for",
+                     server->name, pull->version, served->asked[i].at_least_version);
+        if (served->asked[i].worker > 0)
+            sim_clocks_judge(server, &served->asked[i]);
+        if (sim_is_table(pull->name)) {
+            sim_rows_bend_pull(server, &served->asked[i], pull);
+            sim_rows_pulled(server, &served->asked[i], pull);
+            continue;
+        }
         if (served->wanted[i] > 0)
             pull->version = served->wanted[i] - 1;
         const struct ps_pull_request request = {.name = pull->name};

@@ -36,6 +36,10 @@ void sim_serve_break(struct sim_server *server, struct sim_served *served);
 #define SIM_TURN_BIT PS_TOPIC_BIT(PS_TOPIC_COUNT)
 uint64_t sim_served_topics(const struct sim_served *served);
 
+/* When it wants to be asked again, whatever happens until then; 0: it does not. To be asked behind
+ * every step. */
+uint64_t sim_served_ask_ms(const struct sim_server *server, struct sim_served *served);
+
 /* Until when its callers wait. */
 uint64_t sim_served_deadline_ms(const struct sim_served *served);
 

@@ -212,6 +212,11 @@ void sim_fail(struct sim_world *world, const char *format, ...)
     sim_trace(world, "!!", "%s", world->failure);
 }
 
+uint32_t sim_trainers(const struct sim_world *world)
+{
+    return world->options.client_count - (world->options.changes ? 1 : 0);
+}
+
 uint32_t sim_node_of_server(const struct sim_world *world, uint32_t number)
 {
     PS_ASSERT(number < world->options.server_count);

@@ -136,6 +136,90 @@ START_TEST(sim_checkers_catch_a_journal_that_is_replayed_wrongly)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_configurations_that_replay_leaves_out)
+{
+    expect_caught(SIM_MUTATION_CONFIGURE_LOST, "P5");
+}
+END_TEST
+
+START_TEST(sim_trainers_catch_drops_whose_repeat_is_not_known)
+{
+    expect_caught(SIM_MUTATION_DROP_UNREMEMBERED, "P2");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_definitions_that_are_answered_before_they_are_durable)
+{
+    expect_caught(SIM_MUTATION_DEFINE_EARLY, "P1");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_pulls_that_do_not_wait)
+{
+    expect_caught(SIM_MUTATION_WAIT_IGNORED, "waits");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_contributions_that_count_twice)
+{
+    expect_caught(SIM_MUTATION_HELD_TWICE, "rounds");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_contributions_that_are_replayed_wrongly)
+{
+    expect_caught(SIM_MUTATION_HELD_BENT, "rounds");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_evictions_that_replay_forgets)
+{
+    expect_caught(SIM_MUTATION_EVICTION_LOST, "rounds");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_reads_that_are_answered_a_clock_early)
+{
+    expect_caught(SIM_MUTATION_CLOCK_EARLY, "clocks");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_clocks_that_replay_sets_back)
+{
+    expect_caught(SIM_MUTATION_CLOCK_LOST, "clocks");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_rows_that_are_added_twice)
+{
+    expect_caught(SIM_MUTATION_ROW_TWICE, "rows");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_gradients_of_a_repeated_key_that_are_lost)
+{
+    expect_caught(SIM_MUTATION_ROW_SUM_LOST, "rows");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_wrong_values_of_keys_without_a_row)
+{
+    expect_caught(SIM_MUTATION_ROW_UNKNOWN, "rows");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_checkpoints_whose_rows_are_of_a_later_push)
+{
+    expect_caught(SIM_MUTATION_ROWS_LATE, "P3");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_rows_that_a_replay_does_not_let_expire)
+{
+    expect_caught(SIM_MUTATION_SWEEP_LOST, "P5");
+}
+END_TEST
+
 START_TEST(sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard)
 {
     expect_caught(SIM_MUTATION_SHARD_UNCHECKED, "P4");
@@ -207,6 +291,20 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_fingerprints_that_a_recovery_loses);
     tcase_add_test(tests, sim_checkers_catch_pushes_of_a_client_that_a_recovery_does_not_count);
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_is_replayed_wrongly);
+    tcase_add_test(tests, sim_checkers_catch_configurations_that_replay_leaves_out);
+    tcase_add_test(tests, sim_trainers_catch_drops_whose_repeat_is_not_known);
+    tcase_add_test(tests, sim_checkers_catch_definitions_that_are_answered_before_they_are_durable);
+    tcase_add_test(tests, sim_checkers_catch_pulls_that_do_not_wait);
+    tcase_add_test(tests, sim_checkers_catch_contributions_that_count_twice);
+    tcase_add_test(tests, sim_checkers_catch_contributions_that_are_replayed_wrongly);
+    tcase_add_test(tests, sim_checkers_catch_evictions_that_replay_forgets);
+    tcase_add_test(tests, sim_checkers_catch_reads_that_are_answered_a_clock_early);
+    tcase_add_test(tests, sim_checkers_catch_clocks_that_replay_sets_back);
+    tcase_add_test(tests, sim_checkers_catch_rows_that_are_added_twice);
+    tcase_add_test(tests, sim_checkers_catch_gradients_of_a_repeated_key_that_are_lost);
+    tcase_add_test(tests, sim_checkers_catch_wrong_values_of_keys_without_a_row);
+    tcase_add_test(tests, sim_checkers_catch_checkpoints_whose_rows_are_of_a_later_push);
+    tcase_add_test(tests, sim_checkers_catch_rows_that_a_replay_does_not_let_expire);
     tcase_add_test(tests, sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_that_do_not_wait_for_the_journal);
     tcase_add_loop_test(tests, equal_seeds_live_equal_lives, 0, 3);

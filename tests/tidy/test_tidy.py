@@ -196,6 +196,29 @@ class Pages(unittest.TestCase):
                          [("docs/index.md", 3, "link")])
 
 
+class RoomMaps(unittest.TestCase):
+    """A page that maps its room's files names each of them."""
+
+    MAP = "# R\n\n| file | what is in it |\n|---|---|\n"
+    FILES = {"tools/r/a.h": GOOD_HEADER, "tools/r/b_one.c": "/* B. */\n"}
+
+    def test_files_that_are_named(self):
+        for names in ("`a`, `b_one` | both", "`a.h` | a, and `b_one.c`", "`a`, `b_<what>.c` | b",
+                      "`a`, `b_*` | b"):
+            page = {"tools/r/README.md": self.MAP + "| " + names + " |\n"}
+            self.assertEqual(findings_of({**self.FILES, **page}), [])
+
+    def test_a_file_without_a_row(self):
+        page = {"tools/r/README.md": self.MAP + "| `a` | the first |\n\nAnd `b_one`.\n"}
+        self.assertEqual(findings_of({**self.FILES, **page}),
+                         [("tools/r/b_one.c", 1, "room-map")])
+
+    def test_what_is_no_map_and_what_is_no_file_of_the_room(self):
+        self.assertEqual(findings_of({**self.FILES, "tools/r/README.md": "# R\n"}), [])
+        self.assertEqual(findings_of({"tools/r/README.md": self.MAP, "tools/r/in/b.c": "/* B. */\n",
+                                      "tools/r/CMakeLists.txt": "\n"}), [])
+
+
 class Licences(unittest.TestCase):
     """The line that names the licence."""
 

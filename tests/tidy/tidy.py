@@ -18,6 +18,7 @@ import sys
 import floors
 import laws
 import pages
+import room_maps
 import spdx
 import tidy_rules as rules
 from c_text import brace_functions, without_comments
@@ -296,6 +297,7 @@ def check_pages(root, paths, findings):
             with open(os.path.join(root, path), encoding="utf-8") as file:
                 texts[path] = file.read()
     pages.check(texts, set(paths), findings)
+    room_maps.check(texts, set(paths), findings)
 
 
 def check_tree(root):

@@ -59,8 +59,14 @@ PS_MUST_USE enum ps_status ps_bench_train(struct ps_bench *bench, struct ps_erro
 /* Several workers, several servers. */
 PS_MUST_USE enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error);
 
+/* Workers that train in rounds, beside the same bytes through sockets. */
+PS_MUST_USE enum ps_status ps_bench_rounds(struct ps_bench *bench, struct ps_error *error);
+
 /* The update loops beside the memory they run through; no server. */
 PS_MUST_USE enum ps_status ps_bench_update(struct ps_bench *bench, struct ps_error *error);
+
+/* Tables of rows by key beside plain arrays of the same rows, and through a client. */
+PS_MUST_USE enum ps_status ps_bench_table(struct ps_bench *bench, struct ps_error *error);
 
 /* Most of the others, one after the other, as a page with pictures in the folder of --output.
  * Leaves bench->report empty. */

@@ -400,12 +400,15 @@ void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter)
     (void)atomic_fetch_add(&parameter->pushes, 1);
 }
 
-/* The gradient's bytes are the same for all parameters: the server reads them once in any case. */
+/* The gradient's bytes are the same for all parameters: the server reads them once in any case. No
+ * worker is named, so that the servers apply each push by itself. */
 struct psclient_gradient ps_bench_load_gradient(const struct ps_bench_load *load,
                                                 const struct ps_bench_parameter *parameter)
 {
-    return (struct psclient_gradient){parameter->name, PSCLIENT_FLOAT32, load->gradient,
-                                      load->wish.size};
+    return (struct psclient_gradient){.name = parameter->name,
+                                      .type = PSCLIENT_FLOAT32,
+                                      .content = load->gradient,
+                                      .content_size = load->wish.size};
 }
 
 /* The version comes back in the structure. */

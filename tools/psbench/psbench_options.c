@@ -32,10 +32,10 @@ static const struct ps_option table[] = {
            "1GiB for update, else 1MiB."),
     OPTION(outstanding, "outstanding", PS_OPTION_UINT, "N", "0", NULL,
            "Operations in flight at once. 0: 8 for journal, checkpoint and recover, else 1."),
-    OPTION(
-        repeat, "repeat", PS_OPTION_UINT, "N", "0", NULL,
-        "Measure everything this often and print medians, lowest and highest. 0: 7 for journal, 1 "
-        "with --pause, 3 for report, else 5."),
+    OPTION(repeat, "repeat", PS_OPTION_UINT, "N", "0", NULL,
+           "Measure everything this often and print medians, lowest and highest. 0: 7 for journal, "
+           "9 for "
+           "table, 1 with --pause, 3 for report, else 5."),
     OPTION(time_ms, "time", PS_OPTION_DURATION, "TIME", "0", NULL,
            "Length of one measurement; what it is compared with gets a quarter of it each. 0: 10s "
            "with --pause, 500ms for report, else 1s."),
@@ -44,9 +44,14 @@ static const struct ps_option table[] = {
            "checkpoint, recover: bytes of all parameters together."),
     OPTION(journal_size, "journal-size", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "recover: bytes of gradients pushed behind the checkpoint, to be replayed."),
-    OPTION(workers, "workers", PS_OPTION_UINT, "N", "2", NULL,
-           "scale, train: clients, each with connections and threads of its own."),
-    OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL, "scale, train: servers."),
+    OPTION(workers, "workers", PS_OPTION_UINT, "N", "0", NULL,
+           "scale, train, rounds: clients, each with connections and threads of its own. 0: 16 for "
+           "rounds, else 2."),
+    OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL,
+           "scale, train, rounds: servers."),
+    OPTION(rows, "rows", PS_OPTION_UINT, "N", "10000000", NULL, "table: rows of it."),
+    OPTION(width, "width", PS_OPTION_UINT, "N", "0", NULL,
+           "table: elements of a row, 1, 16 or 64. 0: each of them."),
     /* Servers that somebody else has started. */
     OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
            "push, pull, pushpull, latency: measure these servers instead of one of its own; "
@@ -57,7 +62,8 @@ static const struct ps_option table[] = {
     /* What pushes are promised, and which way they take. */
     OPTION(
         ack, "ack", PS_OPTION_CHOICE, "LEVEL", "both", "memory|logged|both",
-        "push, pushpull, batch, latency, scale, train, encoding: memory keeps no journal; logged "
+        "push, pushpull, batch, latency, scale, train, rounds, encoding: memory keeps no journal; "
+        "logged "
         "acknowledges a push when it is on the disk of --dir, as users with a data directory have "
         "it; both measures one beside the other. pull and checkpoint take both for memory."),
     OPTION(
@@ -129,8 +135,10 @@ static const struct ps_option_set set = {
                 "  recover     loading a checkpoint and replaying a journal\n"
                 "  scale       several clients and servers\n"
                 "  train       steps of pstrain, which computes between its pushes\n"
+                "  rounds      workers that train in rounds: --size is the model's\n"
                 "  update      the optimizer's loops alone\n"
                 "  encoding    pushes in each encoding\n"
+                "  table       rows by key, beside plain arrays of the same rows\n"
                 "  delta       pulls of what has changed\n"
                 "  report      most of these, as the page figures.md with pictures\n",
     .examples = "  psbench pushpull --size 64KiB\n"
@@ -160,10 +168,12 @@ static const struct ps_bench_kind kinds[] = {
     {"checkpoint", ps_bench_checkpoint, 1 << 20, 8, 5, false},
     {"recover", ps_bench_recover, 1 << 20, 8, 5, false},
     {"scale", ps_bench_scale, 1 << 20, 1, 5, false},
-    {"train", ps_bench_train, 0, 1, 5, false},   /* the size is the trainer's */
+    {"train", ps_bench_train, 0, 1, 5, false}, /* the size is the trainer's */
+    {"rounds", ps_bench_rounds, 1 << 20, 1, 5, false},
     {"update", ps_bench_update, 0, 1, 5, false}, /* 0: two sizes of its own */
     {"encoding", ps_bench_encoding, 1 << 20, 1, 5, false},
     {"delta", ps_bench_delta, 256 << 10, 1, 5, false},
+    {"table", ps_bench_table, 0, 1, 9, false},        /* the size is that of so many keys */
     {"report", ps_bench_make_report, 0, 0, 3, false}, /* each section has a size of its own */
 };
 /* --pause measures one long time instead of several short ones: what it looks for is rare. */
@@ -259,6 +269,9 @@ static void set_defaults(struct ps_bench_options *options)
         options->size = options->kind->size;
     if (options->outstanding == 0)
         options->outstanding = options->kind->outstanding;
+    /* A round is worth measuring with as many workers as a job has. */
+    if (options->workers == 0)
+        options->workers = options->kind->run == ps_bench_rounds ? 16 : 2;
     if (options->repeat == 0)
         options->repeat = options->kind->repeat;
     if (options->time_ms == 0)
@@ -355,6 +368,12 @@ static enum ps_status check_ranges(const struct ps_bench_options *options, struc
         return ps_fail(error, PS_ERR_BAD_INPUT, "--workers must be 1 to 64");
     if (options->server_count < 1 || options->server_count > 16)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to 16");
+    /* A push has 10,000 keys, of which some rows are then the same; fewer rows than a thousand
+     * would be measured by nobody. */
+    if (options->rows < 1000 || options->rows > 1000000000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--rows must be 1000 to 1000000000");
+    if (options->width != 0 && options->width != 1 && options->width != 16 && options->width != 64)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--width must be 1, 16 or 64");
     /* A shard has one parameter at least. */
     if (options->shard_size < options->size)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--shard-size must not be below --size");

@@ -28,7 +28,7 @@ struct ps_bench_options {
     const struct ps_bench_kind *kind; /* NULL for --help and the like */
     const char *name;                 /* of the kind */
     uint64_t size, outstanding, repeat, time_ms;
-    uint64_t shard_size, journal_size, workers, server_count;
+    uint64_t shard_size, journal_size, workers, server_count, rows, width;
     const char *servers, *etcd, *job;
     const char *ack, *via, *transport, *program, *folder, *name_space, *cache;
     const char *output; /* a form, or for report a folder */

@@ -28,6 +28,8 @@ static enum ps_status parse_head(struct checkpoint_survey *survey, struct readin
                                  size_t size, struct ps_error *error);
 static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error);
+static enum ps_status survey_sections(struct checkpoint_survey *survey, struct reading *reading,
+                                      struct ps_error *error);
 static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct reading *reading,
                                       struct ps_error *error);
 static enum ps_status sum_range(struct reading *reading, uint64_t begin, uint64_t end,
@@ -127,40 +129,61 @@ static enum ps_status parse_head(struct checkpoint_survey *survey, struct readin
     return status;
 }
 
-/* Array -1 is the values, 0 and up are the optimizer's states; they stand one behind the other at
- * `offset`, each with a checksum of its own, so that damage is named by tensor. Every array is
- * read, also after damage was found: the list is the point. */
+/* Each array has a checksum of its own, so that damage is named by tensor: of a table, its keys and
+ * its clock count as well as its values. Every array is read, also after damage was found: the list
+ * is the point. */
 static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error)
 {
     for (size_t i = 0; i < survey->header.count; i++) {
         const struct ps_header_parameter *parameter = &survey->header.parameters[i];
-        for (int32_t state = -1; state < (int32_t)parameter->about.state_count; state++) {
-            uint64_t begin = parameter->offset + (uint64_t)(state + 1) * parameter->array_bytes;
-            uint64_t end = begin + parameter->array_bytes;
+        for (uint32_t array = 0; array < ps_array_count(&parameter->about); array++) {
+            uint64_t begin = parameter->offset[array];
+            uint64_t end = begin + ps_array_bytes(&parameter->about, array);
             uint32_t crc32c = 0;
             PS_TRY(sum_range(reading, begin, end, &crc32c, error));
-            char name[PS_HEADER_TENSOR_NAME_BYTES];
-            if (crc32c != parameter->crc32c[state + 1])
-                note(survey, ps_header_tensor_name(parameter->about.name, state, name), begin, end);
+            char name[PS_ARRAY_NAME_BYTES];
+            if (crc32c != parameter->crc32c[array])
+                note(survey, ps_array_name(&parameter->about, array, name), begin, end);
         }
     }
     return survey_sessions(survey, reading, error);
 }
 
-/* The table of clients is the last thing in the file and has its own checksum, because losing it
+/* The table of clients has its own checksum, because losing it
  * means other things than losing values: repeats can no longer be told from new requests. */
 static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct reading *reading,
                                       struct ps_error *error)
 {
     const struct ps_header *header = &survey->header;
     if (!header->has_sessions)
-        return PS_OK;
+        return survey_sections(survey, reading, error);
     uint64_t end = header->sessions_offset + header->sessions_bytes;
     uint32_t crc32c = 0;
     PS_TRY(sum_range(reading, header->sessions_offset, end, &crc32c, error));
     if (crc32c != header->sessions_crc32c)
         note(survey, ps_bytes_of_text(PS_HEADER_SESSIONS), header->sessions_offset, end);
+    return survey_sections(survey, reading, error);
+}
+
+/* By their own checksums, under the names that the file gives them. Losing one means that workers
+ * have to contribute, or clocks to be set, again: an operator wants to know of it apart from the
+ * values. */
+static enum ps_status survey_sections(struct checkpoint_survey *survey, struct reading *reading,
+                                      struct ps_error *error)
+{
+    /* A file of before there were sections has none, and nothing is read for them. */
+    static const char *names[PS_CHECKPOINT_SECTION_COUNT] = {PS_HEADER_ROUNDS, PS_HEADER_CLOCKS};
+    for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
+        const struct ps_header_range *range = &survey->header.sections[i];
+        uint64_t end = range->offset + range->bytes;
+        uint32_t crc32c = 0;
+        if (range->bytes == 0)
+            continue;
+        PS_TRY(sum_range(reading, range->offset, end, &crc32c, error));
+        if (crc32c != range->crc32c)
+            note(survey, ps_bytes_of_text(names[i]), range->offset, end);
+    }
     return PS_OK;
 }
 

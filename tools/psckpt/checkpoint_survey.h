@@ -18,8 +18,8 @@
 
 /* Where bytes are not what they were. */
 struct checkpoint_damage {
-    char tensor[PS_HEADER_TENSOR_NAME_BYTES]; /* "" for the header */
-    uint64_t begin;                           /* of the damaged part in the file */
+    char tensor[PS_ARRAY_NAME_BYTES]; /* "" for the header */
+    uint64_t begin;                   /* of the damaged part in the file */
     uint64_t end;
 };
 

@@ -28,4 +28,10 @@ PS_MUST_USE enum ps_status in_place_write(struct shard_state *state, const struc
                                           struct ps_checkpoint_place *place,
                                           struct ps_error *error);
 
+/* The same with the checkpoint that `place` names, as it is: FOLDER.new gets a copy under the same
+ * name. `place` is brought up to date: path, bytes and the checksum of the copy. */
+PS_MUST_USE enum ps_status in_place_copy(const struct toolbox *box, const char *folder,
+                                         char kept[SHARD_FOLDER_PATH_BYTES],
+                                         struct ps_checkpoint_place *place, struct ps_error *error);
+
 #endif

@@ -6,16 +6,19 @@
  * the pieces that the shards' states own, so joining a model of 100 GB costs a few pointers. */
 #include "tools/psckpt/joined_state.h"
 
+#include "base/hash.h"
 #include "base/range_name.h"
+#include "tools/psckpt/table_shards.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One stored parameter: a whole one (n 0) or a range. */
+/* One stored parameter: a whole one (n 0), a range, or what a shard has of a table (n 0). */
 struct part {
     const struct ps_checkpoint_parameter *row;
+    const struct ps_checkpoint_facts *facts; /* of its shard */
     struct ps_bytes base;
     uint32_t k;
     uint32_t n;
@@ -23,6 +26,9 @@ struct part {
 
 static enum ps_status join_all(struct shard_state *joined, struct part *parts, size_t count,
                                size_t *uneven, struct ps_error *error);
+static bool is_table(const struct part *parts, size_t count);
+static enum ps_status join_table(struct shard_state *joined, const struct part *parts, size_t count,
+                                 struct ps_error *error);
 static enum ps_status check_parts(const struct part *parts, size_t count, struct ps_error *error);
 static enum ps_status join(struct shard_state *joined, const struct part *parts, size_t count,
                            size_t *uneven, struct ps_error *error);
@@ -52,7 +58,9 @@ enum ps_status joined_state_make(const struct shard_state *states, size_t state_
         for (size_t p = 0; p < states[i].count; p++) {
             struct part *part = &parts[at++];
             part->row = &states[i].parameters[p];
-            if (!ps_range_name_split(part->row->name, &part->base, &part->k, &part->n))
+            part->facts = &states[i].facts;
+            if (part->row->is_table ||
+                !ps_range_name_split(part->row->name, &part->base, &part->k, &part->n))
                 part->base = part->row->name;
         }
     }
@@ -74,7 +82,9 @@ static int compare_parts(const void *a, const void *b)
         return names;
     if (left->n != right->n)
         return left->n < right->n ? -1 : 1;
-    return (left->k > right->k) - (left->k < right->k);
+    if (left->k != right->k)
+        return left->k < right->k ? -1 : 1;
+    return (left->facts->index > right->facts->index) - (left->facts->index < right->facts->index);
 }
 
 /* One group of equal base names after the other. */
@@ -85,10 +95,59 @@ static enum ps_status join_all(struct shard_state *joined, struct part *parts, s
         size_t end = i + 1;
         while (end < count && ps_bytes_equal(parts[end].base, parts[i].base))
             end++;
-        PS_TRY(check_parts(parts + i, end - i, error));
-        PS_TRY(join(joined, parts + i, end - i, uneven, error));
+        /* A table beside a parameter of its name is refused as a name that is there twice. */
+        if (is_table(parts + i, end - i)) {
+            PS_TRY(join_table(joined, parts + i, end - i, error));
+        } else {
+            PS_TRY(check_parts(parts + i, end - i, error));
+            PS_TRY(join(joined, parts + i, end - i, uneven, error));
+        }
         i = end;
     }
+    return PS_OK;
+}
+
+/* On one shard alone a table is whole only where the job has no other shard; it is joined all the
+ * same, so that rows of other shards' keys are left out. */
+static bool is_table(const struct part *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!parts[i].row->is_table)
+            return false;
+    return true;
+}
+
+/* The index comes behind the name in the order of the parts, so two of one shard are neighbours:
+ * that is the same folder given twice, or a folder that somebody has copied into another. A
+ * shard without a part has no rows of it: whoever defined the table did not come as far. */
+static enum ps_status join_table(struct shard_state *joined, const struct part *parts, size_t count,
+                                 struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter *first = parts[0].row;
+    int size = (int)(first->name.size < 100 ? first->name.size : 100);
+    struct table_part *own = shard_state_room(joined, count, sizeof *own, error);
+    if (own == NULL)
+        return PS_ERR_NO_MEMORY;
+    /* Versions and steps are not compared: each shard counts the pushes that had keys of its
+     * own. */
+    for (size_t i = 0; i < count; i++) {
+        const struct ps_checkpoint_parameter *row = parts[i].row;
+        own[i] = (struct table_part){row, parts[i].facts->index};
+        if (i > 0 && parts[i].facts->index == parts[i - 1].facts->index)
+            return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s is there twice", size,
+                           (const char *)first->name.data);
+        if (row->dtype != first->dtype || row->width != first->width ||
+            row->state_count != first->state_count ||
+            memcmp(row->state_is_one, first->state_is_one, sizeof row->state_is_one) != 0 ||
+            !ps_bytes_equal(row->config, first->config))
+            return ps_fail(
+                error, PS_ERR_CORRUPT,
+                "table %.*s: shards %" PRIu32 " and %" PRIu32 " differ in type, width or optimizer",
+                size, (const char *)first->name.data, parts[0].facts->index, parts[i].facts->index);
+    }
+    PS_TRY(table_join(joined, own, count, parts[0].facts->shard_count,
+                      &joined->parameters[joined->count], error));
+    joined->count++;
     return PS_OK;
 }
 
@@ -196,6 +255,13 @@ static enum ps_status join_array(struct shard_state *joined, const struct part *
     return PS_OK;
 }
 
+/* Whoever knows the classic rule only says nothing of it. Shards by two rules are of two jobs, or
+ * of two initialisations of one: some parameters would be there twice, and others not at all. */
+static bool is_same_rule(uint64_t left, uint64_t right)
+{
+    return left == right || (left <= PS_PLACEMENT_CLASSIC && right <= PS_PLACEMENT_CLASSIC);
+}
+
 /* Asked before anything is joined for export or reshard: the ranges of a parameter may all be there
  * although a shard with whole parameters is missing. The quadratic search is over shards, of which
  * there are at most a few thousand. All of one job, all of one count, each index once, none
@@ -215,6 +281,11 @@ enum ps_status joined_state_complete(const struct shard_state *states, size_t st
             return ps_fail(error, PS_ERR_BAD_INPUT,
                            "shards of the jobs \"%.60s\" and \"%.60s\": name the folder of one",
                            states[0].facts.job, states[i].facts.job);
+        if (!is_same_rule(states[i].facts.placement, states[0].facts.placement))
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "shards of placement %" PRIu64 " and of %" PRIu64
+                           " do not belong together",
+                           states[0].facts.placement, states[i].facts.placement);
         for (size_t other = 0; other < i; other++)
             if (states[other].facts.index == states[i].facts.index)
                 return ps_fail(error, PS_ERR_BAD_INPUT, "shard %" PRIu32 " is there twice",

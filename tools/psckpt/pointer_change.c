@@ -115,13 +115,19 @@ void pointer_change_say(const struct pointer_change *change, struct ps_json_writ
 enum ps_status pointer_change_make(const struct pointer_change *change, struct published *published,
                                    struct ps_error *error)
 {
+    PS_TRY(pointer_change_note(change, error));
+    return published_replace(published, change->job, change->index, &change->place, error);
+}
+
+/* A pointer that gives nothing up needs no note. */
+enum ps_status pointer_change_note(const struct pointer_change *change, struct ps_error *error)
+{
     char folder[sizeof change->place.path];
     (void)snprintf(folder, sizeof folder, "%s", change->place.path);
     char *slash = strrchr(folder, '/');
-    if (change->place.reached > 0 && slash != NULL) {
-        *slash = '\0';
-        PS_TRY(ps_journal_give_up(ps_files_real(), folder, change->place.reached, change->position,
-                                  error));
-    }
-    return published_replace(published, change->job, change->index, &change->place, error);
+    if (change->place.reached == 0 || slash == NULL)
+        return PS_OK;
+    *slash = '\0';
+    return ps_journal_give_up(ps_files_real(), folder, change->place.reached, change->position,
+                              error);
 }

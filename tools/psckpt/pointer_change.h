@@ -53,6 +53,10 @@ uint64_t pointer_change_given_up(const struct pointer_change *change);
 /* Lines of text to `to`, or an object of `json` when that is not NULL. */
 void pointer_change_say(const struct pointer_change *change, struct ps_json_writer *json, FILE *to);
 
+/* The first half of make: the folder is told what is given up. */
+PS_MUST_USE enum ps_status pointer_change_note(const struct pointer_change *change,
+                                               struct ps_error *error);
+
 /* What is missing is given up in the folder of the checkpoint, too, where the journal's reader asks
  * for it (checkpoint/journal_note.h). */
 PS_MUST_USE enum ps_status pointer_change_make(const struct pointer_change *change,

@@ -30,7 +30,8 @@
  * machine. */
 static const struct ps_option table[] = {
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,
-           "list, prune: ask here which checkpoints are published. publish, repair, salvage: "
+           "list, prune, export --set: ask here which checkpoints are published. publish, repair, "
+           "restore-set, salvage: "
            "publish here. Without it: in DIR/store, where a server without etcd looks."),
     PS_ETCD_ACCESS_OPTIONS(struct psckpt_options, etcd_access),
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
@@ -61,6 +62,8 @@ static const struct ps_option table[] = {
            "import: its learning rate; 0: the optimizer's own default."),
     OPTION(l2, "l2", PS_OPTION_REAL, "NUMBER", NULL, NULL, "import: its weight decay."),
     OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "import: the job that it is for."),
+    OPTION(set, "set", PS_OPTION_TEXT, "NAME", NULL, NULL,
+           "restore-set, export: the set of the whole model (psctl checkpoint --model)."),
     OPTION(keep, "keep", PS_OPTION_UINT, "NUMBER", "2", NULL,
            "prune: whole checkpoints that stay in each folder."),
     OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json",
@@ -81,10 +84,11 @@ static const struct ps_option_set options_set = {
         "Looks at checkpoints and journals on a disk, without any server, and makes new ones of "
         "them.\nDIR is a server's --data-dir or the folder of one shard; nothing in it is changed "
         "but by prune, "
-        "publish and repair --in-place.",
+        "publish, restore-set and repair --in-place.",
     .commands = "  list DIR                              what is there\n"
                 "  verify DIR|FILE                       names what is damaged\n"
                 "  show FILE                             what is in a checkpoint\n"
+                "  rounds DIR                            who counted in each round of the journal\n"
                 "  diff A B                              parameters that differ\n"
                 "  digest DIR|FILE                       one hash of the state\n"
                 "  replay DIR --to POSITION --out NEWDIR the state at a position\n"
@@ -92,6 +96,7 @@ static const struct ps_option_set options_set = {
                 "  repair DIR --out NEWDIR               the last good state, somewhere else\n"
                 "  salvage DIR|FILE --out NEWDIR         every tensor that is whole\n"
                 "  publish DIR                           a server goes on from what is there\n"
+                "  restore-set DIR --set NAME            all shards go back to one set\n"
                 "  export DIR|FILE --out NEWDIR          plain safetensors or npy\n"
                 "  import FILE --out NEWDIR              from plain safetensors\n"
                 "  reshard DIR --to SHARDS --out NEWDIR  the state on another number of shards\n"
@@ -129,13 +134,21 @@ struct command {
 /* A command is one row: its name, how many words follow it, and the function. The word count is
  * checked before the function runs, so no function looks for missing arguments. */
 static const struct command commands[] = {
-    {{"list", 1}, psckpt_list},       {{"verify", 1}, psckpt_verify},
-    {{"show", 1}, psckpt_show},       {{"diff", 2}, psckpt_diff},
-    {{"digest", 1}, psckpt_digest},   {{"replay", 1}, psckpt_replay},
-    {{"repair", 1}, psckpt_repair},   {{"export", 1}, psckpt_export},
-    {{"import", 1}, psckpt_import},   {{"reshard", 1}, psckpt_reshard},
-    {{"prune", 1}, psckpt_prune},     {{"publish", 1}, psckpt_publish},
-    {{"salvage", 1}, psckpt_salvage},
+    {{.name = "list", .argument_count = 1}, psckpt_list},
+    {{.name = "verify", .argument_count = 1}, psckpt_verify},
+    {{.name = "show", .argument_count = 1}, psckpt_show},
+    {{.name = "rounds", .argument_count = 1}, psckpt_rounds},
+    {{.name = "diff", .argument_count = 2}, psckpt_diff},
+    {{.name = "digest", .argument_count = 1}, psckpt_digest},
+    {{.name = "replay", .argument_count = 1}, psckpt_replay},
+    {{.name = "repair", .argument_count = 1}, psckpt_repair},
+    {{.name = "export", .argument_count = 1}, psckpt_export},
+    {{.name = "import", .argument_count = 1}, psckpt_import},
+    {{.name = "reshard", .argument_count = 1}, psckpt_reshard},
+    {{.name = "prune", .argument_count = 1}, psckpt_prune},
+    {{.name = "publish", .argument_count = 1}, psckpt_publish},
+    {{.name = "salvage", .argument_count = 1}, psckpt_salvage},
+    {{.name = "restore-set", .argument_count = 1}, psckpt_restore_set},
 };
 
 static int run(const struct command *command, struct psckpt *tool);

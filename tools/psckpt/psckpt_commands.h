@@ -24,6 +24,7 @@ struct psckpt_options {
     const char *format;
     const char *optimizer;
     const char *job;
+    const char *set;
     double rate;
     double l2;
     uint64_t split_bytes;
@@ -50,6 +51,7 @@ struct psckpt {
 COMMAND(list);
 COMMAND(verify);
 COMMAND(show);
+COMMAND(rounds);
 COMMAND(diff);
 COMMAND(digest);
 COMMAND(replay);
@@ -59,6 +61,7 @@ COMMAND(publish);
 COMMAND(export);
 COMMAND(import);
 COMMAND(reshard);
+COMMAND(restore_set);
 COMMAND(prune);
 #undef COMMAND
 

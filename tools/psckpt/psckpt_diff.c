@@ -7,24 +7,18 @@
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "tools/json_document.h"
+#include "tools/psckpt/array_distance.h"
 #include "tools/psckpt/joined_state.h"
+#include "tools/psckpt/state_sections.h"
 #include "tools/psckpt/state_set.h"
+#include "tools/psckpt/table_diff.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* As diff(1) and cmp(1) have it. */
 #define EXIT_DIFFERENT 1
-
-/* How two arrays of one type and length differ. The index of the first element that differs is what
- * one looks for in a debugger. */
-struct distance {
-    bool differs;
-    uint64_t first; /* element */
-    double largest; /* NaN where one of two is none */
-};
 
 /* `count` is over all parameters; any difference makes the exit status 1. */
 struct comparing {
@@ -36,16 +30,23 @@ struct comparing {
 static enum ps_status load_joined(const struct psckpt *tool, const char *path,
                                   struct state_set *set, struct shard_state *joined,
                                   struct ps_error *error);
+static void say_held(const struct state_set sets[2]);
 static void compare_states(struct comparing *comparing, const struct shard_state *a,
                            const struct shard_state *b);
 static void say_alone(struct comparing *comparing, const char *word,
                       const struct ps_checkpoint_parameter *row);
 static void compare_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                          const struct ps_checkpoint_parameter *b);
+static void compare_tables(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                           const struct ps_checkpoint_parameter *b);
+static void say_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                     const struct ps_checkpoint_parameter *b, const char *part,
+                     const struct table_diff *rows);
+static void begin_change(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                         const struct ps_checkpoint_parameter *b, const char *part);
 static void say_changed(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                         const struct ps_checkpoint_parameter *b, const char *part,
-                        const struct distance *distance);
-static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b);
+                        const struct array_distance *distance);
 
 /* The exit status is that of diff(1): 0 for equal, 1 for different, above that for trouble, so that
  * "psckpt diff a b && ..." does what a shell user expects. Both states are in memory at once; two
@@ -60,6 +61,8 @@ enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < 2 && status == PS_OK; i++)
         status = load_joined(tool, tool->arguments[i], &sets[i], &joined[i], error);
+    if (status == PS_OK)
+        say_held(sets);
     if (status == PS_OK) {
         json_document_init(&comparing.document);
         ps_json_begin_array(&comparing.document.json, NULL);
@@ -75,6 +78,20 @@ enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
     }
     *tool->code = comparing.count > 0 ? EXIT_DIFFERENT : 0;
     return status;
+}
+
+/* Two states of which one has half a round more are equal by their values, and whoever compares
+ * them has to know of it. */
+static void say_held(const struct state_set sets[2])
+{
+    size_t held[2] = {0, 0};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < sets[i].count; j++)
+            held[i] += state_sections_held(&sets[i].states[j].facts);
+    if (held[0] + held[1] > 0)
+        (void)fprintf(stderr,
+                      "psckpt: contributions to open rounds are not compared: A holds %zu, B %zu\n",
+                      held[0], held[1]);
 }
 
 /* A whole data folder is compared as its clients see it, so that jobs of different numbers of
@@ -140,13 +157,20 @@ static void say_alone(struct comparing *comparing, const char *word,
 static void compare_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                          const struct ps_checkpoint_parameter *b)
 {
-    static const struct distance none = {0};
-    bool same_arrays = a->dtype == b->dtype && a->count == b->count;
+    static const struct array_distance none = {0};
+    /* Two tables of one kind differ by rows, however many each has. A table and a parameter, or two
+     * widths, have nothing that could be compared. */
+    if (a->is_table && b->is_table && a->dtype == b->dtype && a->width == b->width) {
+        compare_tables(comparing, a, b);
+        return;
+    }
+    bool same_arrays = a->dtype == b->dtype && a->count == b->count && a->is_table == b->is_table &&
+                       a->width == b->width;
     if (!same_arrays || !ps_shape_equal(&a->shape, &b->shape))
         say_changed(comparing, a, b, "shape", &none);
     if (!same_arrays)
         return;
-    struct distance values = measure(a->dtype, a->values, b->values);
+    struct array_distance values = array_distance_of(a->dtype, a->values, b->values);
     if (values.differs)
         say_changed(comparing, a, b, "values", &values);
     /* Optimizer states are compared only under the same configuration: those of two rules have
@@ -156,7 +180,7 @@ static void compare_rows(struct comparing *comparing, const struct ps_checkpoint
         say_changed(comparing, a, b, "optimizer", &none);
     for (uint32_t i = 0; i < a->state_count && same_config; i++) {
         char part[24];
-        struct distance state = measure(a->dtype, a->states[i], b->states[i]);
+        struct array_distance state = array_distance_of(a->dtype, a->states[i], b->states[i]);
         (void)snprintf(part, sizeof part, "state %" PRIu32, i);
         if (state.differs)
             say_changed(comparing, a, b, part, &state);
@@ -165,12 +189,88 @@ static void compare_rows(struct comparing *comparing, const struct ps_checkpoint
         say_changed(comparing, a, b, "version", &none);
 }
 
-/* Versions of both sides stand in every message, because they usually explain the difference: the
- * state with the higher version had more pushes applied. First the object, then the line, both from
- * the same arguments: the two forms cannot disagree. */
+/* Rows by their keys. Keys that only one side has are told once, with the values. States and clock
+ * have news of the others only; a clock differs where rows were pushed to without becoming
+ * others. */
+static void compare_tables(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                           const struct ps_checkpoint_parameter *b)
+{
+    static const struct array_distance none = {0};
+    size_t before = comparing->count;
+    /* Row-wise or not is a matter of the configuration, too; compared apart, since the arrays must
+     * be of one size. */
+    bool same_config = ps_bytes_equal(a->config, b->config) && a->state_count == b->state_count &&
+                       memcmp(a->state_is_one, b->state_is_one, sizeof a->state_is_one) == 0;
+    /* First the keys and the values, which is what a trainer sees. */
+    struct table_diff rows = table_diff_of(a, b, 0);
+    if (rows.added + rows.removed + rows.changed > 0)
+        say_rows(comparing, a, b, "rows", &rows);
+    if (!same_config)
+        say_changed(comparing, a, b, "optimizer", &none);
+    uint32_t arrays = ps_array_count(a);
+    for (uint32_t array = 1; array < arrays && same_config; array++) {
+        char part[24] = "clock";
+        struct table_diff other = table_diff_of(a, b, array);
+        if (array <= a->state_count)
+            (void)snprintf(part, sizeof part, "state %" PRIu32, array - 1);
+        /* Keys of one side are told with the values, so that they do not count twice. */
+        other.added = other.removed = 0;
+        other.first_key = other.first_changed;
+        if (other.changed > 0)
+            say_rows(comparing, a, b, part, &other);
+    }
+    if (comparing->count == before && (a->version != b->version || a->step != b->step))
+        say_changed(comparing, a, b, "version", &none);
+}
+
+/* The key in place of the element: it says the same in both files. */
+static void say_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                     const struct ps_checkpoint_parameter *b, const char *part,
+                     const struct table_diff *rows)
+{
+    struct ps_json_writer *json = &comparing->document.json;
+    begin_change(comparing, a, b, part);
+    ps_json_uint(json, "rows_added", rows->added);
+    ps_json_uint(json, "rows_removed", rows->removed);
+    ps_json_uint(json, "rows_changed", rows->changed);
+    ps_json_uint(json, "first_key", rows->first_key);
+    if (rows->changed > 0)
+        ps_json_real(json, "largest_difference", rows->distance.largest);
+    ps_json_end_object(json);
+    if (comparing->tool->json)
+        return;
+    (void)printf(", %" PRIu64 " rows added, %" PRIu64 " removed, %" PRIu64
+                 " changed, first key %" PRIu64,
+                 rows->added, rows->removed, rows->changed, rows->first_key);
+    if (rows->changed > 0)
+        (void)printf(", largest difference %g", rows->distance.largest);
+    (void)puts("");
+}
+
 static void say_changed(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                         const struct ps_checkpoint_parameter *b, const char *part,
-                        const struct distance *distance)
+                        const struct array_distance *distance)
+{
+    struct ps_json_writer *json = &comparing->document.json;
+    begin_change(comparing, a, b, part);
+    if (distance->differs) {
+        ps_json_uint(json, "first_element", distance->first);
+        ps_json_real(json, "largest_difference", distance->largest);
+    }
+    ps_json_end_object(json);
+    if (comparing->tool->json)
+        return;
+    if (distance->differs)
+        (void)printf(", first at element %" PRIu64 ", largest difference %g", distance->first,
+                     distance->largest);
+    (void)puts("");
+}
+
+/* Versions of both sides stand in every message, because they usually explain the difference: the
+ * state with the higher version had more pushes applied. The object and the line are begun from the
+ * same arguments: the two forms cannot disagree. */
+static void begin_change(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                         const struct ps_checkpoint_parameter *b, const char *part)
 {
     struct ps_json_writer *json = &comparing->document.json;
     comparing->count++;
@@ -180,85 +280,9 @@ static void say_changed(struct comparing *comparing, const struct ps_checkpoint_
     json_text(json, "part", part);
     ps_json_uint(json, "version_a", a->version);
     ps_json_uint(json, "version_b", b->version);
-    if (distance->differs) {
-        ps_json_uint(json, "first_element", distance->first);
-        ps_json_real(json, "largest_difference", distance->largest);
-    }
-    ps_json_end_object(json);
     if (comparing->tool->json)
         return;
     (void)printf("changed  ");
     (void)psckpt_print_text(a->name);
     (void)printf(": %s, version %" PRIu64 " and %" PRIu64, part, a->version, b->version);
-    if (distance->differs)
-        (void)printf(", first at element %" PRIu64 ", largest difference %g", distance->first,
-                     distance->largest);
-    (void)puts("");
-}
-
-/* Generated from the table of element types, so that a new type cannot be forgotten here. The bytes
- * are copied out, since a piece of a file need not be aligned for its type. Through double a 64-bit
- * integer above 2^53 loses its last bits: the figure is for people, while the verdict comes from
- * the bits. Of NaN and anything else the difference is NaN. */
-static double difference_at(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b)
-{
-#define DIFFERENCE(TAG, suffix, T, SUM, label)     \
-    case TAG: {                                    \
-        T left;                                    \
-        T right;                                   \
-        memcpy(&left, a, sizeof left);             \
-        memcpy(&right, b, sizeof right);           \
-        return fabs((double)left - (double)right); \
-    }
-    switch (dtype) {
-        PS_DTYPE_TABLE(DIFFERENCE)
-    case PS_DTYPE_COUNT:
-        break;
-    }
-#undef DIFFERENCE
-    return 0;
-}
-
-/* Equal runs are the common case and cost one memcmp. A NaN takes over the largest difference and
- * stays there, because any later comparison with NaN is false: an operator must see it. */
-static void measure_run(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b, size_t size,
-                        uint64_t offset, struct distance *distance)
-{
-    size_t width = ps_dtype_size(dtype);
-    if (memcmp(a, b, size) == 0)
-        return;
-    for (size_t at = 0; at < size; at += width) {
-        if (memcmp(a + at, b + at, width) == 0)
-            continue;
-        if (!distance->differs)
-            distance->first = (offset + at) / width;
-        distance->differs = true;
-        double now = difference_at(dtype, a + at, b + at);
-        if (isnan(now) || now > distance->largest)
-            distance->largest = now;
-    }
-}
-
-/* Bits decide what differs: two NaNs of the same bits are equal, 0 and -0 are not. Pieces hold
- * whole elements: blocks, arrays, and ranges of them. Pieces of the two views may be cut at
- * different places (blocks of a live snapshot, ranges of several shards), so two cursors advance by
- * what both have. Lengths were compared before, so both views end together. */
-static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b)
-{
-    struct distance distance = {0};
-    struct ps_view_cursor cursors[2] = {{.view = a}, {.view = b}};
-    struct ps_bytes runs[2] = {{0}};
-    for (uint64_t at = 0; at < a.size;) {
-        for (size_t i = 0; i < 2; i++)
-            if (runs[i].size == 0)
-                runs[i] = ps_view_next(&cursors[i], SIZE_MAX);
-        size_t size = runs[0].size < runs[1].size ? runs[0].size : runs[1].size;
-        measure_run(dtype, runs[0].data, runs[1].data, size, at, &distance);
-        for (size_t i = 0; i < 2; i++) {
-            runs[i].data += size;
-            runs[i].size -= size;
-        }
-        at += size;
-    }
-    return distance;
 }

@@ -9,7 +9,10 @@
 #include "server/core/update/parameter_settings.h"
 #include "tools/optimizer_choice.h"
 #include "tools/psckpt/joined_state.h"
+#include "tools/psckpt/model_set.h"
+#include "tools/psckpt/plain_tensors.h"
 #include "tools/psckpt/spread_state.h"
+#include "tools/psckpt/state_sections.h"
 #include "tools/psckpt/state_set.h"
 #include "tools/psckpt/tensor_file.h"
 #include "tools/psckpt/tensor_reader.h"
@@ -21,11 +24,11 @@
 /* The name is ours, since no parameter gives one to all of them. */
 #define MERGED "merged"
 
-static enum ps_status export_state(const struct psckpt *tool, const struct shard_state *whole,
+static enum ps_status export_state(const struct psckpt *tool, struct shard_state *whole,
                                    struct ps_error *error);
-static enum ps_status export_file(const struct tensor_target *target, const char *format,
-                                  const struct ps_checkpoint_parameter *row,
-                                  struct ps_error *error);
+static enum ps_status export_files(const struct tensor_target *target, const char *format,
+                                   const struct ps_checkpoint_parameter *rows, size_t count,
+                                   struct ps_error *error);
 static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
                                      struct ps_error *error);
 static enum ps_status give_rule(const struct psckpt *tool, struct ps_checkpoint_parameter *row,
@@ -49,7 +52,12 @@ enum ps_status psckpt_export(const struct psckpt *tool, struct ps_error *error)
     if (tool->options.merge && strcmp(tool->options.format, "npy") == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--merge is for --format safetensors: an npy file holds one array");
-    PS_TRY(state_set_load(&set, tool, tool->arguments[0], RECOVERY_TO_END, error));
+    /* Of a set its checkpoints alone: what the journals have behind them is not of one asking, and
+     * two exports of a set are equal to the byte, whatever was pushed in between. */
+    if (tool->options.set != NULL)
+        PS_TRY(model_set_load(&set, tool, tool->arguments[0], error));
+    else
+        PS_TRY(state_set_load(&set, tool, tool->arguments[0], RECOVERY_TO_END, error));
     shard_state_init(&whole, tool->box.memory);
     enum ps_status status = PS_OK;
     if (set.count > 1) {
@@ -61,6 +69,18 @@ enum ps_status psckpt_export(const struct psckpt *tool, struct ps_error *error)
     } else {
         status = export_state(tool, &set.states[0], error);
     }
+    /* Each shard's state is where its journal ends: parameters of several shards are as trainers
+     * have seen them one by one, and not at one moment. */
+    if (status == PS_OK && set.count > 1 && tool->options.set == NULL)
+        (void)fprintf(stderr, "psckpt: each shard as it ends; --set NAME exports one snapshot of "
+                              "all (psctl checkpoint --model)\n");
+    /* Contributions are to values that are not there yet: the files have the model as of the last
+     * round that ended, as a pull would. */
+    size_t held = 0;
+    for (size_t i = 0; i < set.count; i++)
+        held += state_sections_held(&set.states[i].facts);
+    if (status == PS_OK && held > 0)
+        (void)fprintf(stderr, "psckpt: %zu contributions to open rounds are not in it\n", held);
     /* Values of ranges from different instants are a model that no trainer has seen; usually
      * harmless, but it is said. */
     if (uneven > 0)
@@ -75,21 +95,27 @@ enum ps_status psckpt_export(const struct psckpt *tool, struct ps_error *error)
  * replace one. The number of bytes is that of values alone, which is what a reader of the files
  * will load. --merge makes one file of all parameters, which is what loaders of whole models
  * expect. */
-static enum ps_status export_state(const struct psckpt *tool, const struct shard_state *whole,
+static enum ps_status export_state(const struct psckpt *tool, struct shard_state *whole,
                                    struct ps_error *error)
 {
     const struct ps_files *files = tool->box.files;
     const struct tensor_target target = {&tool->box, tool->options.out};
+    struct plain_tensors tensors;
     uint64_t total = 0;
+    PS_TRY(plain_tensors_make(&tensors, whole, error));
     PS_TRY(files->make_folder(files->self, tool->options.out, error));
-    for (size_t i = 0; i < whole->count; i++)
-        total += whole->parameters[i].values.size;
+    for (size_t i = 0; i < tensors.count; i++)
+        total += tensors.rows[i].values.size;
     progress_begin(tool->box.progress, "writing", total);
     if (tool->options.merge)
-        PS_TRY(tensor_file_safetensors(&target, MERGED ".safetensors", whole->parameters,
-                                       whole->count, error));
-    for (size_t i = 0; i < whole->count && !tool->options.merge; i++)
-        PS_TRY(export_file(&target, tool->options.format, &whole->parameters[i], error));
+        PS_TRY(tensor_file_safetensors(&target, MERGED ".safetensors", tensors.rows, tensors.count,
+                                       error));
+    /* Tensors of one parameter stand side by side, so that they come into one file. */
+    for (size_t i = 0; i < tensors.count && !tool->options.merge;) {
+        size_t count = plain_tensors_of_one(&tensors, i);
+        PS_TRY(export_files(&target, tool->options.format, &tensors.rows[i], count, error));
+        i += count;
+    }
     progress_end(tool->box.progress);
     if (tool->json)
         (void)printf("{\"parameters\":%zu,\"bytes\":%" PRIu64 "}\n", whole->count, total);
@@ -99,18 +125,22 @@ static enum ps_status export_state(const struct psckpt *tool, const struct shard
 }
 
 /* One file per parameter is the default, since npy knows nothing else and a single tensor is what
- * one mostly looks for. An existing file of that name fails the command: it may be the export of
- * another day. */
-static enum ps_status export_file(const struct tensor_target *target, const char *format,
-                                  const struct ps_checkpoint_parameter *row, struct ps_error *error)
+ * one mostly looks for; a table's keys go into its file, or where that holds one array beside it.
+ * An existing file of that name fails the command: it may be the export of another day. */
+static enum ps_status export_files(const struct tensor_target *target, const char *format,
+                                   const struct ps_checkpoint_parameter *rows, size_t count,
+                                   struct ps_error *error)
 {
     char name[TENSOR_FILE_NAME_BYTES];
     if (strcmp(format, "npy") == 0) {
-        PS_TRY(tensor_file_name(row->name, ".npy", name, error));
-        return tensor_file_npy(target, name, row, error);
+        for (size_t i = 0; i < count; i++) {
+            PS_TRY(tensor_file_name(rows[i].name, ".npy", name, error));
+            PS_TRY(tensor_file_npy(target, name, &rows[i], error));
+        }
+        return PS_OK;
     }
-    PS_TRY(tensor_file_name(row->name, ".safetensors", name, error));
-    return tensor_file_safetensors(target, name, row, 1, error);
+    PS_TRY(tensor_file_name(rows->name, ".safetensors", name, error));
+    return tensor_file_safetensors(target, name, rows, count, error);
 }
 
 /* The steps are those of the first trainer of a job: values, optimizer, placement. A server that

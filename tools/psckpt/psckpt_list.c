@@ -185,6 +185,9 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
     if (survey->has_header) {
         ps_json_uint(json, "unix_ns", survey->header.facts.unix_ns);
         ps_json_uint(json, "parameters", survey->header.count);
+        /* As the file says; which file is the set's the store knows. */
+        if (survey->header.facts.set[0] != '\0')
+            json_text(json, "set", survey->header.facts.set);
     }
     json_text(json, "state", state);
     if (published[0] != '-')

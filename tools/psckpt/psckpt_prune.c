@@ -9,6 +9,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/journal_segments.h"
+#include "server/core/recovery/kept_sets.h"
 #include "server/core/recovery/recovery_replay.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/published.h"
@@ -38,7 +39,9 @@ static enum ps_status prune_folder(struct pruning *pruning, const struct shard_f
 static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_content *content,
                                         uint64_t *covered, struct ps_error *error);
 static enum ps_status is_whole(const struct pruning *pruning, const char *path, bool *whole,
-                               struct ps_error *error);
+                               bool *names_set, struct ps_error *error);
+static enum ps_status find_kept(struct pruning *pruning, const struct shard_folder *folder,
+                                struct ps_kept_sets *kept, struct ps_error *error);
 static enum ps_status prune_journal(struct pruning *pruning, const struct folder_content *content,
                                     uint64_t covered, struct ps_error *error);
 
@@ -49,7 +52,8 @@ enum ps_status psckpt_prune(const struct psckpt *tool, struct ps_error *error)
     const struct psckpt_options *options = &tool->options;
     struct pruning pruning = {.tool = tool};
     struct shard_folders folders = {0};
-    const struct published_options wish = psckpt_store_wish(tool, NULL);
+    /* Servers without etcd keep their store in the folder itself. */
+    const struct published_options wish = psckpt_store_wish(tool, tool->arguments[0]);
     uint64_t least = options->etcd == NULL ? 2 : 1;
     if (options->keep < least)
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -103,36 +107,65 @@ static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_c
     const struct shard_folder *folder = content->folder;
     size_t good_count = 0;
     char published[37];
+    struct ps_kept_sets kept;
     PS_TRY(published_uuid(&pruning->published, folder->job, folder->index, published, error));
+    PS_TRY(find_kept(pruning, folder, &kept, error));
     for (size_t i = 0; i < content->catalog.count; i++) {
         const struct ps_catalog_entry *entry = &content->catalog.entries[i];
         char path[SHARD_FOLDER_PATH_BYTES + sizeof entry->name + 1];
         bool good = false;
         (void)snprintf(path, sizeof path, "%s/%s", folder->path, entry->name);
-        PS_TRY(is_whole(pruning, path, &good, error));
+        bool names_set = false;
+        /* The same survey tells both: the file is read once. */
+        PS_TRY(is_whole(pruning, path, &good, &names_set, error));
+        /* Where nobody is asked, a file that names a set may be one that somebody counts on. */
+        bool is_of_set =
+            published_asks(&pruning->published) ? ps_kept_sets_have(&kept, entry->uuid) : names_set;
         good &= !ps_recovery_is_superseded(&content->segments, entry->epoch, entry->position);
-        bool stays =
-            !good || good_count < tool->options.keep || strcmp(published, entry->uuid) == 0;
+        bool stays = !good || good_count < tool->options.keep ||
+                     strcmp(published, entry->uuid) == 0 || is_of_set;
+        /* Whoever goes back to a set wants its instant, and no journal behind it. */
+        /* Of those that stay for other reasons the journal behind them may be wanted. */
+        bool is_for_set_alone =
+            is_of_set && good_count >= tool->options.keep && strcmp(published, entry->uuid) != 0;
         good_count += good;
         if (!stays) {
             PS_TRY(tool->box.files->remove(tool->box.files->self, path, error));
             pruning->checkpoints++;
-        } else if (good && entry->position < *covered) {
+        } else if (good && !is_for_set_alone && entry->position < *covered) {
             *covered = entry->position;
         }
     }
     return PS_OK;
 }
 
+/* As servers keep them: by the rows of the shard in the store, of sets that are whole and of the
+ * one under way. Without a store nothing is known here, and the files are asked. A store that is
+ * asked and does not answer ends the command: nothing may be removed on a guess. */
+static enum ps_status find_kept(struct pruning *pruning, const struct shard_folder *folder,
+                                struct ps_kept_sets *kept, struct ps_error *error)
+{
+    struct ps_registry registry;
+    /* A checkpoint's sets are those of its own job: names of sets are not unique among jobs. */
+    kept->count = 0;
+    if (!published_asks(&pruning->published))
+        return PS_OK;
+    PS_TRY(ps_registry_init(&registry, pruning->published.kv, folder->job, error));
+    return ps_kept_sets_read(&registry, folder->index, pruning->tool->box.memory,
+                             pruning->published.deadline_ms, kept, error);
+}
+
 /* Reading everything before removing anything is slow, and the point: an older file must not be
  * removed for the sake of a newer one that turns out damaged. A file that cannot be read fails the
  * command: nothing may be removed on a guess. */
 static enum ps_status is_whole(const struct pruning *pruning, const char *path, bool *whole,
-                               struct ps_error *error)
+                               bool *names_set, struct ps_error *error)
 {
     struct checkpoint_survey survey;
     PS_TRY(checkpoint_survey_init(&survey, &pruning->tool->box, path, true, error));
     *whole = survey.damage_count == 0;
+    /* A damaged file neither counts nor goes, whatever it says. */
+    *names_set = survey.has_header && survey.header.facts.set[0] != '\0';
     checkpoint_survey_fini(&survey);
     return PS_OK;
 }

@@ -10,6 +10,7 @@
 #include "tools/psckpt/joined_state.h"
 #include "tools/psckpt/session_summary.h"
 #include "tools/psckpt/spread_state.h"
+#include "tools/psckpt/state_sections.h"
 #include "tools/psckpt/state_set.h"
 
 #include <stdio.h>
@@ -60,6 +61,7 @@ static enum ps_status set_facts(const struct state_set *from, struct shard_state
                                 struct ps_error *error)
 {
     whole->facts.job = from->states[0].facts.job;
+    whole->facts.placement = from->states[0].facts.placement;
     for (size_t i = 0; i < from->count; i++) {
         const struct ps_checkpoint_facts *facts = &from->states[i].facts;
         if (facts->position > UINT64_MAX - whole->facts.position)
@@ -78,13 +80,21 @@ static enum ps_status write_shards(const struct psckpt *tool, const struct state
                                    struct ps_error *error)
 {
     struct state_set set;
+    size_t evicted = 0;
     PS_TRY(state_set_make(&set, tool->box.memory, shard_count, error));
     enum ps_status status =
         spread_state(whole, tool->options.split_bytes, set.states, shard_count, error);
     if (status == PS_OK)
         status = session_summary_merge(from->states, from->count, set.states, set.count, error);
+    /* Before anything is written, since it may refuse. */
+    if (status == PS_OK)
+        status =
+            state_sections_merge(from->states, from->count, set.states, set.count, &evicted, error);
     if (status == PS_OK)
         status = state_set_write(&set, tool, tool->options.out, error);
+    /* Each costs its round the grace time once more, and is evicted again. */
+    if (status == PS_OK && evicted > 0)
+        (void)fprintf(stderr, "psckpt: workers that rounds had evicted are waited for again\n");
     state_set_fini(&set);
     return status;
 }

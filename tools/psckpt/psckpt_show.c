@@ -9,19 +9,25 @@
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/paths.h"
 #include "tools/psckpt/session_summary.h"
+#include "tools/psckpt/show_sections.h"
+#include "tools/psckpt/state_sections.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
-                                    struct session_summary *sessions, struct ps_error *error);
+static enum ps_status read_rest(const struct psckpt *tool, const char *path,
+                                struct session_summary *sessions, struct shard_state *state,
+                                struct ps_error *error);
 static void show_table(const struct psckpt *tool, const struct ps_header *header,
                        const struct session_summary *sessions);
 static void show_json(const struct psckpt *tool, const struct ps_header *header,
-                      const struct session_summary *sessions);
+                      const struct session_summary *sessions,
+                      const struct section_summary *sections);
 static void show_sessions_table(const struct session_summary *sessions);
 static void show_sessions_json(struct ps_json_writer *json, const struct session_summary *sessions,
                                bool each);
+static void show_parameters_table(const struct psckpt *tool, const struct ps_header *header);
+static uint64_t bytes_of(const struct ps_checkpoint_parameter *about);
 static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer *json,
                                 const struct ps_checkpoint_parameter *about);
 
@@ -32,6 +38,8 @@ enum ps_status psckpt_show(const struct psckpt *tool, struct ps_error *error)
 {
     struct checkpoint_survey survey;
     struct session_summary sessions = {0};
+    struct section_summary sections;
+    struct shard_state state;
     const char *path = tool->arguments[0];
     if (path_is_folder(tool->box.files, path))
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -39,25 +47,37 @@ enum ps_status psckpt_show(const struct psckpt *tool, struct ps_error *error)
     PS_TRY(checkpoint_survey_init(&survey, &tool->box, path, false, error));
     if (!survey.has_header)
         return ps_fail(error, PS_ERR_CORRUPT, "%.120s: %.130s", path, survey.why.text);
-    enum ps_status status = read_sessions(tool, path, &sessions, error);
-    if (status == PS_OK && tool->json)
-        show_json(tool, &survey.header, &sessions);
-    else if (status == PS_OK)
+    /* A state without parameters: it only keeps the records, contributions too, until they are
+     * shown. */
+    shard_state_init(&state, tool->box.memory);
+    enum ps_status status = read_rest(tool, path, &sessions, &state, error);
+    if (status == PS_OK)
+        status = section_summary_make(&sections, &state, error);
+    if (status == PS_OK && tool->json) {
+        show_json(tool, &survey.header, &sessions, &sections);
+    } else if (status == PS_OK) {
         show_table(tool, &survey.header, &sessions);
+        show_sections_table(&sections);
+    }
+    shard_state_fini(&state);
     session_summary_fini(&sessions);
     checkpoint_survey_fini(&survey);
     return status;
 }
 
-/* Sessions stand at the end of the file, behind the arrays; the reader knows how to find and check
- * them, which a survey of the header alone does not. The arrays are not read for it. */
-static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
-                                    struct session_summary *sessions, struct ps_error *error)
+/* Sessions and sections stand at the end of the file, behind the arrays; the reader knows how to
+ * find and check them, which a survey of the header alone does not. The arrays are not read for
+ * it. */
+static enum ps_status read_rest(const struct psckpt *tool, const char *path,
+                                struct session_summary *sessions, struct shard_state *state,
+                                struct ps_error *error)
 {
     struct ps_checkpoint_reader *reader = NULL;
     PS_TRY(ps_checkpoint_open(tool->box.files, path, tool->box.memory, &reader, error));
     enum ps_status status =
         session_summary_init(sessions, ps_checkpoint_reader_facts(reader), tool->box.memory, error);
+    if (status == PS_OK)
+        status = state_sections_read(state, reader, error);
     ps_checkpoint_close(reader);
     return status;
 }
@@ -95,25 +115,43 @@ static void show_table(const struct psckpt *tool, const struct ps_header *header
     const struct ps_checkpoint_facts *facts = &header->facts;
     (void)printf("uuid      %s\njob       ", facts->uuid);
     (void)psckpt_print_text(ps_bytes_of_text(facts->job));
-    (void)printf("\nshard     %" PRIu32 " of %" PRIu32 "\nepoch     %" PRIu64 "\nposition  %" PRIu64
-                 "\nunix_ns   %" PRIu64 "\nclients   %zu, %" PRIu64 " requests remembered\n\n",
-                 facts->index, facts->shard_count, facts->epoch, facts->position, facts->unix_ns,
-                 sessions->count, count_requests(sessions));
-    /* Step and version differ where a parameter was set anew: the step is the optimizer's count. */
-    (void)printf("%-5s %14s %-14s %-10s %6s %12s %12s  %s\n", "TYPE", "ELEMENTS", "SHAPE", "RULE",
-                 "STATES", "VERSION", "STEP", "NAME");
+    /* Most files were written for no set, and have no such line. */
+    if (facts->set[0] != '\0')
+        (void)printf("\nset       %s", facts->set);
+    (void)printf("\nshard     %" PRIu32 " of %" PRIu32 "\n", facts->index, facts->shard_count);
+    if (facts->placement != 0)
+        (void)printf("placement %" PRIu64 "\n", facts->placement);
+    (void)printf("epoch     %" PRIu64 "\nposition  %" PRIu64 "\nunix_ns   %" PRIu64
+                 "\nclients   %zu, %" PRIu64 " requests remembered\n\n",
+                 facts->epoch, facts->position, facts->unix_ns, sessions->count,
+                 count_requests(sessions));
+    show_parameters_table(tool, header);
+    if (tool->options.sessions)
+        show_sessions_table(sessions);
+}
+
+/* Step and version differ where a parameter was set anew: the step is the optimizer's count. Only a
+ * table has a width. */
+static void show_parameters_table(const struct psckpt *tool, const struct ps_header *header)
+{
+    (void)printf("%-5s %14s %-14s %5s %-10s %6s %12s %12s %14s  %s\n", "TYPE", "ELEMENTS", "SHAPE",
+                 "WIDTH", "RULE", "STATES", "VERSION", "STEP", "BYTES", "NAME");
     for (size_t i = 0; i < header->count; i++) {
         const struct ps_checkpoint_parameter *about = &header->parameters[i].about;
-        char shape[PS_SHAPE_TEXT_BYTES];
-        (void)printf("%-5s %14" PRIu64 " %-14s %-10s %6" PRIu32 " %12" PRIu64 " %12" PRIu64 "  ",
+        struct ps_shape shape = about->is_table ? ps_array_shape(about, 0) : about->shape;
+        char text[PS_SHAPE_TEXT_BYTES];
+        char width[12] = "-";
+        /* Its rows and its width, which no client has given as a shape. */
+        if (about->is_table)
+            (void)snprintf(width, sizeof width, "%" PRIu32, about->width);
+        (void)printf("%-5s %14" PRIu64 " %-14s %5s %-10s %6" PRIu32 " %12" PRIu64 " %12" PRIu64
+                     " %14" PRIu64 "  ",
                      ps_dtype_name(about->dtype), about->count,
-                     ps_shape_text(&about->shape, about->count, shape), rule_of(tool, about),
-                     about->state_count, about->version, about->step);
+                     ps_shape_text(&shape, about->count, text), width, rule_of(tool, about),
+                     about->state_count, about->version, about->step, bytes_of(about));
         (void)psckpt_print_text(about->name);
         (void)puts("");
     }
-    if (tool->options.sessions)
-        show_sessions_table(sessions);
 }
 
 /* One row per client. A client whose highest sequence is far above the number of remembered
@@ -136,7 +174,8 @@ static void show_sessions_table(const struct session_summary *sessions)
  * keep all their digits in readers that allow it. Unlike the table this has the index and the count
  * of shards as two numbers. */
 static void show_json(const struct psckpt *tool, const struct ps_header *header,
-                      const struct session_summary *sessions)
+                      const struct session_summary *sessions,
+                      const struct section_summary *sections)
 {
     const struct ps_checkpoint_facts *facts = &header->facts;
     struct json_document document;
@@ -145,8 +184,11 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     ps_json_begin_object(json, NULL);
     json_text(json, "uuid", facts->uuid);
     json_text(json, "job", facts->job);
+    json_text(json, "set", facts->set);
     ps_json_uint(json, "index", facts->index);
     ps_json_uint(json, "shard_count", facts->shard_count);
+    if (facts->placement != 0)
+        ps_json_uint(json, "placement", facts->placement);
     ps_json_uint(json, "epoch", facts->epoch);
     ps_json_uint(json, "position", facts->position);
     ps_json_uint(json, "unix_ns", facts->unix_ns);
@@ -155,9 +197,19 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     for (size_t i = 0; i < header->count; i++)
         show_parameter_json(tool, json, &header->parameters[i].about);
     ps_json_end_array(json);
+    show_sections_json(sections, json);
     ps_json_end_object(json);
     json_document_print(&document);
     json_document_fini(&document);
+}
+
+/* Of all arrays of a parameter: what it takes of the file. */
+static uint64_t bytes_of(const struct ps_checkpoint_parameter *about)
+{
+    uint64_t bytes = 0;
+    for (uint32_t array = 0; array < ps_array_count(about); array++)
+        bytes += ps_array_bytes(about, array);
+    return bytes;
 }
 
 /* The id is the number that InitParam gave the parameter, a hash of its name. Configurations are
@@ -169,7 +221,13 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
     ps_json_text(json, "name", about->name);
     json_text(json, "type", ps_dtype_name(about->dtype));
     ps_json_uint(json, "element_count", about->count);
-    ps_shape_json(&about->shape, about->count, json, "shape");
+    struct ps_shape shape = about->is_table ? ps_array_shape(about, 0) : about->shape;
+    ps_shape_json(&shape, about->count, json, "shape");
+    if (about->is_table) {
+        ps_json_uint(json, "rows", about->rows);
+        ps_json_uint(json, "width", about->width);
+    }
+    ps_json_uint(json, "bytes", bytes_of(about));
     json_text(json, "rule", rule_of(tool, about));
     ps_json_uint(json, "states", about->state_count);
     ps_json_uint(json, "version", about->version);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "checkpoint/catalog.h"
 #include "etcd/kv.h"
+#include "etcd/registry_sets.h"
 #include "tools/psckpt/paths.h"
 
 #include <inttypes.h>
@@ -156,5 +157,41 @@ enum ps_status published_replace(struct published *published, const char *job, u
             published->deadline_ms, error);
     ps_buffer_fini(&json);
     /* To the operator both mean the same: a server is running. */
+    return status == PS_ERR_EXISTS ? PS_ERR_UNAVAILABLE : status;
+}
+
+/* The pointers of a whole set. A server that owns one of the shards keeps all of them as they are.
+ * One document behind the other in one buffer: the pointers borrow from it, and it must not move
+ * meanwhile, so that they are made when all are written. */
+enum ps_status published_restore(struct published *published, const char *job, const char *set,
+                                 const struct ps_checkpoint_place *places, size_t count,
+                                 struct ps_error *error)
+{
+    struct ps_registry registry;
+    struct ps_buffer json;
+    struct ps_set_pointer pointers[PS_SET_RESTORE_MAX];
+    /* Where each document ends in the buffer. */
+    size_t ends[PS_SET_RESTORE_MAX] = {0};
+    if (count > PS_SET_RESTORE_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "a set of %zu shards: %d at most can go back at once", count,
+                       PS_SET_RESTORE_MAX);
+    PS_TRY(ps_registry_init(&registry, published->kv, job, error));
+    ps_buffer_init(&json, published->memory, POINTER_BYTES_MAX * PS_SET_RESTORE_MAX);
+    /* The i-th place is the i-th shard's. */
+    for (size_t i = 0; i < count; i++) {
+        ps_catalog_pointer_write(&places[i], &json);
+        ends[i] = json.size;
+    }
+    enum ps_status status = ps_buffer_status(&json, error);
+    for (size_t i = 0; i < count && status == PS_OK; i++) {
+        size_t begin = i > 0 ? ends[i - 1] : 0;
+        pointers[i] = (struct ps_set_pointer){
+            (uint32_t)i, {(const uint8_t *)json.text + begin, ends[i] - begin}};
+    }
+    if (status == PS_OK)
+        status =
+            ps_registry_restore_set(&registry, set, pointers, count, published->deadline_ms, error);
+    ps_buffer_fini(&json);
     return status == PS_ERR_EXISTS ? PS_ERR_UNAVAILABLE : status;
 }

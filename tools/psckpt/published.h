@@ -61,6 +61,12 @@ PS_MUST_USE enum ps_status published_replace(struct published *published, const 
                                              const struct ps_checkpoint_place *place,
                                              struct ps_error *error);
 
+/* The same for all shards of a set, at once or not at all (ps_registry_restore_set). */
+PS_MUST_USE enum ps_status published_restore(struct published *published, const char *job,
+                                             const char *set,
+                                             const struct ps_checkpoint_place *places, size_t count,
+                                             struct ps_error *error);
+
 /* Writes the uuid of the published checkpoint, or "" when there is none or nobody is asked. */
 PS_MUST_USE enum ps_status published_uuid(struct published *published, const char *job,
                                           uint32_t index, char uuid[37], struct ps_error *error);

@@ -11,7 +11,9 @@
 #include "optimizer/optimizer.h"
 #include "server/core/recovery/recovery_replay.h"
 #include "server/core/update/parameter_settings.h"
+#include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/session_summary.h"
+#include "tools/psckpt/state_sections.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,7 +45,7 @@ static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoi
                            struct ps_error *error);
 static enum ps_status try_source(struct salvaging *salvaging, size_t number,
                                  const struct ps_checkpoint_parameter *about,
-                                 const struct parameter_room *room, bool values_only, bool *taken,
+                                 struct parameter_room *room, bool values_only, bool *taken,
                                  struct ps_error *error);
 static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row,
                                  const struct parameter_room *room,
@@ -51,6 +53,8 @@ static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row,
 static size_t find(const struct ps_checkpoint_reader *reader,
                    const struct ps_checkpoint_parameter *about);
 static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *error);
+static enum ps_status take_sections(struct salvaging *salvaging,
+                                    struct ps_checkpoint_reader *reader, struct ps_error *error);
 
 /* The steps depend on each other: facts are known when it is known which files were used. On
  * success the caller owns the state; on failure there is nothing to release. */
@@ -186,9 +190,8 @@ static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *err
 static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
                            struct ps_error *error)
 {
-    struct parameter_room room;
+    struct parameter_room room = {0};
     bool taken = false;
-    PS_TRY(parameter_room_make(&room, &salvaging->salvage->state, about, error));
     for (size_t i = 0; i < salvaging->source_count && !taken; i++)
         PS_TRY(try_source(salvaging, i, about, &room, false, &taken, error));
     for (size_t i = 0; i < salvaging->source_count && !taken; i++)
@@ -204,7 +207,7 @@ static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoi
  * version is not damage, and ends the salvage. */
 static enum ps_status try_source(struct salvaging *salvaging, size_t number,
                                  const struct ps_checkpoint_parameter *about,
-                                 const struct parameter_room *room, bool values_only, bool *taken,
+                                 struct parameter_room *room, bool values_only, bool *taken,
                                  struct ps_error *error)
 {
     struct source *source = &salvaging->sources[number];
@@ -212,8 +215,11 @@ static enum ps_status try_source(struct salvaging *salvaging, size_t number,
     size_t i = find(source->reader, about);
     if (i == SIZE_MAX)
         return PS_OK;
-    enum ps_status status =
-        parameter_room_read(room, source->reader, i, values_only ? 1 : room->arrays, &why);
+    /* One room for all files, but of a table, which has another number of rows in each. */
+    if (room->pieces == NULL || about->is_table)
+        PS_TRY(parameter_room_make(room, &salvaging->salvage->state,
+                                   ps_checkpoint_parameter(source->reader, i), error));
+    enum ps_status status = parameter_room_read(room, source->reader, i, !values_only, &why);
     if (status == PS_ERR_CORRUPT || status == PS_ERR_IO)
         return PS_OK;
     if (status != PS_OK)
@@ -232,7 +238,7 @@ static enum ps_status try_source(struct salvaging *salvaging, size_t number,
     if (number > 0)
         (void)fprintf(salvaging->wish->report, "%s: %.*s: taken from %s\n", salvaging->path,
                       (int)row.name.size, (const char *)row.name.data, source->path);
-    progress_add(salvaging->wish->box->progress, room->arrays * room->size);
+    progress_add(salvaging->wish->box->progress, room->size);
     source->is_used = true;
     *taken = true;
     return parameter_room_add(room, &salvaging->salvage->state, &row, error);
@@ -246,25 +252,33 @@ static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row,
 {
     struct ps_optimizer_settings settings;
     PS_TRY(ps_parameter_settings_read(row->config, row->dtype, memory, &settings, error));
-    for (uint32_t state = 0; state + 1 < room->arrays; state++)
+    for (uint32_t state = 0; state < row->state_count; state++)
         ps_optimizer_fill(row->dtype, ps_optimizer_state_start(&settings, state),
-                          room->bytes + (state + 1) * room->size, row->count);
+                          room->arrays[state + 1], (size_t)ps_array_elements(row, state + 1));
     return PS_OK;
 }
 
+/* A table has another number of rows at every instant, and is the same table as long as its rows
+ * are of one width. */
+static bool is_alike(const struct ps_checkpoint_parameter *row,
+                     const struct ps_checkpoint_parameter *about)
+{
+    bool is_as_large = row->is_table ? row->width == about->width : row->count == about->count;
+    return row->is_table == about->is_table && is_as_large && row->dtype == about->dtype &&
+           row->state_count == about->state_count && row->birth == about->birth;
+}
+
 /* SIZE_MAX: it is not there, or not of the same kind. A parameter that was created anew with
- * another length is another one, whatever its name. A linear search for each parameter of each
- * file: there are thousands at most, and reading their arrays takes far longer. */
+ * another length or at another position is another one, whatever its name. A linear search for
+ * each parameter of each file: there are thousands at most, and reading their arrays takes far
+ * longer. */
 static size_t find(const struct ps_checkpoint_reader *reader,
                    const struct ps_checkpoint_parameter *about)
 {
     for (size_t i = 0; i < ps_checkpoint_parameter_count(reader); i++) {
         const struct ps_checkpoint_parameter *row = ps_checkpoint_parameter(reader, i);
         if (ps_bytes_equal(row->name, about->name))
-            return row->dtype == about->dtype && row->count == about->count &&
-                           row->state_count == about->state_count
-                       ? i
-                       : SIZE_MAX;
+            return is_alike(row, about) ? i : SIZE_MAX;
     }
     return SIZE_MAX;
 }
@@ -292,10 +306,13 @@ static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *er
     const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(oldest->reader);
     salvage->is_mixed = used_count > 1;
     state->facts = *facts;
+    /* Put together of several files, it is of no set. */
+    state->facts.set = "";
     struct ps_bytes job = shard_state_copy(state, ps_bytes_of_text(facts->job), error);
     if (job.data == NULL)
         return PS_ERR_NO_MEMORY;
     state->facts.job = (const char *)job.data;
+    PS_TRY(take_sections(salvaging, oldest->reader, error));
     /* Without the table nobody can tell a repeated request from a new one. Forgetting everybody
      * makes the server refuse old sessions, so that nothing is applied twice. */
     if (!oldest->has_sessions) {
@@ -306,4 +323,38 @@ static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *er
     }
     state->facts.sessions = shard_state_copy(state, facts->sessions, error);
     return state->facts.sessions.data == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+}
+
+/* Of the oldest file, from which on the journal has all later ones, and of those only what fits the
+ * parameters as they were taken. A worker whose contribution is lost has been told that it counts,
+ * so the round waits for it until it contributes anew or the grace time is over. */
+static enum ps_status take_sections(struct salvaging *salvaging,
+                                    struct ps_checkpoint_reader *reader, struct ps_error *error)
+{
+    struct shard_state *state = &salvaging->salvage->state;
+    size_t left_out = 0;
+    /* Only damage is let pass, as with the sessions: memory that is refused says nothing about the
+     * file. */
+    struct ps_error why = {0};
+    enum ps_status status = state_sections_read(state, reader, &why);
+    if (status == PS_ERR_CORRUPT || status == PS_ERR_IO) {
+        for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+            state->facts.sections[i] = (struct ps_checkpoint_records){0};
+        (void)fprintf(
+            salvaging->wish->report,
+            "%s: open rounds and clocks are not whole: workers contribute, and clocks are "
+            "set, anew\n",
+            salvaging->path);
+        return PS_OK;
+    }
+    if (status != PS_OK)
+        return ps_fail(error, status, "%s", why.text);
+    /* Also where one file gave everything: a parameter that is whole nowhere was left out. */
+    state_sections_fit(state, &left_out);
+    if (left_out > 0)
+        (void)fprintf(salvaging->wish->report,
+                      "%s: %zu contributions to rounds are left out: their parameters are of "
+                      "another version here\n",
+                      salvaging->path, left_out);
+    return PS_OK;
 }

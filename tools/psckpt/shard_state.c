@@ -6,8 +6,10 @@
  * lies. */
 #include "tools/psckpt/shard_state.h"
 
+#include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/paths.h"
 #include "tools/psckpt/state_digest.h"
+#include "tools/psckpt/state_sections.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -93,6 +95,8 @@ enum ps_status shard_state_read(struct shard_state *state, const struct toolbox 
     enum ps_status status = copy_facts(state, ps_checkpoint_reader_facts(reader), error);
     if (status == PS_OK)
         status = read_all(state, reader, box->progress, error);
+    if (status == PS_OK)
+        status = state_sections_read(state, reader, error);
     progress_end(box->progress);
     ps_checkpoint_close(reader);
     return status == PS_OK ? shard_state_seal(state, error) : status;
@@ -108,6 +112,9 @@ static enum ps_status copy_facts(struct shard_state *state, const struct ps_chec
     if (job.data == NULL || sessions.data == NULL)
         return PS_ERR_NO_MEMORY;
     state->facts = *facts;
+    /* What is written of a state is another file than the set's: it may have more in it, and has
+     * another uuid. */
+    state->facts.set = "";
     state->facts.job = (const char *)job.data;
     state->facts.sessions = sessions;
     return PS_OK;
@@ -124,60 +131,18 @@ static enum ps_status read_all(struct shard_state *state, struct ps_checkpoint_r
         return PS_ERR_NO_MEMORY;
     for (size_t i = 0; i < count; i++) {
         const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
-        progress->total += about->count * ps_dtype_size(about->dtype) * (1 + about->state_count);
+        /* Every array, as all of them are read: of a table keys and clock, too. */
+        for (uint32_t array = 0; array < ps_array_count(about); array++)
+            progress->total += ps_array_bytes(about, array);
     }
     for (size_t i = 0; i < count; i++) {
         const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
         struct parameter_room room;
         PS_TRY(parameter_room_make(&room, state, about, error));
-        PS_TRY(parameter_room_read(&room, reader, i, room.arrays, error));
+        PS_TRY(parameter_room_read(&room, reader, i, true, error));
         PS_TRY(parameter_room_add(&room, state, about, error));
-        progress_add(progress, room.arrays * room.size);
+        progress_add(progress, room.size);
     }
-    return PS_OK;
-}
-
-/* One room for all arrays of a parameter: they are read one behind the other, and stand so in the
- * file. */
-enum ps_status parameter_room_make(struct parameter_room *room, struct shard_state *state,
-                                   const struct ps_checkpoint_parameter *about,
-                                   struct ps_error *error)
-{
-    room->size = (size_t)about->count * ps_dtype_size(about->dtype);
-    room->arrays = 1 + about->state_count;
-    room->bytes = shard_state_room(state, room->arrays, room->size, error);
-    room->pieces = shard_state_room(state, room->arrays, sizeof *room->pieces, error);
-    return room->bytes == NULL || room->pieces == NULL ? PS_ERR_NO_MEMORY : PS_OK;
-}
-
-/* The reader compares each array with its checksum; an array that does not fit is PS_ERR_CORRUPT,
- * and the room's content is of no use then. */
-enum ps_status parameter_room_read(const struct parameter_room *room,
-                                   struct ps_checkpoint_reader *reader, size_t i, uint32_t count,
-                                   struct ps_error *error)
-{
-    for (uint32_t array = 0; array < count; array++) {
-        struct ps_checkpoint_piece piece = {room->bytes + array * room->size, room->size};
-        PS_TRY(ps_checkpoint_read_array(reader, i, (int32_t)array - 1, &piece, 1, error));
-    }
-    return PS_OK;
-}
-
-/* The views are made last, when nothing can fail any more but the copies: a row in the list is
- * always complete. */
-enum ps_status parameter_room_add(const struct parameter_room *room, struct shard_state *state,
-                                  const struct ps_checkpoint_parameter *row, struct ps_error *error)
-{
-    struct ps_checkpoint_parameter added = *row;
-    added.name = shard_state_copy(state, row->name, error);
-    added.config = shard_state_copy(state, row->config, error);
-    if (added.name.data == NULL || added.config.data == NULL)
-        return PS_ERR_NO_MEMORY;
-    for (uint32_t array = 0; array < room->arrays; array++) {
-        room->pieces[array] = (struct ps_bytes){room->bytes + array * room->size, room->size};
-        *(array == 0 ? &added.values : &added.states[array - 1]) = ps_view_of(&room->pieces[array]);
-    }
-    state->parameters[state->count++] = added;
     return PS_OK;
 }
 
@@ -255,6 +220,8 @@ static enum ps_status make_uuid(struct shard_state *state, struct ps_error *erro
     sha256_add_number(&hash, facts->shard_count, 4);
     sha256_add_number(&hash, facts->epoch, 8);
     sha256_add_number(&hash, facts->position, 8);
+    /* Nothing where there are none, so that files of such states keep their names. */
+    state_sections_add(facts, &hash);
     PS_TRY(sha256_end(&hash, digest, error));
     digest[6] = (uint8_t)((digest[6] & 0x0f) | 0x80);
     digest[8] = (uint8_t)((digest[8] & 0x3f) | 0x80);

@@ -42,33 +42,6 @@ void *shard_state_room(struct shard_state *state, size_t count, size_t size,
 struct ps_bytes shard_state_copy(struct shard_state *state, struct ps_bytes bytes,
                                  struct ps_error *error);
 
-/* Where one parameter's arrays go before it is a row of a state: its values, then its optimizer
- * states, one behind the other. */
-struct parameter_room {
-    uint8_t *bytes;
-    struct ps_bytes *pieces;
-    size_t size; /* of one array */
-    uint32_t arrays;
-};
-
-/* Room for the arrays that `about` describes; lives as long as the state. */
-PS_MUST_USE enum ps_status parameter_room_make(struct parameter_room *room,
-                                               struct shard_state *state,
-                                               const struct ps_checkpoint_parameter *about,
-                                               struct ps_error *error);
-
-/* Fills the first `count` arrays with those of parameter `i`, each against its checksum. */
-PS_MUST_USE enum ps_status parameter_room_read(const struct parameter_room *room,
-                                               struct ps_checkpoint_reader *reader, size_t i,
-                                               uint32_t count, struct ps_error *error);
-
-/* Puts `row` with the arrays of the room behind the state's other parameters, for which
- * `parameters` has space; name and configuration are copied. */
-PS_MUST_USE enum ps_status parameter_room_add(const struct parameter_room *room,
-                                              struct shard_state *state,
-                                              const struct ps_checkpoint_parameter *row,
-                                              struct ps_error *error);
-
 /* Reads a checkpoint file, with every checksum, into an empty state, and seals it. */
 PS_MUST_USE enum ps_status shard_state_read(struct shard_state *state, const struct toolbox *box,
                                             const char *path, struct ps_error *error);

@@ -7,9 +7,10 @@
 
 #include "base/hash.h"
 #include "client/engine/placement.h"
+#include "tools/psckpt/table_shards.h"
 
-static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t split_bytes,
-                            struct shard_state *shards, uint32_t shard_count,
+static enum ps_status place(const struct ps_checkpoint_parameter *row,
+                            const struct ps_layout *layout, struct shard_state *shards,
                             struct ps_error *error);
 static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
                                   const struct ps_placement *placement, uint32_t k,
@@ -18,14 +19,17 @@ static enum ps_status slice(struct shard_state *shard, struct ps_view view, size
                             size_t size, struct ps_view *result, struct ps_error *error);
 
 /* All shards get the facts of the whole state, the position above all: a version that a client has
- * seen must not come again on any of them. Each shard is sealed at the end, which also finds two
- * ranges that came to one name. */
+ * seen must not come again on any of them. The placement is kept: a number places over any
+ * number of shards, and clients that know it need not be told another. Each shard is sealed at the
+ * end, which also finds two ranges that came to one name. */
 enum ps_status spread_state(const struct shard_state *whole, uint64_t split_bytes,
                             struct shard_state *shards, uint32_t shard_count,
                             struct ps_error *error)
 {
+    const struct ps_layout layout = {split_bytes, whole->facts.placement, shard_count};
     for (uint32_t i = 0; i < shard_count; i++) {
-        /* A shard holds at most one range of each parameter, or the whole of it. */
+        /* A shard holds at most one range of each parameter, or the whole of it, or its part of a
+         * table. */
         shards[i].parameters =
             shard_state_room(&shards[i], whole->count, sizeof *shards[i].parameters, error);
         if (shards[i].parameters == NULL)
@@ -35,7 +39,7 @@ enum ps_status spread_state(const struct shard_state *whole, uint64_t split_byte
         shards[i].facts.shard_count = shard_count;
     }
     for (size_t p = 0; p < whole->count; p++)
-        PS_TRY(place(&whole->parameters[p], split_bytes, shards, shard_count, error));
+        PS_TRY(place(&whole->parameters[p], &layout, shards, error));
     for (uint32_t i = 0; i < shard_count; i++)
         PS_TRY(shard_state_seal(&shards[i], error));
     return PS_OK;
@@ -43,12 +47,18 @@ enum ps_status spread_state(const struct shard_state *whole, uint64_t split_byte
 
 /* The name is checked as the client would check it: a parameter that no client can ask for would
  * only take memory. A name that is cut needs space for its suffix, too. */
-static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t split_bytes,
-                            struct shard_state *shards, uint32_t shard_count,
+static enum ps_status place(const struct ps_checkpoint_parameter *row,
+                            const struct ps_layout *layout, struct shard_state *shards,
                             struct ps_error *error)
 {
+    /* Keys, not elements, decide whose rows they are; a table is never cut into ranges, and has the
+     * same name on every shard. */
+    if (row->is_table) {
+        PS_TRY(ps_placement_check_name(row->name, false, error));
+        return table_spread(row, shards, layout->shard_count, error);
+    }
     struct ps_placement placement =
-        ps_placement_of(row->values.size, ps_dtype_size(row->dtype), split_bytes, shard_count);
+        ps_placement_of(row->values.size, ps_dtype_size(row->dtype), layout);
     PS_TRY(ps_placement_check_name(row->name, placement.range_count > 1, error));
     for (uint32_t k = 0; k < placement.range_count; k++)
         PS_TRY(place_range(row, &placement, k, shards, error));
@@ -73,6 +83,8 @@ static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
     if (stored->name.data == NULL)
         return PS_ERR_NO_MEMORY;
     stored->id = ps_hash_fnv1a32(stored->name); /* as InitParam numbers it */
+    /* Positions are of one shard: in another one the parameter is as old as the shard. */
+    stored->birth = 0;
     PS_TRY(slice(shard, row->values, range.offset, range.size, &stored->values, error));
     for (uint32_t state = 0; state < row->state_count; state++)
         PS_TRY(slice(shard, row->states[state], range.offset, range.size, &stored->states[state],

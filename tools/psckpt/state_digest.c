@@ -7,18 +7,22 @@
 #include "tools/psckpt/state_digest.h"
 
 #include "tools/psckpt/session_digest.h"
+#include "tools/psckpt/table_rows.h"
 
 #include <stdlib.h>
 
 #define HEADLINE "pserver state 1\n"
 
-/* Added to the number of the type of a parameter that has a shape. */
+/* Added to the number of the type of a parameter that has a shape, or is a table. */
 #define SHAPE_FOLLOWS 128
+#define TABLE_FOLLOWS 64
 
 static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row);
 static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state *states,
                                    size_t count, struct ps_error *error);
 static int compare_names(const void *a, const void *b);
+static int compare_first_keys(const struct ps_checkpoint_parameter *left,
+                              const struct ps_checkpoint_parameter *right);
 
 /* The rows of all shards are sorted together, so that one shard and four shards with the same
  * parameters have the same digest when no parameter is cut. An empty set has a digest, too, that of
@@ -61,6 +65,14 @@ enum ps_status state_digest(const struct shard_state *states, size_t state_count
 static void add_type(struct sha256 *hash, const struct ps_checkpoint_parameter *row)
 {
     const struct ps_shape *shape = &row->shape;
+    /* A table has no shape, so the two marks never meet. A table and a matrix of the same numbers
+     * are two states: the one has keys. */
+    if (row->is_table) {
+        sha256_add_number(hash, (uint64_t)row->dtype + TABLE_FOLLOWS, 1);
+        sha256_add_number(hash, row->rows, 8);
+        sha256_add_number(hash, row->width, 4);
+        return;
+    }
     sha256_add_number(hash, (uint64_t)row->dtype + (shape->is_given ? SHAPE_FOLLOWS : 0), 1);
     sha256_add_number(hash, row->count, 8);
     if (!shape->is_given)
@@ -82,9 +94,9 @@ static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parame
     sha256_add_number(hash, row->version, 8);
     sha256_add_number(hash, row->step, 8);
     sha256_add_number(hash, row->state_count, 4);
-    sha256_add_view(hash, row->values);
-    for (uint32_t state = 0; state < row->state_count; state++)
-        sha256_add_view(hash, row->states[state]);
+    /* Rows of a table are sorted in a sealed state, so the order of the file does not count. */
+    for (uint32_t array = 0; array < ps_array_count(row); array++)
+        sha256_add_view(hash, ps_array_view(row, array));
 }
 
 /* By index, whatever the order of `states`. A selection by rising index, without sorting: there are
@@ -110,9 +122,10 @@ static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state
     return PS_OK;
 }
 
-/* The same name twice is possible only across shards that do not belong together; by content then,
- * as far as it goes: the order must not depend on that of the shards. Ties are left to version and
- * length, which is as far as an order is possible without reading the values. */
+/* The same name twice is possible across shards that do not belong together, and of tables, of
+ * which every shard has a part; by content then, as far as it goes: the order must not depend on
+ * that of the shards. Ties are left to version and length, which is as far as an order is possible
+ * without reading the values. */
 static int compare_names(const void *a, const void *b)
 {
     const struct ps_checkpoint_parameter *left = *(const struct ps_checkpoint_parameter *const *)a;
@@ -122,5 +135,19 @@ static int compare_names(const void *a, const void *b)
         return names;
     if (left->version != right->version)
         return left->version < right->version ? -1 : 1;
-    return (left->count > right->count) - (left->count < right->count);
+    if (left->count != right->count)
+        return left->count < right->count ? -1 : 1;
+    return compare_first_keys(left, right);
+}
+
+/* Every shard has a part of each table under the same name, and no two of them the same key. */
+static int compare_first_keys(const struct ps_checkpoint_parameter *left,
+                              const struct ps_checkpoint_parameter *right)
+{
+    if (!left->is_table || !right->is_table || left->rows == 0 || right->rows == 0)
+        return 0;
+    /* Rows are sorted: the first key is the lowest. */
+    uint64_t a = table_key(left, 0);
+    uint64_t b = table_key(right, 0);
+    return (a > b) - (a < b);
 }

@@ -81,7 +81,8 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
     json_text(&json, "format", "pt");
     ps_json_end_object(&json);
     for (size_t i = 0; i < count; i++) {
-        char name[PS_NAME_BYTES_MAX + 1];
+        /* A table's keys have a name of their own, longer than the table's. */
+        char name[PS_ARRAY_NAME_BYTES];
         memcpy(name, rows[i]->name.data, rows[i]->name.size);
         name[rows[i]->name.size] = '\0';
         ps_json_begin_object(&json, name);

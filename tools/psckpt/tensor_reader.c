@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "checkpoint/header_writer.h"
+#include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/tensor_type.h"
 #include "json/json_reader.h"
 
@@ -191,13 +192,13 @@ static enum ps_status read_elements(const struct tensor_input *input,
         size_t count = (room->size - at) / width;
         if (type->widen != NULL && count > WIDENED_ELEMENTS)
             count = WIDENED_ELEMENTS;
-        void *to = type->widen != NULL ? narrow : room->bytes + at;
+        void *to = type->widen != NULL ? narrow : room->arrays[0] + at;
         PS_TRY(input->files->read(input->files->self, input->file, begin, to, count * type->size,
                                   &got, error));
         if (got < count * type->size)
             return ps_fail(error, PS_ERR_CORRUPT, "%.150s has become shorter", input->path);
         if (type->widen != NULL)
-            type->widen(narrow, count, room->bytes + at);
+            type->widen(narrow, count, room->arrays[0] + at);
         begin += got;
         at += count * width;
     }

@@ -19,7 +19,7 @@
         .choices = (choices_), .help = (help_), .offset = offsetof(struct psctl_options, field) \
     }
 
-/* Options of all commands. A command has no options of its own: what it needs is its argument. */
+/* Options of all commands; --yes and --dry-run are of those that change something. */
 static const struct ps_option table[] = {
     OPTION(place.etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
     OPTION(
@@ -32,6 +32,17 @@ static const struct ps_option table[] = {
            "How long to wait for an answer, of each server."),
     OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json",
            "json prints one document on standard output and nothing else there."),
+    OPTION(model, "model", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "checkpoint: one set of the whole model."),
+    OPTION(set, "set", PS_OPTION_TEXT, "NAME", NULL, NULL,
+           "checkpoint --model: what the set is called. Without it: by the time."),
+    OPTION(group, "group", PS_OPTION_TEXT, "NAME", NULL, NULL,
+           "workers: of this group. Without it: of all; all: the servers, too."),
+    OPTION(watch, "watch", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "workers: go on, and print anew whenever somebody comes or goes."),
+    OPTION(yes, "yes", PS_OPTION_FLAG, NULL, NULL, NULL, "drop: yes, they are to go."),
+    OPTION(dry_run, "dry-run", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "set: say what would change, and change nothing."),
     OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
     OPTION(man, "man", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the man page and exit."),
     OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
@@ -50,6 +61,7 @@ static const struct ps_option_set options_set = {
     .examples = "  psctl status --etcd http://127.0.0.1:2379\n"
                 "  psctl params --servers 127.0.0.1:8000 --output json\n"
                 "  psctl get linear/bias --etcd http://127.0.0.1:2379\n"
+                "  psctl set 'linear/*' lr=0.01 --etcd http://127.0.0.1:2379\n"
                 "  psctl checkpoint --etcd http://127.0.0.1:2379\n",
     .environment = "PSERVER_",
     .options = table,
@@ -101,6 +113,8 @@ static int obey(int argc, char **argv)
         return EX_USAGE;
     /* ps_program_command has refused any other number of words. */
     control.argument = words > 1 ? argv[2] : NULL;
+    control.words = argv + 2;
+    control.word_count = words > 1 ? (size_t)words - 1 : 0;
     return run(command, &control);
 }
 

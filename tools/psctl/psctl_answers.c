@@ -11,8 +11,14 @@
 #include <string.h>
 #include <sysexits.h>
 
-static int visit_server(const struct psctl *control, uint32_t index,
-                        struct psclient_param_info *rows, psctl_visit_fn *visit, void *context);
+/* A page of one server's parameters. */
+struct page {
+    struct psclient_param_info *rows;
+    struct psclient_config *configs; /* NULL: they are not asked for */
+};
+
+static int visit_server(const struct psctl *control, uint32_t index, const struct page *page,
+                        const struct psctl_visit *visit);
 
 /* A server that does not answer has a row all the same: a job with a hole must look like one. */
 int psctl_show_servers(const struct psctl *control, const struct psctl_view *view)
@@ -69,24 +75,27 @@ struct psctl_answer psctl_ask(const struct psctl *control, uint32_t index)
     return answer;
 }
 
-int psctl_visit_params(const struct psctl *control, bool stop, psctl_visit_fn *visit, void *context)
+int psctl_visit_params(const struct psctl *control, const struct psctl_visit *visit)
 {
     /* One page is held at a time, whatever the number of parameters: a job may have millions,
      * and their rows are printed as they come. */
-    struct psclient_param_info *rows =
-        ps_zeroed_array(ps_allocator_heap(), PSCTL_ROWS_AT_ONCE, sizeof *rows);
+    const struct ps_allocator *heap = ps_allocator_heap();
+    struct page page = {.rows = ps_zeroed_array(heap, PSCTL_ROWS_AT_ONCE, sizeof *page.rows)};
+    /* A configuration has room for the longest: they are not asked for where nobody looks. */
+    if (visit->configs)
+        page.configs = ps_zeroed_array(heap, PSCTL_ROWS_AT_ONCE, sizeof *page.configs);
     /* No memory at all is said by the status alone: a text would want memory, too. */
-    if (rows == NULL)
-        return EX_OSERR;
-    int code = EXIT_SUCCESS;
+    bool has_memory = page.rows != NULL && (page.configs != NULL || !visit->configs);
+    int code = has_memory ? EXIT_SUCCESS : EX_OSERR;
     uint32_t count = psclient_shard_count(control->client);
-    /* A list is worth printing with a hole in it (`stop` is false); a value that is put together
+    /* A list is worth printing with a hole in it (`stops` is false); a value that is put together
      * from ranges is not, since nobody sees the hole in it. */
-    for (uint32_t i = 0; i < count && !(stop && code != EXIT_SUCCESS); i++) {
-        int result = visit_server(control, i, rows, visit, context);
+    for (uint32_t i = 0; has_memory && i < count && !(visit->stops && code != EXIT_SUCCESS); i++) {
+        int result = visit_server(control, i, &page, visit);
         code = result != EXIT_SUCCESS ? result : code;
     }
-    ps_release(ps_allocator_heap(), rows);
+    ps_release(heap, page.configs);
+    ps_release(heap, page.rows);
     return code;
 }
 
@@ -98,31 +107,32 @@ struct ps_shape psctl_shape(const struct psclient_param_info *info)
 }
 
 /* Page after page: a server's parameters need not fit into one answer. */
-static int visit_server(const struct psctl *control, uint32_t index,
-                        struct psclient_param_info *rows, psctl_visit_fn *visit, void *context)
+static int visit_server(const struct psctl *control, uint32_t index, const struct page *page,
+                        const struct psctl_visit *visit)
 {
     /* The name is copied, since the row that it stands in is written over by the next page. */
-    char after[sizeof rows[0].name] = "";
+    char after[sizeof page->rows[0].name] = "";
     int more = 1;
     while (more) {
         size_t count = 0;
         struct psclient_error error = {0};
-        /* The last name of a page is where the next one begins. Parameters cannot come or go
-         * after initialisation, so that no name is missed or seen twice. */
-        int status =
-            psclient_list(control->client, index, after[0] ? after : NULL, rows, PSCTL_ROWS_AT_ONCE,
-                          &count, &more, control->options.timeout_ms, &error);
+        /* The last name of a page is where the next one begins. A name that comes or goes
+         * meanwhile may be missed, and none is seen twice. */
+        int status = psclient_list_configs(control->client, index, after[0] ? after : NULL,
+                                           page->rows, page->configs, PSCTL_ROWS_AT_ONCE, &count,
+                                           &more, control->options.timeout_ms, &error);
         if (status != PSCLIENT_OK) {
             (void)fprintf(stderr, "psctl: server %" PRIu32 " does not list its parameters: %s\n",
                           index, error.text);
             return EX_UNAVAILABLE;
         }
         for (size_t i = 0; i < count; i++)
-            visit(control, index, &rows[i], context);
+            visit->visit(control, index, &page->rows[i],
+                         page->configs != NULL ? &page->configs[i] : NULL, visit->context);
         /* A server that says "more" and sends nothing would have psctl ask for ever. */
         if (count == 0)
             break;
-        memcpy(after, rows[count - 1].name, sizeof after);
+        memcpy(after, page->rows[count - 1].name, sizeof after);
     }
     return EXIT_SUCCESS;
 }

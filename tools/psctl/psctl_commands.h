@@ -28,10 +28,17 @@
 #define PSCTL_TABLE(X) \
     X(status)          \
     X(members)         \
+    X(workers)         \
     X(health)          \
     X(params)          \
     X(get)             \
+    X(rows)            \
+    X(show)            \
+    X(set)             \
+    X(define)          \
+    X(drop)            \
     X(client)          \
+    X(clocks)          \
     X(checkpoint)      \
     X(drain)
 
@@ -39,6 +46,10 @@ struct psctl_options {
     struct ps_job_place place;
     const char *output;
     uint64_t timeout_ms;
+    const char *set;
+    const char *group;
+    bool model, watch;
+    bool yes, dry_run;
     bool help, man, version;
 };
 
@@ -46,6 +57,8 @@ struct psctl {
     struct psctl_options options;
     struct psclient *client; /* owned by main */
     const char *argument;    /* the word behind the command; NULL: the command takes none */
+    char **words;            /* all of them, `argument` first */
+    size_t word_count;
     bool json;
 };
 
@@ -90,13 +103,19 @@ bool psctl_answered(const struct psctl_answer *answer);
 /* The shape that a row tells. */
 struct ps_shape psctl_shape(const struct psclient_param_info *info);
 
-/* Called once per parameter; `context` is the caller's. */
+/* Called once per parameter; `config` is NULL unless it was asked for, `context` the caller's. */
 typedef void psctl_visit_fn(const struct psctl *control, uint32_t index,
-                            const struct psclient_param_info *info, void *context);
+                            const struct psclient_param_info *info,
+                            const struct psclient_config *config, void *context);
 
-/* Calls `visit` for every parameter of every server, in the order of their names. With `stop` the
- * first server that does not answer is the last that is asked. */
-int psctl_visit_params(const struct psctl *control, bool stop, psctl_visit_fn *visit,
-                       void *context);
+struct psctl_visit {
+    psctl_visit_fn *visit;
+    void *context;
+    bool stops;   /* the first server that does not answer is the last that is asked */
+    bool configs; /* they are asked for */
+};
+
+/* Visits every parameter of every server, in the order of their names. */
+int psctl_visit_params(const struct psctl *control, const struct psctl_visit *visit);
 
 #endif

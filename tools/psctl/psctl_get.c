@@ -6,8 +6,9 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "tools/json_document.h"
+#include "tools/psctl/psctl_config.h"
+#include "tools/psctl/psctl_values.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,12 @@ struct found {
     struct psclient_param_info info; /* element_count over all ranges */
     bool whole;
     bool cut;
+    bool is_table;
 };
 
 static void look_at_param(const struct psctl *control, uint32_t index,
-                          const struct psclient_param_info *info, void *context);
+                          const struct psclient_param_info *info,
+                          const struct psclient_config *config, void *context);
 static int pull_and_print(const struct psctl *control, const struct found *found);
 static void print_values(const struct psctl *control, const struct psclient_param_info *info,
                          const struct psclient_parameter *parameter);
@@ -33,7 +36,9 @@ static void print_values(const struct psctl *control, const struct psclient_para
 static int get(const struct psctl *control)
 {
     struct found found = {.info = {.element_count = 0}};
-    int code = psctl_visit_params(control, true, look_at_param, &found);
+    const struct psctl_visit visit = {
+        .visit = look_at_param, .context = &found, .stops = true, .configs = true};
+    int code = psctl_visit_params(control, &visit);
     if (code != EXIT_SUCCESS)
         return code;
     /* No server has it: wrong data, not an outage. A server that did not answer has ended the
@@ -42,6 +47,12 @@ static int get(const struct psctl *control)
         (void)fprintf(stderr, "psctl: parameter: %s does not exist\n", control->argument);
         return EX_DATAERR;
     }
+    /* Without keys a table has nothing to show, and with all of its rows too much. */
+    if (found.is_table) {
+        (void)fprintf(stderr, "psctl: %s is a table: psctl rows %s KEY... reads its rows\n",
+                      control->argument, control->argument);
+        return EX_USAGE;
+    }
     return pull_and_print(control, &found);
 }
 
@@ -49,7 +60,8 @@ static int get(const struct psctl *control)
  * are. A parameter may have a "#" in its own name, so that the name which was asked for must end
  * exactly there. */
 static void look_at_param(const struct psctl *control, uint32_t index,
-                          const struct psclient_param_info *info, void *context)
+                          const struct psclient_param_info *info,
+                          const struct psclient_config *config, void *context)
 {
     (void)index;
     struct found *found = context;
@@ -65,6 +77,10 @@ static void look_at_param(const struct psctl *control, uint32_t index,
     uint64_t elements = found->info.element_count + info->element_count;
     found->info = *info;
     found->info.element_count = elements;
+    /* Only the configuration tells a table from a matrix. */
+    struct ps_optimizer_config settings;
+    found->is_table |=
+        whole && psctl_read_config(config, &settings) == EXIT_SUCCESS && settings.table.width > 0;
     found->whole |= whole;
     found->cut |= range;
 }
@@ -105,47 +121,6 @@ static int pull_and_print(const struct psctl *control, const struct found *found
     return status == PSCLIENT_OK ? EXIT_SUCCESS : EX_UNAVAILABLE;
 }
 
-/* Elements as people and as JSON read them: a case for each kind of type, so that a type which is
- * added to base/dtype.h is printed, too. Digits are as many as give the same bits back. */
-#define PRINT_SIGNED(suffix, T, U, least, greatest)                          \
-    case PS_DTYPE_##suffix:                                                  \
-        if (json != NULL)                                                    \
-            ps_json_int(json, NULL, ((const T *)content)[i]);                \
-        else                                                                 \
-            (void)printf("%" PRId64 "\n", (int64_t)((const T *)content)[i]); \
-        return;
-#define PRINT_UNSIGNED(suffix, T, twin, TWIN, greatest)                       \
-    case PS_DTYPE_##suffix:                                                   \
-        if (json != NULL)                                                     \
-            ps_json_uint(json, NULL, ((const T *)content)[i]);                \
-        else                                                                  \
-            (void)printf("%" PRIu64 "\n", (uint64_t)((const T *)content)[i]); \
-        return;
-#define PRINT_FLOAT(suffix, T, f)                                       \
-    case PS_DTYPE_##suffix:                                             \
-        if (json != NULL)                                               \
-            ps_json_real(json, NULL, (double)((const T *)content)[i]);  \
-        else                                                            \
-            (void)printf("%.*g\n", sizeof(T) == sizeof(float) ? 9 : 17, \
-                         (double)((const T *)content)[i]);              \
-        return;
-/* `json` NULL: as text. */
-static void print_number(struct ps_json_writer *json, enum ps_dtype dtype, const void *content,
-                         uint64_t i)
-{
-    /* Types are those of the server's answer, which the client has checked. */
-    switch (dtype) {
-        PS_SIGNED_TABLE(PRINT_SIGNED)
-        PS_UNSIGNED_TABLE(PRINT_UNSIGNED)
-        PS_FLOAT_TABLE(PRINT_FLOAT)
-    case PS_DTYPE_COUNT:
-        break;
-    }
-}
-#undef PRINT_SIGNED
-#undef PRINT_UNSIGNED
-#undef PRINT_FLOAT
-
 /* Text: one value a line. JSON: {"name", "type", "version", "shape", "values": [...]}; values that
  * JSON cannot say (NaN, infinities) are null. */
 static void print_values(const struct psctl *control, const struct psclient_param_info *info,
@@ -154,8 +129,12 @@ static void print_values(const struct psctl *control, const struct psclient_para
     enum ps_dtype dtype = (enum ps_dtype)info->type;
     if (!control->json) {
         /* No heading: the values go into another program as they are. */
-        for (uint64_t i = 0; i < info->element_count; i++)
-            print_number(NULL, dtype, parameter->content, i);
+        /* One a line, so that lines are counted as elements are. */
+        for (uint64_t i = 0; i < info->element_count; i++) {
+            char text[PSCTL_VALUE_TEXT_BYTES];
+            psctl_value_text(dtype, parameter->content, i, text);
+            (void)puts(text);
+        }
         return;
     }
     /* A document, and not a row for each value: a number alone says neither its type nor its
@@ -173,7 +152,7 @@ static void print_values(const struct psctl *control, const struct psclient_para
     ps_shape_json(&shape, info->element_count, &head.json, "shape");
     ps_json_begin_array(&head.json, "values");
     for (uint64_t i = 0; i < info->element_count; i++)
-        print_number(&head.json, dtype, parameter->content, i);
+        psctl_value_json(&head.json, dtype, parameter->content, i);
     ps_json_end_array(&head.json);
     ps_json_end_object(&head.json);
     json_document_print(&head);

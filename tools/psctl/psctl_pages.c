@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 
 /* A page is a screen or two; a completion script is a few kilobytes. */
@@ -32,10 +33,19 @@ static const struct ps_command_page completion = {
                 "  psctl completion fish | source          # in ~/.config/fish/config.fish\n"};
 
 /* A word in brackets may be left out; base/program.h knows commands by the words that must be. */
-static int words_behind(const struct ps_command_page *page)
+static struct ps_command command_of(const struct ps_command_page *page)
 {
+    struct ps_command command = {.name = page->name};
+    if (page->argument == NULL || page->argument[0] == '[')
+        return command;
     /* Choices ("bash|zsh|fish") are one word, too. */
-    return page->argument != NULL && page->argument[0] != '[' ? 1 : 0;
+    command.argument_count = 1;
+    /* "NAME VALUE..." are two words at least: what may be repeated has to be there once. */
+    for (const char *at = page->argument; *at != '\0'; at++)
+        command.argument_count += *at == ' ' ? 1 : 0;
+    if (strstr(page->argument, "...") != NULL)
+        command.argument_count = -command.argument_count;
+    return command;
 }
 
 /* Page and entry of a command have one number, so that the order of the help is the order of the
@@ -44,7 +54,7 @@ static void put(struct psctl_table *table, size_t number, const struct ps_comman
                 int (*run)(const struct psctl *control))
 {
     table->pages[number] = *page;
-    table->entries[number] = (struct psctl_entry){{page->name, words_behind(page)}, run};
+    table->entries[number] = (struct psctl_entry){command_of(page), run};
 }
 
 /* Filled at run time: what a command says stands in its own file, and C lets no constant be made

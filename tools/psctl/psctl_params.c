@@ -49,8 +49,10 @@ static void param_json(struct ps_json_writer *json, const struct psclient_param_
 
 /* One row goes out as it comes; nothing is sorted over servers, since each has its own names. */
 static void show_param(const struct psctl *control, uint32_t index,
-                       const struct psclient_param_info *info, void *context)
+                       const struct psclient_param_info *info, const struct psclient_config *config,
+                       void *context)
 {
+    (void)config;
     struct json_document *document = context;
     if (control->json)
         param_json(&document->json, info, index);
@@ -70,7 +72,8 @@ static int params(const struct psctl *control)
          * row to the right rather than being cut: it may be wanted for psctl get. */
         (void)printf("%-6s %-40s %-5s %14s %12s %-10s %12s %14s  %s\n", "INDEX", "NAME", "TYPE",
                      "ELEMENTS", "VERSION", "RULE", "RATE", "STATE_BYTES", "SHAPE");
-    int code = psctl_visit_params(control, false, show_param, &document);
+    const struct psctl_visit visit = {.visit = show_param, .context = &document};
+    int code = psctl_visit_params(control, &visit);
     ps_json_end_array(&document.json);
     if (control->json)
         json_document_print(&document);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Initialises two parameters, pushes to them and pulls them: ./run_cpp.sh HOST:PORT[,...]
+// Initialises two parameters, pushes to them and pulls them, and counts in a table:
+// ./run_cpp.sh HOST:PORT[,...]
 #include <cstdio>
 #include <sstream>
 
-#include "pserver_job.h"
+#include "pserver_table.h"
 
 static void train(Job &job)
 {
@@ -20,6 +21,16 @@ static void train(Job &job)
                 w.at(0), w.at(1), w.at(2), b.at(0));
 }
 
+static void count(Job &job)
+{
+    paddle::OptimizerConfig config;
+    config.set_optimizer(paddle::OptimizerConfig::Add);
+    Table counts(job, "counts", 1, config);
+    counts.add({7, 1ull << 63, 7}, {{1}, {1}, {1}});
+    const Rows rows = counts.get({7, 1ull << 63, 5});
+    std::printf("counts = %g %g %g\n", rows[0][0], rows[1][0], rows[2][0]);
+}
+
 int main(int, char **arguments)
 {
     std::vector<std::string> seeds;
@@ -29,6 +40,7 @@ int main(int, char **arguments)
     try {
         Job job(seeds);
         train(job);
+        count(job);
     } catch (const std::exception &failure) {
         std::fprintf(stderr, "%s\n", failure.what());
         return 1;

@@ -136,6 +136,8 @@ class Shard
                 return reply;
             std::string word = trailing(context, "ps-status");
             Verdict verdict = verdict_of(word, status.error_code());
+            if (word.empty() && status.error_code() == grpc::UNIMPLEMENTED)
+                word = "unimplemented"; /* by a server that is older than the method */
             /* Forgotten by the server: a new number is right if the old one was not applied. */
             std::string named = trailing(context, "ps-session");
             if (word == "stale_session" && !named.empty() && !is_open) {

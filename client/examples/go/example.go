@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Initialises two parameters, pushes to them and pulls them: ./run_go.sh HOST:PORT[,...]
+// Initialises two parameters, pushes to them and pulls them, and counts in a table:
+// ./run_go.sh HOST:PORT[,...]
 package main
 
 import (
@@ -38,4 +39,14 @@ func main() {
 	fmt.Println("version", pushed.Version)
 	fmt.Println("w =", w[0], w[1], w[2])
 	fmt.Println("b =", b[0])
+
+	rule, err := proto.Marshal(&ps.OptimizerConfig{Optimizer: ps.OptimizerConfig_Add.Enum(),
+		Table: &ps.TableConfig{Width: proto.Uint32(1)}})
+	check(err)
+	counts, err := job.table("counts", 1, rule)
+	check(err)
+	check(counts.add([]uint64{7, 1 << 63, 7}, [][]float32{{1}, {1}, {1}}))
+	rows, err := counts.get([]uint64{7, 1 << 63, 5})
+	check(err)
+	fmt.Println("counts =", rows[0][0], rows[1][0], rows[2][0])
 }

@@ -61,7 +61,7 @@ type shard struct {
 func (s *shard) number(request interface{}) {
 	id := &ps.RequestId{ClientId: s.clientID, Session: s.session, Sequence: s.sequence + 1}
 	switch request := request.(type) {
-	case *ps.InitParamRequest:
+	case *ps.InitParamRequest: // also of DefineParam
 		request.Request = id
 	case *ps.FinishInitParamsRequest:
 		request.Request = id
@@ -96,6 +96,9 @@ func send[Request, Reply any](s *shard, call method[Request, Reply],
 		leavesOpen, isAgain := againWords[word]
 		if word == "" {
 			leavesOpen, isAgain = true, againCodes[status.Code(err)]
+		}
+		if word == "" && status.Code(err) == codes.Unimplemented {
+			word = "unimplemented" // by a server that is older than the method
 		}
 		// Forgotten by the server: a new number is right only if the old one was not applied.
 		if word == "stale_session" && !isOpen {

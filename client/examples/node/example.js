@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Initialises two parameters, pushes to them and pulls them:
+// Initialises two parameters, pushes to them and pulls them, and counts in a table:
 // ./run_node.sh HOST:PORT[,...]
 const { Job } = require("./pserver_client.js");
+const { Table } = require("./pserver_table.js");
 
 async function main(seeds, protoFolder) {
   const job = await Job.open(seeds.split(","), protoFolder);
@@ -14,6 +15,11 @@ async function main(seeds, protoFolder) {
   console.log("version", pushed.version.toString());
   console.log("w =", ...w);
   console.log("b =", ...b);
+
+  const counts = await Table.define(job, "counts", 1, { optimizer: "Add" });
+  await counts.add([7n, 1n << 63n, 7n], [[1], [1], [1]]);
+  const rows = await counts.get([7n, 1n << 63n, 5n]);
+  console.log("counts =", ...rows.flat());
   job.close();
 }
 

@@ -12,6 +12,8 @@ const SPLIT_BYTES = 16 << 20; // larger parameters are cut over all servers
 const PATIENCE_MS = 60000; // of all attempts together: longer than a server may be away
 const PAUSE_MIN_MS = 20;
 const PAUSE_MAX_MS = 2000;
+const RIGHT_MS = 60000; // longer than giving the values takes; after a death the next waits so long
+const TURN_MS = 5000; // that a server waits for this trainer's turn before it answers
 
 // After these words of a server (`ps-status`) the same request is sent again. True: the word leaves
 // open whether the request was applied.
@@ -20,7 +22,7 @@ const AGAIN_WORDS = {
 };
 
 // The same for failures without a word, which gRPC made on the way. All of them leave it open.
-const { UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN } = grpc.status;
+const { UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN, UNIMPLEMENTED } = grpc.status;
 const AGAIN_CODES = [UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL, UNKNOWN];
 
 const sleep = (ms) => new Promise((wake) => setTimeout(wake, ms));
@@ -103,10 +105,19 @@ class Shard {
 }
 
 // Where the parameter `name` lives; every client of the job must come to the same.
-function shardOf(name, shards) {
-  let hash = 2166136261;
-  for (const byte of Buffer.from(name)) hash = Math.imul(hash ^ byte, 16777619);
-  return (hash >>> 0) % shards;
+function shardOf(name, shards, placement) {
+  if (placement <= 1n) {
+    let hash = 2166136261;
+    for (const byte of Buffer.from(name)) hash = Math.imul(hash ^ byte, 16777619);
+    return (hash >>> 0) % shards;
+  }
+  const wrap = (value) => BigInt.asUintN(64, value);
+  let z = 0xcbf29ce484222325n;
+  for (const byte of Buffer.from(name)) z = wrap((z ^ BigInt(byte)) * 0x100000001b3n);
+  z = wrap(z + placement * 0x9e3779b97f4a7c15n);
+  z = wrap((z ^ (z >> 30n)) * 0xbf58476d1ce4e5b9n);
+  z = wrap((z ^ (z >> 27n)) * 0x94d049bb133111ebn);
+  return Number((z ^ (z >> 31n)) % BigInt(shards));
 }
 
 // Elements are little-endian, packed.
@@ -124,6 +135,7 @@ class Job {
     const { ParameterServer } = grpc.loadPackageDefinition(definition).pserver.v1;
     const optimizers = protobuf.loadSync(`${folder}/pserver/v1/optimizer_config.proto`);
     const job = new Job();
+    job.placement = 0n;
     job.OptimizerConfig = optimizers.lookupType("paddle.OptimizerConfig");
     const addresses = await firstAnswer(() => discover(ParameterServer, seeds));
     job.shards = addresses.map((_, i) => new Shard(ParameterServer, seeds, i, addresses));
@@ -131,15 +143,39 @@ class Job {
   }
 
   shardOf(name) {
-    return this.shards[shardOf(name, this.shards.length)];
+    return this.shards[shardOf(name, this.shards.length, this.placement)];
+  }
+
+  // Gives the job its first values, if this trainer is the one of all that has the right to
+  // (docs/discovery.md); returns when the job has them, of whomever.
+  async initialise(parameters, optimizer) {
+    const client = randomBytes(8).readBigUInt64LE().toString();
+    // The classic rule, if nobody has decided on another.
+    const ask = { client, ttlMs: RIGHT_MS, waitMs: TURN_MS, right: 0, placement: 1 };
+    for (;;) {
+      try {
+        const { turn, right, lost, placement } = await this.shards[0].send("BeginInit", ask);
+        ask.right = right;
+        this.placement = BigInt(placement.toString());
+        if (turn === 0) continue; // others are before this trainer
+        if (turn === 2) return;
+        await this.give(parameters, optimizer);
+        return await this.shards[0].send("EndInit", { client, right, lost });
+      } catch (error) {
+        if (error.code === UNIMPLEMENTED) return this.give(parameters, optimizer); // older servers
+        if (error.word === "stale_epoch") ask.right = 0; // the right was lost
+        else if (error.word !== "conflict") throw error; // that is a shard which has begun anew
+      }
+    }
   }
 
   // Gives every shard its parameters, and ends the initialisation of those without any. A shard
-  // that another trainer has initialised stays as it is.
-  async initialise(parameters, optimizer) {
+  // that is initialised already stays as it is.
+  async give(parameters, optimizer) {
     const { OptimizerConfig } = this;
     const config = OptimizerConfig.encode(OptimizerConfig.fromObject(optimizer)).finish();
-    for (const shard of this.shards) {
+    // Servers without etcd take a job whose first shard is initialised for initialised: that one last.
+    for (const shard of [...this.shards].reverse()) {
       let end;
       do end = await this.initialiseShard(shard, parameters, config);
       while (end === "stale_epoch"); // the server was lost with what it had been given
@@ -158,7 +194,7 @@ class Job {
         const given = await shard.change("InitParam", parameter);
         epoch = epoch || given.epoch;
       }
-      await shard.change("FinishInitParams", { epoch });
+      await shard.change("FinishInitParams", { epoch, placement: this.placement.toString() });
       return "done";
     } catch (error) {
       if (error.word !== "exists" && error.word !== "stale_epoch") throw error;

@@ -5,6 +5,7 @@ import os
 import struct
 import sys
 import time
+from typing import Any, Callable
 
 import grpc
 from pserver.v1 import pserver_pb2 as ps
@@ -13,7 +14,7 @@ from pserver.v1 import pserver_pb2_grpc
 FORMAT = "<3f"  # three little-endian float32
 
 
-def read(variable):
+def read(variable: str) -> bytes | None:
     """The file that a variable names; None: there is none. The names are those of libpsclient."""
     path = os.environ.get(variable)
     if not path:
@@ -22,7 +23,7 @@ def read(variable):
         return file.read()
 
 
-def connect(address):
+def connect(address: str) -> Any:
     """TLS where PSCLIENT_TLS_CA says whom to believe; a token goes over TLS only."""
     ca, token = read("PSCLIENT_TLS_CA"), read("PSCLIENT_TOKEN_FILE")
     if not ca:
@@ -45,7 +46,7 @@ AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
          grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
 
 
-def exactly_once(call, message, seconds=30):
+def exactly_once(call: Callable[..., Any], message: Any, seconds: float = 30) -> Any:
     """Sends it until it is answered, always under the same id: docs/wire.md, "Retrying safely"."""
     message.request.CopyFrom(
         ps.RequestId(client_id=client_id, session=session, sequence=next(sequences)))

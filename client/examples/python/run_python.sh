@@ -8,5 +8,6 @@ proto=$here/../../../proto
 out=${OUT:-$here/../../../build/examples/python}
 mkdir -p "$out"
 protoc -I "$proto" --python_out="$out" --grpc_out="$out" \
-    --plugin=protoc-gen-grpc="$(command -v grpc_python_plugin)" pserver/v1/pserver.proto
+    --plugin=protoc-gen-grpc="$(command -v grpc_python_plugin)" pserver/v1/pserver.proto \
+    pserver/v1/optimizer_config.proto
 PYTHONPATH=$out exec "${PYTHON:-/usr/bin/python3}" "$here/${EXAMPLE:-example.py}" "$@"

@@ -50,6 +50,26 @@ def gradients(values: dict[str, Array], x: Array, y: Array) -> tuple[dict[str, A
             hidden.T @ error, "output/bias": error.sum(keepdims=True)}, float(loss)
 
 
+class Adam:
+    """Adam in numpy: what a trainer keeps that steps by itself."""
+
+    def __init__(self, lr: float = 1e-3) -> None:
+        self.lr, self.count = lr, 0
+        self.first: dict[str, Array] = {}
+        self.second: dict[str, Array] = {}
+
+    def step(self, values: dict[str, Array], gradients: dict[str, Array]) -> None:
+        """Changes the values in place."""
+        self.count += 1
+        for name, gradient in gradients.items():
+            first = self.first.setdefault(name, np.zeros_like(gradient))
+            second = self.second.setdefault(name, np.zeros_like(gradient))
+            first += 0.1 * (gradient - first)
+            second += 0.001 * (gradient * gradient - second)
+            root = np.sqrt(second / (1 - 0.999 ** self.count)) + 1e-8
+            values[name] -= self.lr / (1 - 0.9 ** self.count) * first / root
+
+
 def accuracy(values: dict[str, Array], x: Array, y: Array) -> float:
     """The share of rows whose label is predicted right."""
     return float(np.mean((predict(values, x)[1] > 0.5) == (y > 0.5)))

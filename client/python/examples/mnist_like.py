@@ -27,17 +27,12 @@ def train_alone(data: str, epochs: int) -> tuple[dict[str, network.Array], list[
     """The same steps in one process, with Adam in numpy."""
     x, y = network.load(data)
     values = network.first_values(x.shape[1])
-    first = {name: np.zeros_like(value) for name, value in values.items()}
-    second = {name: np.zeros_like(value) for name, value in values.items()}
+    optimizer = network.Adam(1e-3)
     losses = []
-    for step, rows in enumerate(network.batches(len(y), epochs, 0, 1), 1):
+    for rows in network.batches(len(y), epochs, 0, 1):
         gradients, loss = network.gradients(values, x[rows], y[rows])
         losses.append(loss)
-        for name, gradient in gradients.items():
-            first[name] += 0.1 * (gradient - first[name])
-            second[name] += 0.001 * (gradient * gradient - second[name])
-            root = np.sqrt(second[name] / (1 - 0.999 ** step)) + 1e-8
-            values[name] -= 1e-3 / (1 - 0.9 ** step) * first[name] / root
+        optimizer.step(values, gradients)
     return values, losses
 
 
@@ -91,7 +86,7 @@ def smooth(losses: list[float], width: int = 25) -> list[float]:
 
 
 def draw(path: str, curves: dict[str, list[float]]) -> None:
-    """A picture of the losses by the share of the training that was done."""
+    """A picture of the losses by the share of the training that was done, and of the kill."""
     top = max(max(curve) for curve in curves.values())
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" width="640" height="360" '
              'font-family="sans-serif" font-size="13">',
@@ -102,9 +97,13 @@ def draw(path: str, curves: dict[str, list[float]]) -> None:
                           for i, loss in enumerate(curve))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{color}"/>'
                      f'<text x="400" y="{40 + 18 * row}" fill="{color}">{name}</text>')
+    killed = 40 + 580 / 3
+    parts.append(f'<path d="M{killed:.1f} 60V330" stroke="gray" stroke-dasharray="4"/>'
+                 f'<text x="{killed + 6:.1f}" y="72" fill="gray">kill -9 of a server</text>')
     parts.append('<path d="M40 30V330H620" fill="none" stroke="black"/>'
                  f'<text x="4" y="36">{top:.2f}</text><text x="24" y="334">0</text>'
-                 '<text x="250" y="352">training done: mean logistic loss</text></svg>')
+                 '<text x="200" y="352">mean logistic loss, by the share of the training</text>'
+                 '</svg>')
     with open(path, "w", encoding="ascii") as file:
         file.write("\n".join(parts))
 

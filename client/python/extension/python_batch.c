@@ -47,6 +47,7 @@ void ps_python_batch_destroy(struct ps_python_batch *batch)
     PyMem_Free(batch->gradients);
     Py_XDECREF(batch->names);
     Py_XDECREF(batch->configs);
+    Py_XDECREF(batch->training);
     PyMem_Free(batch);
 }
 
@@ -232,6 +233,12 @@ static int set_config(const struct ps_python_batch *batch, size_t i)
     return 0;
 }
 
+/* What is sent has arrays to read from. */
+static bool has_sources(enum ps_python_kind kind)
+{
+    return kind != PS_PYTHON_PULL && kind != PS_PYTHON_NAMES;
+}
+
 /* Views of the batch are never moved: their array has room for all of them from the start. */
 static int fill_item(struct ps_python_state *state, struct ps_python_batch *batch,
                      const struct ps_python_items *items, size_t i)
@@ -242,7 +249,7 @@ static int fill_item(struct ps_python_state *state, struct ps_python_batch *batc
     /* Of the two, a pull has only the second, and a push only the first. */
     const Py_buffer *source = NULL;
     const Py_buffer *target = NULL;
-    if (batch->kind != PS_PYTHON_PULL) {
+    if (has_sources(batch->kind)) {
         source = hold(batch, items->sources, i, state->as_source, PyBUF_SIMPLE);
         if (source == NULL)
             return -1;
@@ -257,6 +264,10 @@ static int fill_item(struct ps_python_state *state, struct ps_python_batch *batc
         if (target == NULL || (source != NULL && check_pair(name, source, target) != 0))
             return -1;
     }
+    /* Also of names alone, which have nothing else. */
+    batch->parameters[i].name = name;
+    if (batch->kind == PS_PYTHON_NAMES)
+        return 0;
     /* The parameter of a push is not looked at by the library; filled all the same, it makes the
      * batch's size and type the same question for every kind. */
     const Py_buffer *content = target != NULL ? target : source;
@@ -270,12 +281,49 @@ static int fill_item(struct ps_python_state *state, struct ps_python_batch *batc
     return set_config(batch, i);
 }
 
+/* Whose contribution each gradient is, and the version that each item waits for: of a gradient the
+ * one that its round makes. */
+static int set_training(struct ps_python_batch *batch, PyObject *training)
+{
+    unsigned worker;
+    float weight;
+    PyObject *versions;
+    /* Only a pull by clocks has these two. */
+    const char *clocks = NULL;
+    unsigned long long clock = 0;
+    if (!PyArg_ParseTuple(training, "IfO|sK", &worker, &weight, &versions, &clocks, &clock) ||
+        check_length(versions, batch->count, "versions") != 0)
+        return -1;
+    for (size_t i = 0; i < batch->count; i++) {
+        PyObject *number = PySequence_GetItem(versions, (Py_ssize_t)i);
+        if (number == NULL)
+            return -1;
+        uint64_t version = PyLong_AsUnsignedLongLong(number);
+        Py_DECREF(number);
+        if (PyErr_Occurred() != NULL)
+            return -1;
+        batch->gradients[i].worker = worker;
+        batch->gradients[i].weight = weight;
+        batch->gradients[i].round = version;
+        /* Of a push and pull the library waits for the gradient's round by itself. */
+        batch->parameters[i].at_least_version = version;
+        /* Who contributes reads at no clock. */
+        batch->parameters[i].worker = clocks != NULL ? worker : 0;
+        batch->parameters[i].clocks = clocks;
+        batch->parameters[i].clock = clock;
+    }
+    /* Whose str has the name of the clocks: a batch that was begun outlives the caller's tuple. */
+    batch->training = Py_NewRef(training);
+    batch->waits = true;
+    return 0;
+}
+
 /* Lengths before items, so that no item is looked at that has no partner. */
 static int fill(struct ps_python_state *state, struct ps_python_batch *batch,
                 const struct ps_python_items *items)
 {
     bool pulls = batch->kind == PS_PYTHON_PULL || batch->kind == PS_PYTHON_PUSH_PULL;
-    if (batch->kind != PS_PYTHON_PULL && check_length(items->sources, batch->count, "arrays") != 0)
+    if (has_sources(batch->kind) && check_length(items->sources, batch->count, "arrays") != 0)
         return -1;
     if (pulls && check_length(items->targets, batch->count, "arrays to pull into") != 0)
         return -1;
@@ -285,7 +333,7 @@ static int fill(struct ps_python_state *state, struct ps_python_batch *batch,
     for (size_t i = 0; i < batch->count; i++)
         if (fill_item(state, batch, items, i) != 0)
             return -1;
-    return 0;
+    return items->training != NULL ? set_training(batch, items->training) : 0;
 }
 
 /* ---- Results ---- */
@@ -304,6 +352,9 @@ static PyObject *item_version(const struct ps_python_batch *batch, size_t i)
 {
     uint64_t version =
         batch->kind == PS_PYTHON_PULL ? batch->parameters[i].version : batch->results[i].version;
+    if (batch->waits)
+        return Py_BuildValue("(KO)", (unsigned long long)version,
+                             batch->results[i].late ? Py_True : Py_False);
     return PyLong_FromUnsignedLongLong(version);
 }
 

@@ -22,19 +22,22 @@ enum ps_python_kind {
     PS_PYTHON_PUSH = 0,      /* sources */
     PS_PYTHON_PULL = 1,      /* targets */
     PS_PYTHON_PUSH_PULL = 2, /* both */
-    PS_PYTHON_INIT = 3       /* sources, each with a configuration */
+    PS_PYTHON_INIT = 3,      /* sources, each with a configuration */
+    PS_PYTHON_NAMES = 4      /* names alone */
 };
 
 struct ps_python_batch {
     enum ps_python_kind kind;
     size_t count;
     size_t held_count;
-    PyObject *names;   /* owned: a tuple of str, whose texts the items borrow */
-    PyObject *configs; /* owned: a tuple of bytes; NULL but for PS_PYTHON_INIT */
+    PyObject *names;    /* owned: a tuple of str, whose texts the items borrow */
+    PyObject *configs;  /* owned: a tuple of bytes; NULL but for PS_PYTHON_INIT */
+    PyObject *training; /* owned: whose texts the items borrow; NULL: none was given */
     struct psclient_gradient *gradients;
     struct psclient_parameter *parameters;
     struct psclient_result *results;
     Py_buffer *buffers; /* up to two for each item */
+    bool waits; /* for versions, of contributions if it pushes: each row says whether it was late */
     struct psclient_error error;
 };
 
@@ -45,6 +48,9 @@ struct ps_python_items {
     PyObject *sources;
     PyObject *targets;
     PyObject *configs;
+    PyObject
+        *training; /* (worker, weight, versions[, clocks, clock]); NULL: neither contributes nor
+                           waits */
 };
 
 /* Returns the batch, which ps_python_batch_destroy ends; NULL with an exception. */
@@ -54,7 +60,8 @@ struct ps_python_batch *ps_python_batch_create(struct ps_python_state *state,
 void ps_python_batch_destroy(struct ps_python_batch *batch);
 
 /* What became of the batch, of which the library said `status`: the versions of its items as a
- * list, or NULL with an exception that has every item's own result. */
+ * list, each with whether its contribution was late where the batch `waits`; or NULL with an
+ * exception that has every item's own result. */
 PyObject *ps_python_batch_conclude(struct ps_python_state *state,
                                    const struct ps_python_batch *batch, int status);
 

@@ -79,11 +79,12 @@ static PyObject *open_client(PyTypeObject *type, PyObject *arguments, PyObject *
     self->busy = 0;
     self->replicas = 0;
     self->flights = NULL;
+    self->tables = NULL;
     return (PyObject *)self;
 }
 
-/* The flights end before the client that carries them. From the first line on no method takes the
- * client any more. */
+/* Flights and tables end before the client that carries them. From the first line on no method
+ * takes the client any more. */
 static void shut(struct ps_python_client *self, bool cancel)
 {
     struct psclient *client = self->client;
@@ -92,6 +93,7 @@ static void shut(struct ps_python_client *self, bool cancel)
         return;
     /* Closing may wait for etcd for a few seconds, when a lock of the initialisation is held. */
     ps_python_flights_end(self, cancel);
+    ps_python_tables_end(self);
     PyThreadState *thread = PyEval_SaveThread();
     psclient_close(client);
     PyEval_RestoreThread(thread);
@@ -145,31 +147,6 @@ static PyObject *begin_init(PyObject *object, PyObject *arguments)
     return PyBool_FromLong(selected);
 }
 
-/* A server that has a parameter already keeps it, which is not a failure: such an item has no
- * version, and counts like the others. The trainer that is selected after another one has died
- * finds its parameters so, and pulls them. */
-static PyObject *init(PyObject *object, PyObject *arguments)
-{
-    struct ps_python_client *self = (struct ps_python_client *)object;
-    struct ps_python_items items = {0};
-    unsigned long long timeout_ms;
-    if (!PyArg_ParseTuple(arguments, "OOOK:init", &items.names, &items.sources, &items.configs,
-                          &timeout_ms) ||
-        !ps_python_client_check(self))
-        return NULL;
-    /* The Python half sends large models in portions: one call is no longer than 64 MiB take. */
-    struct ps_python_batch *batch = ps_python_batch_create(self->state, PS_PYTHON_INIT, &items);
-    if (batch == NULL)
-        return NULL;
-    PyThreadState *thread = ps_python_enter(self);
-    int status = psclient_init(self->client, batch->parameters, batch->count, timeout_ms,
-                               batch->results, &batch->error);
-    ps_python_leave(self, thread);
-    PyObject *versions = ps_python_batch_conclude(self->state, batch, status);
-    ps_python_batch_destroy(batch);
-    return versions;
-}
-
 /* NOT_INITIALIZED is the one failure after which the whole initialisation begins again; the Python
  * half does that. */
 static PyObject *finish_init(PyObject *object, PyObject *arguments)
@@ -189,14 +166,14 @@ static PyObject *finish_init(PyObject *object, PyObject *arguments)
 
 /* ---- Training ---- */
 
-/* (kind, names, sources, targets, timeout_ms), of which the kind does not use all. */
+/* (kind, names, sources, targets, timeout_ms[, training]), of which the kind does not use all. */
 static struct ps_python_flight *begin_flight(struct ps_python_client *self, PyObject *arguments)
 {
     int kind;
     struct ps_python_items items = {0};
     unsigned long long timeout_ms;
-    if (!PyArg_ParseTuple(arguments, "iOOOK", &kind, &items.names, &items.sources, &items.targets,
-                          &timeout_ms) ||
+    if (!PyArg_ParseTuple(arguments, "iOOOK|O!", &kind, &items.names, &items.sources,
+                          &items.targets, &timeout_ms, &PyTuple_Type, &items.training) ||
         !ps_python_client_check(self))
         return NULL;
     /* An initialisation has configurations, and is a call of its own. */
@@ -300,8 +277,13 @@ static PyObject *get_closed(PyObject *object, void *none)
 static PyMethodDef methods[] = {
     {"close", close_client, METH_VARARGS, "close(cancel): ends, or waits for, what is under way"},
     {"begin_init", begin_init, METH_VARARGS, "begin_init(timeout_ms) -> bool: selected"},
-    {"init", init, METH_VARARGS, "init(names, arrays, configs, timeout_ms) -> versions"},
+    {"init", ps_python_init, METH_VARARGS, "init(names, arrays, configs, timeout_ms) -> versions"},
     {"finish_init", finish_init, METH_VARARGS, "finish_init(timeout_ms)"},
+    {"define", ps_python_define, METH_VARARGS,
+     "define(names, arrays, configs, timeout_ms) -> list of bool: it was there"},
+    {"drop", ps_python_drop, METH_VARARGS, "drop(names, timeout_ms) -> versions"},
+    {"configure", ps_python_configure, METH_VARARGS,
+     "configure(names, change, timeout_ms) -> list of (step, configuration)"},
     {"begin", begin, METH_VARARGS, "begin(kind, names, sources, targets, timeout_ms) -> Operation"},
     {"run", run, METH_VARARGS, "run(kind, names, sources, targets, timeout_ms) -> versions"},
     {"next", next, METH_VARARGS, "next(timeout_ms) -> the key of one that is finished, or None"},
@@ -310,9 +292,26 @@ static PyMethodDef methods[] = {
      "server_status(index, timeout_ms) -> dict"},
     {"list", ps_python_list, METH_VARARGS, "list(index, timeout_ms) -> list of dict"},
     {"save", ps_python_save, METH_VARARGS, "save(index, timeout_ms) -> dict"},
+    {"save_model", ps_python_save_model, METH_VARARGS,
+     "save_model(name, timeout_ms) -> (name, existed, shards)"},
     {"last_applied", ps_python_last_applied, METH_VARARGS,
      "last_applied(timeout_ms) -> (known, whole, rows)"},
     {"barrier", ps_python_barrier, METH_VARARGS, "barrier(name, round, member, of, timeout_ms)"},
+    {"join_workers", ps_python_join_workers, METH_VARARGS,
+     "join_workers(group, name, role, size, rank, ttl_ms, timeout_ms) -> (rank, size, "
+     "incarnation)"},
+    {"leave_workers", ps_python_leave_workers, METH_VARARGS, "leave_workers(group, timeout_ms)"},
+    {"list_workers", ps_python_list_workers, METH_VARARGS,
+     "list_workers(group, timeout_ms) -> rows"},
+    {"barrier_group", ps_python_barrier_group, METH_VARARGS,
+     "barrier_group(group, name, round, timeout_ms)"},
+    {"set_clocks", ps_python_set_clocks, METH_VARARGS,
+     "set_clocks(name, workers, consistency, staleness, straggler, ttl_ms, speculation, task, "
+     "clock, ranks, timeout_ms)"},
+    {"clock", ps_python_clock, METH_VARARGS,
+     "clock(name, task, worker, clock, timeout_ms) -> clock"},
+    {"progress", ps_python_progress, METH_VARARGS,
+     "progress(name, at_least, timeout_ms) -> (minimum, rows)"},
     {"counters", ps_python_counters, METH_NOARGS, "counters() -> dict"},
     {NULL, NULL, 0, NULL}};
 

@@ -19,6 +19,7 @@ struct ps_python_client {
     size_t busy;                           /* threads inside the library */
     size_t replicas;                       /* that are open */
     struct ps_python_flight *flights;      /* under way */
+    struct ps_python_table *tables;        /* that are open */
 };
 
 /* True when the client may be used here and now; false with an exception. */
@@ -35,13 +36,32 @@ int ps_python_read_options(PyObject *keywords, struct psclient_options *options)
 PyObject *ps_python_operation_create(struct ps_python_client *client,
                                      struct ps_python_flight *flight);
 
+/* Parameters that come, go and change; python_change.c. */
+PyObject *ps_python_init(PyObject *self, PyObject *arguments);
+PyObject *ps_python_define(PyObject *self, PyObject *arguments);
+PyObject *ps_python_drop(PyObject *self, PyObject *arguments);
+PyObject *ps_python_configure(PyObject *self, PyObject *arguments);
+
+/* Closes every table of a client that closes; python_table.c. */
+void ps_python_tables_end(struct ps_python_client *client);
+
 /* The methods for operators and trainers that meet; python_questions.c. */
 PyObject *ps_python_server_status(PyObject *self, PyObject *arguments);
 PyObject *ps_python_list(PyObject *self, PyObject *arguments);
 PyObject *ps_python_save(PyObject *self, PyObject *arguments);
+PyObject *ps_python_save_model(PyObject *self, PyObject *arguments);
 PyObject *ps_python_last_applied(PyObject *self, PyObject *arguments);
 PyObject *ps_python_barrier(PyObject *self, PyObject *arguments);
 PyObject *ps_python_counters(PyObject *self, PyObject *none);
+
+/* Workers that find each other; python_workers.c, python_clocks.c. */
+PyObject *ps_python_join_workers(PyObject *self, PyObject *arguments);
+PyObject *ps_python_leave_workers(PyObject *self, PyObject *arguments);
+PyObject *ps_python_list_workers(PyObject *self, PyObject *arguments);
+PyObject *ps_python_barrier_group(PyObject *self, PyObject *arguments);
+PyObject *ps_python_set_clocks(PyObject *self, PyObject *arguments);
+PyObject *ps_python_clock(PyObject *self, PyObject *arguments);
+PyObject *ps_python_progress(PyObject *self, PyObject *arguments);
 
 /* Around a call that may wait: Python's lock is released, and close() knows of the thread. */
 PyThreadState *ps_python_enter(struct ps_python_client *self);

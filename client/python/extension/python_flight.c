@@ -33,6 +33,7 @@ static int begin(struct psclient *client, struct ps_python_flight *flight, uint6
                                    &flight->operation, &batch->error);
     case PS_PYTHON_PUSH_PULL:
     case PS_PYTHON_INIT:
+    case PS_PYTHON_NAMES:
         break;
     }
     return psclient_push_pull_begin(client, batch->gradients, batch->parameters, batch->count,

@@ -44,6 +44,7 @@ static const struct option table[] = {
     TEXT_OPTION(job),
     TEXT_OPTION(busy_poll),
     TEXT_OPTION(client_id),
+    TEXT_OPTION(placement),
     TEXT_OPTION(tls_ca),
     TEXT_OPTION(tls_cert),
     TEXT_OPTION(tls_key),

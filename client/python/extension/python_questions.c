@@ -58,16 +58,27 @@ static PyObject *shape_of(const struct psclient_param_info *row)
     return shape;
 }
 
+/* A page of the list, with configurations, which alone say whether a parameter is a table. */
+struct page {
+    struct psclient_param_info rows[ROWS_MAX];
+    struct psclient_config configs[ROWS_MAX];
+    size_t count;
+};
+
 /* Types go as the wire's numbers; about.py has the table of dtypes. The list keeps the rows. */
-static int append_rows(PyObject *list, const struct psclient_param_info *rows, size_t count)
+static int append_rows(PyObject *list, const struct page *page)
 {
-    for (size_t i = 0; i < count; i++) {
-        PyObject *row = Py_BuildValue("{sssisNsKsKsKsssd}", "name", rows[i].name, "type",
-                                      (int)rows[i].type, "shape", shape_of(&rows[i]),
-                                      "element_count", (unsigned long long)rows[i].element_count,
-                                      "version", (unsigned long long)rows[i].version, "state_bytes",
-                                      (unsigned long long)rows[i].state_bytes, "rule", rows[i].rule,
-                                      "learning_rate", rows[i].learning_rate);
+    const struct psclient_param_info *rows = page->rows;
+    for (size_t i = 0; i < page->count; i++) {
+        /* One that is too long to be told is empty here, as that of an old server. */
+        const struct psclient_config *config = &page->configs[i];
+        size_t size = config->size <= sizeof config->bytes ? config->size : 0;
+        PyObject *row = Py_BuildValue(
+            "{sssisNsKsKsKsssdsy#}", "name", rows[i].name, "type", (int)rows[i].type, "shape",
+            shape_of(&rows[i]), "element_count", (unsigned long long)rows[i].element_count,
+            "version", (unsigned long long)rows[i].version, "state_bytes",
+            (unsigned long long)rows[i].state_bytes, "rule", rows[i].rule, "learning_rate",
+            rows[i].learning_rate, "config", (const char *)config->bytes, (Py_ssize_t)size);
         int failed = row == NULL || PyList_Append(list, row) != 0;
         Py_XDECREF(row);
         if (failed)
@@ -78,29 +89,30 @@ static int append_rows(PyObject *list, const struct psclient_param_info *rows, s
 
 /* Page by page, each beginning after the last name of the one before. */
 static PyObject *list_all(struct ps_python_client *self, uint32_t index, uint64_t timeout_ms,
-                          struct psclient_param_info *rows)
+                          struct page *page)
 {
     /* Parameters may be added between two pages; each page is right for itself, and names that were
      * there from the beginning are in one of them. */
     PyObject *list = PyList_New(0);
-    char after[sizeof rows->name] = "";
+    char after[sizeof page->rows->name] = "";
     int more = 1;
     /* A page that is empty ends the list whatever the server says of more: so this ends. */
     while (list != NULL && more) {
         struct psclient_error error;
-        size_t count = 0;
+        page->count = 0;
         PyThreadState *thread = ps_python_enter(self);
-        int status = psclient_list(self->client, index, after[0] != '\0' ? after : NULL, rows,
-                                   ROWS_MAX, &count, &more, timeout_ms, &error);
+        int status =
+            psclient_list_configs(self->client, index, after[0] != '\0' ? after : NULL, page->rows,
+                                  page->configs, ROWS_MAX, &page->count, &more, timeout_ms, &error);
         ps_python_leave(self, thread);
         if (status != PSCLIENT_OK)
             ps_python_raise(self->state, status, error.text, NULL);
-        if (status != PSCLIENT_OK || append_rows(list, rows, count) != 0)
+        if (status != PSCLIENT_OK || append_rows(list, page) != 0)
             Py_CLEAR(list);
-        more = more && count > 0;
+        more = more && page->count > 0;
         /* Copied, since the next page overwrites the row. */
-        if (count > 0)
-            memcpy(after, rows[count - 1].name, sizeof after);
+        if (page->count > 0)
+            memcpy(after, page->rows[page->count - 1].name, sizeof after);
     }
     return list;
 }
@@ -114,11 +126,11 @@ PyObject *ps_python_list(PyObject *object, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "kK:list", &index, &timeout_ms) ||
         !ps_python_client_check(self))
         return NULL;
-    struct psclient_param_info *rows = PyMem_Calloc(ROWS_MAX, sizeof *rows);
-    if (rows == NULL)
+    struct page *page = PyMem_Calloc(1, sizeof *page);
+    if (page == NULL)
         return PyErr_NoMemory();
-    PyObject *list = list_all(self, (uint32_t)index, timeout_ms, rows);
-    PyMem_Free(rows);
+    PyObject *list = list_all(self, (uint32_t)index, timeout_ms, page);
+    PyMem_Free(page);
     return list;
 }
 
@@ -141,6 +153,54 @@ PyObject *ps_python_save(PyObject *object, PyObject *arguments)
     return Py_BuildValue("{sksssssKsK}", "index", index, "uuid", saved.uuid, "path", saved.path,
                          "position", (unsigned long long)saved.position, "bytes",
                          (unsigned long long)saved.bytes);
+}
+
+/* The checkpoints of a set that are there: all of them, or those that came in time. */
+static PyObject *shards_of(const struct psclient_set *set)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && i < set->shard_count; i++) {
+        const struct psclient_set_shard *from = &set->shards[i];
+        /* A row of a set is empty until its shard is there: nothing is said of it here, since the
+         * Python half's class has no word for a checkpoint that is not. */
+        if (from->uuid[0] == '\0')
+            continue;
+        PyObject *row =
+            Py_BuildValue("{sksssssKsK}", "index", (unsigned long)i, "uuid", from->uuid, "path",
+                          from->path, "position", (unsigned long long)from->position, "bytes",
+                          (unsigned long long)from->bytes);
+        if (row == NULL || PyList_Append(list, row) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* A set that did not become whole in time is raised as any call whose outcome is unknown: the same
+ * name asks again. The library's rows are given back in that case, too. */
+PyObject *ps_python_save_model(PyObject *object, PyObject *arguments)
+{
+    struct ps_python_client *self = (struct ps_python_client *)object;
+    struct psclient_set set = {0};
+    struct psclient_error error;
+    const char *name;
+    unsigned long long timeout_ms;
+    if (!PyArg_ParseTuple(arguments, "zK:save_model", &name, &timeout_ms) ||
+        !ps_python_client_check(self))
+        return NULL;
+    PyThreadState *thread = ps_python_enter(self);
+    int status = psclient_save_model(self->client, name, timeout_ms, &set, &error);
+    ps_python_leave(self, thread);
+    /* Each of these may fail for want of memory, and leaves Python's own error then. The set was
+     * taken all the same, and stays: the caller finds it under its name. */
+    PyObject *shards = status == PSCLIENT_OK ? shards_of(&set) : NULL;
+    PyObject *answer = NULL;
+    if (status != PSCLIENT_OK)
+        answer = ps_python_raise(self->state, status, error.text, NULL);
+    else if (shards != NULL)
+        answer = Py_BuildValue("(sON)", set.name, set.existed ? Py_True : Py_False, shards);
+    psclient_set_release(&set);
+    return answer;
 }
 
 /* Tuples here, since neither struct of these ever grows. */

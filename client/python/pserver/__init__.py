@@ -10,8 +10,25 @@
         values = ps.push_pull({"w": gradient})  # one step of training, in one round trip
 
 Exactly one of all trainers that call ``initialize`` gives the first values; the others wait for it.
-A push that returned was applied exactly once, whatever was killed meanwhile. Every failure is a
-``pserver.Error`` that says whether it is ``retryable``.
+A push that returned was applied exactly once, whatever was killed meanwhile.
+
+=====================  ===========================================================================
+to begin               ``connect``, ``Client.initialize`` with an ``Optimizer`` and a ``Schedule``
+to train               ``Client.push_pull``, ``push``, ``pull``; ``Client.versions``
+without waiting        ``Client.push_pull_async`` and its like: ``Operation``, ``wait``
+rows by key            ``Client.table``: a ``Table`` with ``get``, ``add``, ``add_get``
+to read along          ``Client.replica``: a ``Replica`` pulls what has changed
+to change the job      ``Client.define``, ``configure``, ``drop``, while training goes on
+to look around         ``Client.parameters``, ``status``, ``counters``
+to come back           ``connect(client_id=...)``, ``Client.last_applied``
+to go in step          ``Client.barrier``
+to keep the model      ``Client.save_model``: one set of checkpoints; ``save``
+when something fails   ``Error`` and its classes: ``retryable``, ``results``, ``hint``
+=====================  ===========================================================================
+
+Shapes: a parameter has that of the array that ``initialize`` was given; gradients and arrays to
+pull into have as many elements, of the same type. Units: times are seconds, sizes bytes, and a
+version is the number of pushes that a parameter has had.
 
 ``pserver.aio`` has the client for coroutines, ``pserver.torch`` a remote optimizer for PyTorch, and
 ``pserver.testing`` starts a server for tests. The logger is called ``"pserver"``. The manual with
@@ -27,7 +44,8 @@ from typing import Literal
 
 from . import _pserver
 from .about import (
-    Applied, Counters, LastApplied, ParameterInfo, ReplicaCounters, Saved, ServerStatus)
+    Applied, Counters, LastApplied, ParameterInfo, ReplicaCounters, Saved, SavedModel,
+    ServerStatus)
 from .arrays import as_source, as_target, log
 from .client import Client, ask
 from .errors import (
@@ -36,17 +54,23 @@ from .errors import (
     UnavailableError, UnknownOutcomeError, make_error)
 from .operation import Operation, wait
 from .optimizers import (
-    SGD, Adadelta, Adagrad, Adam, AdamW, Add, Assign, Ftrl, Max, Min, Optimizer, RMSProp, Schedule)
+    SGD, Adadelta, Adagrad, Adam, AdamW, Add, Assign, Ftrl, Max, Min, Optimizer, Outer, RMSProp,
+    Rounds, Schedule)
 from .replica import Replica
+from .table_settings import Constant, Initializer, KeyRanges, Normal, Uniform
+from .tables import Cached, RowsAhead, Table
+from .together import Clocks, Progress, Worker, WorkerClock, WorkerInfo
 
 __all__ = [
-    "SGD", "AccessError", "Adadelta", "Adagrad", "Adam", "AdamW", "Add", "AlreadyInitializedError",
-    "Applied",
-    "Assign", "Client", "ClosedError", "Counters", "DataLossError", "Error", "ExhaustedError",
-    "FailedError", "ForkedError", "Ftrl", "InvalidError", "ItemResult", "LastApplied", "Max", "Min",
-    "NotFoundError", "NotInitializedError", "Operation", "Optimizer", "ParameterInfo", "RMSProp",
-    "Replica", "ReplicaCounters", "Saved", "Schedule", "ServerStatus", "UnavailableError",
-    "UnknownOutcomeError", "connect", "wait"]
+    "SGD", "AccessError", "Adadelta", "Adagrad", "Adam", "AdamW", "Add",
+    "AlreadyInitializedError", "Applied", "Assign", "Cached", "Client", "Clocks", "ClosedError",
+    "Constant", "Counters", "DataLossError", "Error", "ExhaustedError", "FailedError",
+    "ForkedError", "Ftrl", "Initializer", "InvalidError", "ItemResult", "KeyRanges",
+    "LastApplied", "Max", "Min", "Normal", "NotFoundError", "NotInitializedError", "Operation",
+    "Optimizer", "Outer", "ParameterInfo", "Progress", "RMSProp", "Replica", "ReplicaCounters",
+    "Rounds", "RowsAhead", "Saved", "SavedModel", "Schedule", "ServerStatus", "Table",
+    "UnavailableError", "Uniform", "UnknownOutcomeError", "Worker", "WorkerClock", "WorkerInfo",
+    "connect", "wait"]
 
 __version__ = _pserver.VERSION
 
@@ -68,12 +92,12 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
             timeout: float = 30.0, wait: float = 5.0, ack: Ack = "default",
             encoding: Encoding = "native", reply_encoding: Encoding = "native",
             top_k: float = 0.01, split_bytes: int = 0, client_id: str | None = None,
-            busy_poll: str | None = None,
-            shared_memory: bool = True, tls_ca: str | None = None, tls_cert: str | None = None,
-            tls_key: str | None = None, tls_server_name: str | None = None,
-            token_file: str | None = None, etcd_user: str | None = None,
-            etcd_password_file: str | None = None, etcd_ca: str | None = None,
-            etcd_cert: str | None = None, etcd_key: str | None = None) -> Client:
+            busy_poll: str | None = None, shared_memory: bool = True, tls_ca: str | None = None,
+            tls_cert: str | None = None, tls_key: str | None = None,
+            tls_server_name: str | None = None, token_file: str | None = None,
+            etcd_user: str | None = None, etcd_password_file: str | None = None,
+            etcd_ca: str | None = None, etcd_cert: str | None = None, etcd_key: str | None = None,
+            placement: Literal["classic"] | None = None) -> Client:
     """Opens a client of a job's servers; ``with connect(...) as ps`` closes it at the end.
 
     Args:
@@ -87,8 +111,7 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
         wait: seconds to wait for all servers to answer; 0: do not look.
         ack: when a server answers a push: ``"memory"`` as soon as it is applied, ``"logged"`` when
             it survives kill -9 and power loss; ``"default"``: what the server was started with.
-        encoding: how float gradients travel (docs/encodings.md); ``"native"`` as they are.
-        reply_encoding: how pulled floats travel.
+        encoding, reply_encoding: how float gradients and pulled floats travel (docs/encodings.md).
         top_k: the share of the elements that the encoding ``"top_k"`` sends.
         split_bytes: larger parameters are cut over all servers; 0: 16 MiB. The same for all
             trainers of a job.
@@ -99,6 +122,7 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
         tls_ca, tls_cert, tls_key, tls_server_name, token_file: paths of files (and the name in the
             servers' certificates); None: ``PSCLIENT_TLS_CA`` and so on of the environment.
         etcd_user, etcd_password_file, etcd_ca, etcd_cert, etcd_key: the same for etcd.
+        placement: ``"classic"``: a job that this trainer begins is one for older clients, too.
 
     Raises:
         UnavailableError: not every server answered within `wait`.
@@ -109,10 +133,10 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
             servers=servers, etcd=etcd, job=job, open_timeout_ms=limit_ms, split_bytes=split_bytes,
             ack=_ACKS[ack], encoding=_ENCODINGS[encoding], top_k_share=top_k,
             reply_encoding=_ENCODINGS[reply_encoding], client_id=client_id, busy_poll=busy_poll,
-            shared_memory=0 if shared_memory else 1, tls_ca=tls_ca, tls_cert=tls_cert,
-            tls_key=tls_key, tls_server_name=tls_server_name, token_file=token_file,
-            etcd_user=etcd_user, etcd_password_file=etcd_password_file, etcd_ca=etcd_ca,
-            etcd_cert=etcd_cert, etcd_key=etcd_key)
+            placement=placement, shared_memory=0 if shared_memory else 1, tls_ca=tls_ca,
+            tls_cert=tls_cert, tls_key=tls_key, tls_server_name=tls_server_name,
+            token_file=token_file, etcd_user=etcd_user, etcd_password_file=etcd_password_file,
+            etcd_ca=etcd_ca, etcd_cert=etcd_cert, etcd_key=etcd_key)
 
     handle = ask(open_client, time.monotonic() + (wait or timeout))
     client = Client(handle, job=job, timeout=timeout)

@@ -11,7 +11,9 @@ from typing import Any, Iterable
 import numpy as np
 
 from .arrays import DTYPES
+from .protobuf import has_message
 
+_TABLE_FIELD = 212  # of an OptimizerConfig
 _RANGE = re.compile(r"(.*)#(\d+)/(\d+)", re.DOTALL)
 
 
@@ -21,7 +23,8 @@ class ParameterInfo:
 
     ``shape`` is one dimension where nobody said more, ``version`` the number of pushes applied (of
     a parameter that is cut over several servers the lowest), ``state_bytes`` what its optimizer
-    keeps beside the values, ``learning_rate`` the rate of the next push.
+    keeps beside the values, ``learning_rate`` the rate of the next push. Of one that ``is_table``
+    the shape is (rows, width), and the version that of the server with the fewest pushes.
     """
 
     name: str
@@ -31,6 +34,7 @@ class ParameterInfo:
     rule: str
     learning_rate: float
     state_bytes: int
+    is_table: bool = False
 
     def of_shape(self, shape: tuple[int, ...]) -> ParameterInfo:
         """The same with the shape that this trainer has it in, where a server knows none."""
@@ -75,6 +79,17 @@ class Saved:
     path: str
     position: int
     bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedModel:
+    """A checkpoint of every shard that was asked for at once: a set, under the name by which
+    ``psckpt restore-set`` and ``export --set`` find it. ``existed``: it was whole before the call.
+    """
+
+    name: str
+    existed: bool
+    shards: tuple[Saved, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,9 +170,13 @@ def join_rows(rows: Iterable[dict[str, Any]]) -> dict[str, ParameterInfo]:
 def _join(name: str, rows: list[dict[str, Any]]) -> ParameterInfo:
     count = sum(row["element_count"] for row in rows)
     shape = rows[0]["shape"]
-    if math.prod(shape) != count:
+    is_table = has_message(rows[0]["config"], _TABLE_FIELD)
+    if is_table:
+        shape = (sum(row["shape"][0] for row in rows), shape[-1])
+    elif math.prod(shape) != count:
         shape = (count,)
     return ParameterInfo(
         name=name, shape=shape, dtype=DTYPES[rows[0]["type"]],
         version=min(row["version"] for row in rows), rule=rows[0]["rule"],
-        learning_rate=rows[0]["learning_rate"], state_bytes=sum(row["state_bytes"] for row in rows))
+        learning_rate=rows[0]["learning_rate"], state_bytes=sum(row["state_bytes"] for row in rows),
+        is_table=is_table)

@@ -18,13 +18,15 @@ from typing import Any, Callable, Iterable, Mapping, TypeVar
 import numpy.typing as npt
 
 from . import connect as _connect
-from .about import Counters, LastApplied, ParameterInfo, Saved, ServerStatus
+from .about import Counters, LastApplied, ParameterInfo, Saved, SavedModel, ServerStatus
 from .arrays import Array
 from .client import Client as _Client
 from .client import Progress
 from .optimizers import SGD, Optimizer
+from .tables import Table as _Table
+from .together import Read
 
-__all__ = ["Client", "connect"]
+__all__ = ["Client", "Table", "connect"]
 
 T = TypeVar("T")
 
@@ -66,6 +68,25 @@ class Client:
         """As ``pserver.Client.push_pull``."""
         return await self.sync.push_pull_async(gradients, into, timeout=timeout)
 
+    async def define(self, values: Mapping[str, npt.ArrayLike],
+                     optimizer: Optimizer | Callable[[str], Optimizer] = SGD(1.0), *,
+                     timeout: float | None = None) -> dict[str, bool]:
+        """As ``pserver.Client.define``."""
+        return await asyncio.to_thread(self.sync.define, values, optimizer, timeout=timeout)
+
+    async def drop(self, names: Iterable[str], *, timeout: float | None = None) -> None:
+        """As ``pserver.Client.drop``."""
+        await asyncio.to_thread(self.sync.drop, names, timeout=timeout)
+
+    async def configure(self, names: str | Iterable[str], **changes: Any) -> dict[str, int]:
+        """As ``pserver.Client.configure``."""
+        return await asyncio.to_thread(self.sync.configure, names, **changes)
+
+    async def table(self, name: str, width: int | None = None, optimizer: Optimizer = SGD(1.0),
+                    **settings: Any) -> Table:
+        """As ``pserver.Client.table``, with calls to be awaited."""
+        return Table(await asyncio.to_thread(self.sync.table, name, width, optimizer, **settings))
+
     async def parameters(self) -> dict[str, ParameterInfo]:
         """As ``pserver.Client.parameters``."""
         return await asyncio.to_thread(self.sync.parameters)
@@ -77,6 +98,11 @@ class Client:
     async def save(self) -> list[Saved]:
         """As ``pserver.Client.save``."""
         return await asyncio.to_thread(self.sync.save)
+
+    async def save_model(self, name: str | None = None, *,
+                         timeout: float | None = None) -> SavedModel:
+        """As ``pserver.Client.save_model``."""
+        return await asyncio.to_thread(self.sync.save_model, name, timeout=timeout)
 
     async def last_applied(self, *, timeout: float | None = None) -> LastApplied:
         """As ``pserver.Client.last_applied``."""
@@ -101,6 +127,38 @@ class Client:
         """As ``pserver.Client.close``."""
         self.sync._loops.close()
         await asyncio.to_thread(self.sync.close, cancel=cancel)
+
+
+class Table:
+    """A table, as ``Client.table()`` gives it; see pserver.Table for each call.
+
+    Each call has a thread while it lasts.
+    """
+
+    def __init__(self, table: _Table) -> None:
+        #: The table beneath, for what needs no waiting.
+        self.sync = table
+
+    async def get(self, keys: npt.ArrayLike, *, out: Array | None = None,
+                  timeout: float | None = None) -> Array:
+        """As ``pserver.Table.get``."""
+        return await asyncio.to_thread(self.sync.get, keys, out=out, timeout=timeout)
+
+    async def add(self, keys: npt.ArrayLike, gradients: npt.ArrayLike, *,
+                  timeout: float | None = None) -> None:
+        """As ``pserver.Table.add``."""
+        await asyncio.to_thread(self.sync.add, keys, gradients, timeout=timeout)
+
+    async def add_get(self, keys: npt.ArrayLike, gradients: npt.ArrayLike,
+                      get: npt.ArrayLike | None = None, *, out: Array | None = None,
+                      timeout: float | None = None) -> Array:
+        """As ``pserver.Table.add_get``."""
+        return await asyncio.to_thread(self.sync.add_get, keys, gradients, get, out=out,
+                                       timeout=timeout)
+
+    def at(self, read: Read | None) -> None:
+        """As ``pserver.Table.at``, which does not wait."""
+        self.sync.at(read)
 
 
 class connect:  # pylint: disable=invalid-name

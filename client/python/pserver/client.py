@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from functools import partial
 from types import TracebackType
@@ -12,26 +11,28 @@ from typing import Callable, Iterable, Mapping, Sequence, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _pserver, errors
-from .about import Applied, Counters, LastApplied, ParameterInfo, Saved, ServerStatus, join_rows
+from . import _pserver, errors, rounds
+from .about import (
+    Applied, Counters, LastApplied, ParameterInfo, Saved, SavedModel, ServerStatus, join_rows)
 from .arrays import Array, log
+from .batches import configs, name_list, portions, targets_like
 from .loops import Loops
 from .operation import Operation
-from .optimizers import SGD, Optimizer
+from .optimizers import SGD, Nonfinite, Optimizer, Rounds, Schedule, change
 from .replica import Replica
+from .tables import Tables, milliseconds
+from .together import Read, Together, pull_at
 
 #: Called while parameters are sent: bytes that are through, and bytes of all.
 Progress = Callable[[int, int], None]
 T = TypeVar("T")
 
-_FOREVER = 2 ** 63
 _PUSH, _PULL, _PUSH_PULL = 0, 1, 2
-_INIT_BYTES = 64 << 20  # of one message to the servers: the steps of `progress`
 _ASK_SLICE_MS = 500
 _SELECTION_SLICE_MS = 1000  # how long ctrl-C may go unheard while another trainer initialises
 
 
-class Client:
+class Client(Together, Tables):
     """A job's servers, as ``pserver.connect()`` gives it.
 
     Any thread may use it, and several at once; a process that is forked may not. Names are texts of
@@ -50,6 +51,7 @@ class Client:
         self._job = job
         self._timeout_ms = milliseconds(timeout)
         self._versions: dict[str, int] = {}
+        self._late: frozenset[str] = frozenset()
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._infos: dict[str, ParameterInfo] = {}
         self._loops = Loops(handle)
@@ -108,14 +110,96 @@ class Client:
                      progress: Progress | None) -> None:
         total = sum(array.nbytes for array in arrays.values())
         sent = 0
-        for names in _portions(arrays):
-            chosen = [optimizer if isinstance(optimizer, Optimizer) else optimizer(name)
-                      for name in names]
+        for names in portions(arrays):
             self._handle.init(names, [arrays[name] for name in names],
-                              [one.config() for one in chosen], _left_ms(until))
+                              configs(names, optimizer), _left_ms(until))
             sent += sum(arrays[name].nbytes for name in names)
             if progress is not None:
                 progress(sent, total)
+
+    # ---- While the job trains ----
+
+    def define(self, values: Mapping[str, npt.ArrayLike],
+               optimizer: Optimizer | Callable[[str], Optimizer] = SGD(1.0), *,
+               timeout: float | None = None) -> dict[str, bool]:
+        """Adds parameters to a job that trains already: of a layer that grows, say.
+
+        Every trainer may define the same ones; whoever comes first gives the values, and all pull
+        them. Before the job is initialised, this waits for that. May be repeated.
+
+        Args:
+            values: the first values by name.
+            optimizer: one for all, or a function from the name to the optimizer.
+            timeout: seconds.
+
+        Returns:
+            By name: True where this call gave the values, False where an equal parameter was there,
+            whose values are to be pulled.
+
+        Raises:
+            AlreadyInitializedError: a parameter of that name has another type, shape or optimizer.
+            UnknownOutcomeError: the time passed while it was open; define them again.
+        """
+        arrays = {name: np.asarray(value) for name, value in values.items()}
+        until = self._until(timeout)
+        made: dict[str, bool] = {}
+        for names in portions(arrays):
+            existed = self._handle.define(names, [arrays[name] for name in names],
+                                          configs(names, optimizer), _left_ms(until))
+            made.update((name, not old) for name, old in zip(names, existed))
+        self._shapes.update({name: array.shape for name, array in arrays.items()})
+        return made
+
+    def drop(self, names: Iterable[str], *, timeout: float | None = None) -> None:
+        """Takes parameters out of the job, with their values and what optimizers remember of them.
+
+        From then on pushes and pulls of the names are a NotFoundError, for every trainer.
+
+        Raises:
+            NotFoundError: a name that is not there; the others are dropped (``error.results``).
+            UnknownOutcomeError: the time passed while it was open; drop them again.
+        """
+        gone = name_list(names)
+        self._handle.drop(gone, self._milliseconds(timeout))
+        for name in gone:
+            self._versions.pop(name, None)
+            self._shapes.pop(name, None)
+            self._infos.pop(name, None)
+
+    def configure(self, names: str | Iterable[str], *, lr: float | None = None,
+                  schedule: Schedule | None = None, clip_norm: float | None = None,
+                  clip_value: float | None = None, l2: float | None = None,
+                  nonfinite: Nonfinite | None = None, optimizer: Optimizer | None = None,
+                  rounds: Rounds | None = None,
+                  timeout: float | None = None) -> dict[str, int]:
+        """Changes how gradients are applied, from the next push on; values and states stay.
+
+        Args:
+            names: names, or one; ``"layer*"`` is every parameter whose name begins so.
+            lr: the learning rate, whatever the schedule is.
+            schedule: how the rate changes from now on, beginning with `lr`. It counts the pushes
+                that the parameter has had, so that it goes on at the step that it finds.
+            clip_norm, clip_value, l2, nonfinite: as of an ``Optimizer``; 0 ends a clip.
+            optimizer: the same rule with other numbers: all of them take effect.
+            rounds: other rounds; ``Rounds(0)`` ends them.
+            timeout: seconds.
+
+        Returns:
+            By name: the step of the optimizer from which on the change holds.
+
+        Raises:
+            InvalidError: another rule, or a number that shapes what the servers remember.
+            NotFoundError: a name that is not there; the others are changed (``error.results``).
+            ValueError: nothing is to be changed, or a schedule comes without `lr`.
+        """
+        wanted = change(optimizer, lr=lr, schedule=schedule, clip_norm=clip_norm,
+                        clip_value=clip_value, l2=l2, nonfinite=nonfinite, rounds=rounds)
+        if isinstance(names, str) and names.endswith("*"):
+            chosen = [name for name in self.parameters() if name.startswith(names[:-1])]
+        else:
+            chosen = name_list(names)
+        rows = self._handle.configure(chosen, wanted, self._milliseconds(timeout))
+        return {name: step for name, (step, _) in zip(chosen, rows)}
 
     # ---- Training ----
 
@@ -137,31 +221,42 @@ class Client:
         return self._note(names, versions)
 
     def pull(self, names: Iterable[str] | None = None, *,
-             into: Mapping[str, Array] | None = None,
+             into: Mapping[str, Array] | None = None, at: Read | None = None,
              timeout: float | None = None) -> dict[str, Array]:
         """Reads parameters, each of them one whole version.
 
         Args:
-            names: which ones; None: those of `into`, or all.
+            names: which ones; None: those of `into`, or all that are no tables.
             into: arrays of the parameters' size and type to read into; None: new ones.
+            at: ``Clocks.at(worker, clock)``: waits until they let the worker read.
             timeout: seconds. Before the job is initialised, a pull waits for that.
 
         Returns:
             The arrays by name: those of `into`, or new ones of the parameters' shapes.
         """
         wanted, targets = self._targets(names, into, timeout)
-        versions = self._handle.run(_PULL, wanted, None, targets, self._milliseconds(timeout))
+        wait_ms = self._milliseconds(timeout)
+        if at is not None:
+            versions = pull_at(self._handle, wanted, targets, wait_ms, at)
+        else:
+            versions = self._handle.run(_PULL, wanted, None, targets, wait_ms)
         self._note(wanted, versions)
         return dict(zip(wanted, targets))
 
     def push_pull(self, gradients: Mapping[str, npt.ArrayLike],
-                  into: Mapping[str, Array] | None = None, *,
-                  timeout: float | None = None) -> dict[str, Array]:
+                  into: Mapping[str, Array] | None = None, *, worker: int | None = None,
+                  weight: float = 1.0, timeout: float | None = None) -> dict[str, Array]:
         """A step of training in one round trip: pushes, and pulls what it made of the values.
 
         Args:
             gradients: by name, of the parameters' sizes and types.
             into: arrays to pull into, other memory than the gradients'; None: new ones.
+            worker: who this is, from 0, where parameters are trained in ``Rounds``: the gradients
+                are its contribution to the round that follows the values it had last, and this
+                waits until that round is over and brings what it made. ``client.late`` has the
+                names whose rounds were over already. A worker that steps again after a crash, or
+                when the time was over, counts once. Each worker has a client of its own.
+            weight: of the contribution, where rounds are ``"weighted"``.
 
         Returns:
             The values by name, in `into` or in new arrays of the gradients' shapes. The versions
@@ -172,9 +267,18 @@ class Client:
         """
         names = tuple(gradients)
         sources = list(gradients.values())
-        targets = _targets_like(names, sources, into)
-        versions = self._handle.run(_PUSH_PULL, names, sources, targets,
-                                    self._milliseconds(timeout))
+        targets = targets_like(names, sources, into)
+        if worker is None:
+            versions = self._handle.run(_PUSH_PULL, names, sources, targets,
+                                        self._milliseconds(timeout))
+        else:
+            if worker < 0:
+                raise ValueError(f"worker {worker}: they are counted from 0")
+            until = self._until(timeout)
+            numbers = [self._versions.get(name, 0) + 1 for name in names]
+            versions, late = rounds.step(self._handle, names, sources, targets,
+                                         (1 + worker, weight, numbers), lambda: _left_ms(until))
+            self._late = frozenset(late)
         self._note(names, versions)
         return dict(zip(names, targets))
 
@@ -199,7 +303,7 @@ class Client:
         """``push_pull`` without waiting."""
         names = tuple(gradients)
         sources = list(gradients.values())
-        targets = _targets_like(names, sources, into)
+        targets = targets_like(names, sources, into)
         return self._begin(_PUSH_PULL, names, sources, targets, timeout,
                            lambda versions: self._filled(names, versions, targets))
 
@@ -234,12 +338,16 @@ class Client:
             return wanted, [into[name] for name in wanted]
         if names is None:
             self._wait_until_ready(timeout)
-        wanted = tuple(self.parameters() if names is None else names)
+            names = [name for name, info in self.parameters().items() if not info.is_table]
+        wanted = tuple(names)
         if any(name not in self._infos for name in wanted):
             self.parameters()
         missing = [name for name in wanted if name not in self._infos]
         if missing:
             raise errors.NotFoundError(f"no parameter {missing[0]!r}")
+        tables = [name for name in wanted if self._infos[name].is_table]
+        if tables:
+            raise errors.InvalidError(f"{tables[0]} is a table: read its rows by their keys")
         return wanted, [np.empty(info.shape, info.dtype)
                         for info in map(self._infos.__getitem__, wanted)]
 
@@ -268,6 +376,19 @@ class Client:
         return [Saved(**self._handle.save(index, self._timeout_ms))
                 for index in range(self.shard_count)]
 
+    def save_model(self, name: str | None = None, *, timeout: float | None = None) -> SavedModel:
+        """Has every server write a checkpoint of one set, with all that was acknowledged before.
+
+        ``name`` is up to 64 letters, digits, ``.``, ``_`` and ``-``; None: the time makes one. A
+        set of that name that is there is answered. Meet at a ``barrier`` first for an instant
+        without pushes under way.
+
+        Raises:
+            UnknownOutcomeError: not whole in time; the servers go on, the same name asks again.
+        """
+        name, existed, rows = self._handle.save_model(name, self._milliseconds(timeout))
+        return SavedModel(name, existed, tuple(Saved(**row) for row in rows))
+
     def last_applied(self, *, timeout: float | None = None) -> LastApplied:
         """What of this client's pushes is in the parameters; ask before the first push.
 
@@ -280,20 +401,16 @@ class Client:
         known, whole, rows = self._handle.last_applied(self._milliseconds(timeout))
         return LastApplied(known, whole, {name: Applied(*numbers) for name, *numbers in rows})
 
-    def barrier(self, name: str, round: int, member: int, of: int, *,
-                timeout: float | None = None) -> None:
-        """Waits until all `of` trainers (members 0 to of - 1) have called it with this name and
-        round; count rounds up.
-
-        Raises:
-            UnknownOutcomeError: the time is over; the text says who is missing.
-        """
-        self._handle.barrier(name, round, member, of, self._milliseconds(timeout))
-
     @property
     def versions(self) -> Mapping[str, int]:
         """The version of each parameter when this client pushed or pulled it last."""
         return self._versions
+
+    @property
+    def late(self) -> frozenset[str]:
+        """Parameters to which this worker's last contribution came too late for its round: it
+        counts in the next one or nowhere, as their ``Rounds`` say."""
+        return self._late
 
     @property
     def counters(self) -> Counters:
@@ -350,13 +467,6 @@ class Client:
         return ServerStatus(**ask(partial(self._handle.server_status, index), until))
 
 
-def milliseconds(seconds: float) -> int:
-    """As libpsclient counts; ``math.inf`` is for ever."""
-    if not seconds >= 0:
-        raise ValueError(f"a timeout of {seconds} seconds")
-    return _FOREVER if seconds == math.inf else min(round(1000 * seconds), _FOREVER)
-
-
 def ask(question: Callable[[int], T], until: float) -> T:
     """Asks something that changes nothing, again and again with more patience: ctrl-C is heard
     between two attempts."""
@@ -372,24 +482,3 @@ def ask(question: Callable[[int], T], until: float) -> T:
 
 def _left_ms(until: float) -> int:
     return max(1, round(1000 * (until - time.monotonic())))
-
-
-def _portions(arrays: Mapping[str, Array]) -> Iterable[list[str]]:
-    """The names, as many at a time as are sent together."""
-    portion: list[str] = []
-    size = 0
-    for name, array in arrays.items():
-        if portion and size + array.nbytes > _INIT_BYTES:
-            yield portion
-            portion, size = [], 0
-        portion.append(name)
-        size += array.nbytes
-    if portion:
-        yield portion
-
-
-def _targets_like(names: Sequence[str], sources: Sequence[npt.ArrayLike],
-                  into: Mapping[str, Array] | None) -> list[Array]:
-    if into is None:
-        return [np.empty_like(source, order="C", subok=False) for source in sources]
-    return [into[name] for name in names]

@@ -77,9 +77,9 @@ class NotFoundError(Error, KeyError):
 
 
 class AlreadyInitializedError(Error):
-    """The job has its parameters already."""
+    """The job has its parameters already, or ``define`` met another one of the name."""
 
-    hint = "pull them"
+    hint = "pull what is there"
 
 
 class NotInitializedError(Error):

@@ -54,7 +54,7 @@ void ps_cluster_view_release(struct ps_cluster *cluster, struct ps_cluster_view 
 /* By what clients are told, and not by the revision, which counts every write of the store. */
 static bool is_same(const struct ps_members *left, const struct ps_members *right)
 {
-    if (left->shard_count != right->shard_count)
+    if (left->shard_count != right->shard_count || left->placement != right->placement)
         return false;
     for (uint32_t i = 0; i < left->shard_count; i++)
         if (left->rows[i].epoch != right->rows[i].epoch ||
@@ -94,17 +94,42 @@ void ps_cluster_publish(struct ps_cluster *cluster, struct ps_members *members)
 
 /* ---- Questions ---- */
 
-/* A question is counted while it is in the queue only: what the thread has taken is answered soon,
- * and the bound is for what piles up while the store is away. The thread is woken behind the lock,
- * which it takes next. */
+static enum ps_status ask(struct ps_cluster *cluster, const struct ps_init_question *question,
+                          const struct ps_set_question *set, struct ps_cluster_inquiry **out,
+                          struct ps_error *error);
+
+/* About the right to initialise. */
 enum ps_status ps_cluster_ask(struct ps_cluster *cluster, const struct ps_init_question *question,
                               struct ps_cluster_inquiry **out, struct ps_error *error)
 {
+    return ask(cluster, question, NULL, out, error);
+}
+
+/* The same queue and the same bound: both kinds wait for one thread. */
+enum ps_status ps_cluster_ask_set(struct ps_cluster *cluster,
+                                  const struct ps_set_question *question,
+                                  struct ps_cluster_inquiry **out, struct ps_error *error)
+{
+    return ask(cluster, NULL, question, out, error);
+}
+
+/* A question is counted while it is in the queue only: what the thread has taken is answered soon,
+ * and the bound is for what piles up while the store is away. The thread is woken behind the lock,
+ * which it takes next. */
+static enum ps_status ask(struct ps_cluster *cluster, const struct ps_init_question *question,
+                          const struct ps_set_question *set, struct ps_cluster_inquiry **out,
+                          struct ps_error *error)
+{
+    PS_ASSERT((question == NULL) != (set == NULL));
     struct ps_cluster_inquiry *inquiry = ps_zeroed(cluster->memory, sizeof *inquiry);
     if (inquiry == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a question to the store");
     inquiry->memory = cluster->memory;
-    inquiry->question = *question;
+    if (question != NULL)
+        inquiry->question = *question;
+    inquiry->is_about_set = set != NULL;
+    if (set != NULL)
+        inquiry->set = *set;
     atomic_init(&inquiry->references, 2);
     atomic_init(&inquiry->answered, false);
 
@@ -136,8 +161,11 @@ enum ps_status ps_cluster_ask(struct ps_cluster *cluster, const struct ps_init_q
 /* Call and queue may let go in either order: a client that gives up does not stop the question. */
 void ps_cluster_inquiry_release(struct ps_cluster_inquiry *inquiry)
 {
-    if (inquiry != NULL && atomic_fetch_sub(&inquiry->references, 1) == 1)
-        ps_release(inquiry->memory, inquiry);
+    if (inquiry == NULL || atomic_fetch_sub(&inquiry->references, 1) > 1)
+        return;
+    /* Rows that no call has taken. */
+    ps_set_question_fini(&inquiry->set);
+    ps_release(inquiry->memory, inquiry);
 }
 
 /* The whole list at once, so that the lock is not held while the store is asked. */

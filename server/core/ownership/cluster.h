@@ -13,6 +13,7 @@
 
 #include "base/thread.h"
 #include "server/core/ownership/init_right.h"
+#include "server/core/ownership/set_question.h"
 
 #include <stdatomic.h>
 
@@ -30,7 +31,9 @@ struct ps_cluster_inquiry {
     const struct ps_allocator *memory; /* borrowed */
     atomic_uint references;            /* of the call, of the queue */
     struct ps_init_question question;
-    atomic_bool answered; /* what follows, and the question's answer, is there */
+    bool is_about_set;          /* the next is the question, and not the one before */
+    struct ps_set_question set; /* owned */
+    atomic_bool answered;       /* what follows, and the question's answer, is there */
     enum ps_status status;
     struct ps_error error;
     struct ps_cluster_inquiry *next;
@@ -71,6 +74,12 @@ PS_MUST_USE enum ps_status ps_cluster_ask(struct ps_cluster *cluster,
                                           const struct ps_init_question *question,
                                           struct ps_cluster_inquiry **inquiry,
                                           struct ps_error *error);
+
+/* The same for a set of checkpoints; of `question` its name and what it begins count. */
+PS_MUST_USE enum ps_status ps_cluster_ask_set(struct ps_cluster *cluster,
+                                              const struct ps_set_question *question,
+                                              struct ps_cluster_inquiry **inquiry,
+                                              struct ps_error *error);
 
 /* NULL is allowed. */
 void ps_cluster_inquiry_release(struct ps_cluster_inquiry *inquiry);

@@ -16,6 +16,7 @@ static enum ps_status ask_claim(struct ps_coordinator_driver *driver, uint64_t u
                                 struct ps_claim *claim, struct ps_error *error);
 static void doubt_after_jump(struct ps_coordinator_driver *driver, int64_t offset_ms,
                              struct ps_error *error);
+static void look_at_placement(struct ps_coordinator_driver *driver, uint64_t until_ms);
 static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                       uint32_t *shard_count, struct ps_error *error);
 static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t until_ms,
@@ -48,6 +49,7 @@ void ps_coordinator_effects_run(struct ps_coordinator_driver *driver,
         driver->claim = coordinator->claim;
         ps_service_own(driver->service, driver->claim.index, coordinator->shard_count,
                        driver->claim.epoch, driver->address);
+        ps_service_expect_placement(driver->service, driver->placement);
         return;
     case PS_ACTION_BEGIN_EMPTY:
         ps_service_begin_empty(driver->service);
@@ -145,7 +147,19 @@ static enum ps_status ask_claim(struct ps_coordinator_driver *driver, uint64_t u
                                               until_ms, claim, error);
     if (status == PS_ERR_BUSY)
         driver->spare_reason = *error;
+    if (status == PS_OK)
+        look_at_placement(driver, until_ms);
     return status;
+}
+
+/* For the check of what is loaded. The number is decided before anything is saved, so that a key
+ * that is not there now has nothing to say about a checkpoint that is. Neither has a key that
+ * cannot be read in time: the claim stands, and is not asked for again because of a check. */
+static void look_at_placement(struct ps_coordinator_driver *driver, uint64_t until_ms)
+{
+    driver->placement = 0;
+    if (ps_registry_read_placement(driver->registry, until_ms, &driver->placement, NULL) != PS_OK)
+        driver->placement = 0;
 }
 
 /* While the question was out the machine may have been paused for longer than the lease lasts, and

@@ -45,6 +45,7 @@ struct ps_coordinator_driver {
     struct ps_claim claim; /* what the service was told to own last */
     bool spare_noted;
     bool count_noted;
+    uint64_t placement;           /* of the job, when the shard was claimed; 0: not known */
     struct ps_error spare_reason; /* why the last claim got no index */
     bool fence_noted;
     enum ps_status trouble[PS_ACTION_COUNT]; /* as logged last, so that it is logged once */

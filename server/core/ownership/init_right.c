@@ -10,6 +10,9 @@
 static enum ps_status begin(struct ps_registry *registry, struct ps_init_question *question,
                             struct ps_init_lock *lock, uint64_t deadline_ms,
                             struct ps_error *error);
+static enum ps_status place(struct ps_registry *registry, struct ps_init_question *question,
+                            const struct ps_init_lock *lock, uint64_t deadline_ms,
+                            struct ps_error *error);
 static enum ps_status finish(struct ps_registry *registry, const struct ps_init_question *question,
                              struct ps_init_lock *lock, uint64_t deadline_ms,
                              struct ps_error *error);
@@ -73,7 +76,20 @@ static enum ps_status begin(struct ps_registry *registry, struct ps_init_questio
     if (question->turn == PS_INIT_SELECTED)
         PS_TRY(ps_registry_init_prepare(registry, lock, deadline_ms, error));
     question->lost = lock->lost_revision;
-    return PS_OK;
+    return place(registry, question, lock, deadline_ms, error);
+}
+
+/* Only the trainer whose turn it is decides, and with it the store, which demands its place in the
+ * queue. Everybody else is told what holds. */
+static enum ps_status place(struct ps_registry *registry, struct ps_init_question *question,
+                            const struct ps_init_lock *lock, uint64_t deadline_ms,
+                            struct ps_error *error)
+{
+    if (question->turn != PS_INIT_SELECTED || question->placement == 0)
+        return ps_registry_read_placement(registry, deadline_ms, &question->placement, error);
+    enum ps_status status = ps_registry_decide_placement(registry, lock, question->placement,
+                                                         deadline_ms, &question->placement, error);
+    return status == PS_ERR_STALE_EPOCH ? not_the_owner(error) : status;
 }
 
 /* The mark and the end of the place are one transaction. A trainer whose answer was lost asks

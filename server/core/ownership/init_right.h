@@ -27,6 +27,7 @@ struct ps_init_question {
     int64_t right;          /* that it was told; 0: none yet. After BEGIN: that it has now */
     int64_t lost;           /* FINISH: that it was told. After BEGIN: to be given to FINISH */
     enum ps_init_turn turn; /* after BEGIN */
+    uint64_t placement; /* BEGIN: proposed; 0: nothing. After BEGIN: what is decided; 0: nothing */
 };
 
 #define PS_INIT_TTL_MS_MIN 1000

@@ -6,16 +6,18 @@
 #include "server/core/recovery/recovery_apply.h"
 
 #include "base/assert.h"
+#include "server/core/recovery/recovery_change.h"
+#include "server/core/recovery/recovery_round.h"
 #include "server/core/requests/service_state.h"
 
 #include <inttypes.h>
 
+static enum ps_status replay_push(struct ps_service *service, const struct ps_record *record,
+                                  struct ps_error *reason);
 static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
                                     struct ps_error *reason);
 static enum ps_status check_version(struct ps_parameter *parameter, uint64_t version,
                                     struct ps_error *reason);
-static enum ps_status remember(struct ps_service *service, const struct ps_record *record,
-                               struct ps_error *reason);
 
 /* The cut is held shared as by a push, so that records of different parameters are applied by
  * several threads at once, and each parameter's lock orders those of one. */
@@ -23,20 +25,33 @@ enum ps_status ps_recovery_apply(struct ps_service *service, const struct ps_rec
                                  struct ps_error *error)
 {
     struct ps_error reason = {0};
-    ps_rwlock_read(&service->cut);
-    PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
-    enum ps_status status = replay_in_cut(service, record, &reason);
-    if (status == PS_OK)
-        ps_journal_queue_replayed(&service->queue);
-    ps_rwlock_unlock(&service->cut);
+    bool is_of_round = record->type == PS_RECORD_HELD || record->type == PS_RECORD_ROUND;
+    enum ps_status status = is_of_round ? ps_recovery_round(service, record, &reason)
+                            : record->type == PS_RECORD_PUSH
+                                ? replay_push(service, record, &reason)
+                                : ps_recovery_change(service, record, &reason);
     if (status == PS_OK)
         return PS_OK;
-    /* Whatever refuses a record that was once applied: they do not belong together. */
-    if (status != PS_ERR_NO_MEMORY && status != PS_ERR_UNSUPPORTED)
+    /* Whatever refuses a record that was once applied: they do not belong together. A parameter
+     * that fits no more is the limit's fault. */
+    if (status != PS_ERR_NO_MEMORY && status != PS_ERR_UNSUPPORTED && status != PS_ERR_BUSY)
         status = PS_ERR_CORRUPT;
     return ps_fail(error, status,
                    "journal: the record at position %" PRIu64 " does not fit the state: %.180s",
                    record->position, reason.text);
+}
+
+/* Counted with the cut held, so that whoever looks at positions and versions sees both or none. */
+static enum ps_status replay_push(struct ps_service *service, const struct ps_record *record,
+                                  struct ps_error *reason)
+{
+    ps_rwlock_read(&service->cut);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
+    enum ps_status status = replay_in_cut(service, record, reason);
+    if (status == PS_OK)
+        ps_journal_queue_replayed(&service->queue);
+    ps_rwlock_unlock(&service->cut);
+    return status;
 }
 
 /* Nobody is served yet, so what is looked at between the locks stays as it is. A state that was put
@@ -48,8 +63,9 @@ enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struc
 {
     ps_rwlock_write(&service->cut);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
-    struct ps_parameter *parameter = ps_parameter_table_find(&service->table, record->name);
-    bool is_missing = parameter != NULL && record->version > parameter->version;
+    /* A contribution makes no version by which it could be told from one that was seen. */
+    bool is_missing =
+        ps_recovery_is_missing(service, record) && !ps_recovery_round_is_held(service, record);
     if (!is_missing) {
         ps_journal_queue_replayed(&service->queue);
         service->position_at_begin++;
@@ -64,8 +80,6 @@ enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struc
 static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
                                     struct ps_error *reason)
 {
-    if (record->type != PS_RECORD_PUSH)
-        return ps_fail(reason, PS_ERR_UNSUPPORTED, "a record of type %d", (int)record->type);
     struct ps_parameter *parameter = ps_parameter_table_find(&service->table, record->name);
     if (parameter == NULL)
         return ps_fail(reason, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
@@ -79,7 +93,7 @@ static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_
     const struct ps_gradient gradient = {.content = record->content, .encoding = record->encoding};
     PS_TRY(ps_parameter_push(parameter, gradient, NULL, &version, reason));
     PS_ASSERT(version == record->version);
-    return remember(service, record, reason);
+    return ps_recovery_remember(service, record, reason);
 }
 
 /* Records of one parameter come one at a time, so the version stays what it is here. */
@@ -87,9 +101,7 @@ static enum ps_status check_version(struct ps_parameter *parameter, uint64_t ver
                                     struct ps_error *reason)
 {
     PS_ASSERT(parameter->spec != NULL);
-    ps_mutex_lock(&parameter->lock);
-    uint64_t present = parameter->version;
-    ps_mutex_unlock(&parameter->lock);
+    uint64_t present = ps_parameter_version(parameter);
     if (version == present + 1)
         return PS_OK;
     return ps_fail(reason, PS_ERR_CORRUPT,
@@ -99,18 +111,22 @@ static enum ps_status check_version(struct ps_parameter *parameter, uint64_t ver
 
 /* A record without a client id was a push that nobody can repeat. The time is that of the replay:
  * no client is forgotten for its silence while the server was down. */
-static enum ps_status remember(struct ps_service *service, const struct ps_record *record,
-                               struct ps_error *reason)
+enum ps_status ps_recovery_remember(struct ps_service *service, const struct ps_record *record,
+                                    struct ps_error *reason)
 {
-    PS_ASSERT(record->version > 0);
+    bool is_held = record->type == PS_RECORD_HELD;
+    bool is_push = record->type == PS_RECORD_PUSH || is_held;
+    PS_ASSERT(!is_push || is_held || record->version > 0);
     if (record->client_id.size == 0)
         return PS_OK;
     const struct ps_request_id request = {.present = true,
                                           .client_id = record->client_id,
                                           .session = record->session,
                                           .sequence = record->sequence,
-                                          .pushed_to = record->name};
-    const struct ps_session_answer answer = {.version = record->version,
+                                          .pushed_to =
+                                              is_push ? record->name : (struct ps_bytes){0}};
+    /* The version that a contribution was answered with is that of its round. */
+    const struct ps_session_answer answer = {.version = record->version + (is_held ? 1 : 0),
                                              .position = record->position};
     return ps_sessions_remember(&service->sessions, &request, record->fingerprint,
                                 ps_service_unix_us(service), answer, reason);

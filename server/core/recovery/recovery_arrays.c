@@ -90,6 +90,10 @@ enum ps_status ps_recovery_fill_arrays(struct ps_checkpoint_reader *reader,
 static size_t part_count_of(const struct ps_parameter *parameter)
 {
     PS_ASSERT(parameter != NULL);
+    /* Rows are not read to where they stay, which their keys decide: recovery_rows.h. They have no
+     * part in this list, and are read when all of it is. */
+    if (parameter->rows != NULL)
+        return 0;
     const size_t part_bytes = (size_t)PART_BLOCKS * PS_BLOCK_BYTES;
     size_t of_one_array = (ps_parameter_spec_bytes(parameter->spec) + part_bytes - 1) / part_bytes;
     return of_one_array * (1 + ps_parameter_state_count(parameter));
@@ -103,6 +107,8 @@ static void list_parts(struct arrays *arrays, size_t parameter_count)
     struct part *part = arrays->parts;
     for (size_t i = 0; i < parameter_count; i++) {
         const struct ps_parameter *parameter = arrays->parameters[i];
+        if (parameter->rows != NULL)
+            continue;
         uint64_t size = ps_parameter_spec_bytes(parameter->spec);
         /* Values first, then the states, as checkpoint-format.md has them. */
         for (int32_t state = -1; state < (int32_t)ps_parameter_state_count(parameter); state++) {

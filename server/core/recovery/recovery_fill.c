@@ -8,17 +8,29 @@
 
 #include "base/assert.h"
 #include "server/core/recovery/recovery_arrays.h"
+#include "server/core/recovery/recovery_rows.h"
+#include "server/core/recovery/recovery_sections.h"
+#include "server/core/requests/parameter_build.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/update/parameter_change.h"
+#include "server/core/update/parameter_rows.h"
 #include "server/core/update/parameter_settings.h"
 
 #include <inttypes.h>
 
 static enum ps_status check_shard(const struct ps_service *service,
                                   const struct ps_checkpoint_facts *facts, struct ps_error *error);
+static enum ps_status check_placement(const struct ps_service *service,
+                                      const struct ps_checkpoint_facts *facts,
+                                      struct ps_error *error);
 static enum ps_status load_table(const struct ps_service *service,
                                  struct ps_checkpoint_reader *reader, const struct ps_crew *crew,
                                  struct ps_parameter_table *table, uint64_t *versions,
                                  struct ps_error *error);
+static enum ps_status fill_rows(const struct ps_service *service,
+                                struct ps_checkpoint_reader *reader, size_t i,
+                                struct ps_parameter *parameter,
+                                const struct ps_parameter_table *table, struct ps_error *error);
 static enum ps_status build_table(const struct ps_service *service,
                                   struct ps_checkpoint_reader *reader,
                                   struct ps_parameter_table *table,
@@ -34,12 +46,22 @@ static enum ps_status build(const struct ps_service *service,
                             const struct ps_checkpoint_parameter *row,
                             const struct ps_optimizer_settings *settings, uint64_t bytes_left,
                             struct ps_parameter **built, struct ps_error *error);
+static enum ps_status make_spec(const struct ps_service *service,
+                                const struct ps_checkpoint_parameter *row,
+                                const struct ps_optimizer_settings *settings,
+                                struct ps_parameter_spec **spec, struct ps_error *error);
+static enum ps_status fail_row(const struct ps_checkpoint_parameter *row, enum ps_status status,
+                               const struct ps_error *reason, struct ps_error *error);
+static enum ps_status make_first(const struct ps_service *service,
+                                 const struct ps_checkpoint_parameter *row, struct ps_bytes config,
+                                 const struct ps_optimizer_settings *settings,
+                                 struct ps_parameter_spec **made, struct ps_error *error);
 static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
                                struct ps_parameter_spec *spec, struct ps_resident *resident,
                                uint64_t bytes_left, struct ps_parameter **built,
                                struct ps_error *error);
 static void begin_recovering(struct ps_service *service, const struct ps_parameter_table *table,
-                             uint64_t position, uint64_t versions);
+                             const struct ps_checkpoint_facts *facts, uint64_t versions);
 
 /* Nothing of the service changes until everything was read and verified: a checkpoint that turns
  * out to be damaged at its last byte leaves a shard that is as empty as before, and the next
@@ -50,21 +72,25 @@ enum ps_status ps_recovery_fill(struct ps_service *service, struct ps_checkpoint
     const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
     PS_TRY(check_shard(service, facts, error));
+    PS_TRY(check_placement(service, facts, error));
 
     struct ps_parameter_table table;
     uint64_t versions = 0;
     /* On the stack until it is whole; then its contents move into the service. */
     ps_parameter_table_init(&table, service->memory);
     enum ps_status status = load_table(service, reader, crew, &table, &versions, error);
+    if (status == PS_OK)
+        status = ps_recovery_fill_sections(service, &table, reader, error);
     /* Nobody else looks at sessions while the shard is STARTING. */
     if (status == PS_OK)
         status = ps_sessions_decode(&service->sessions, facts->sessions, facts->position,
                                     facts->unix_ns / 1000, error);
     if (status != PS_OK) {
         ps_parameter_table_fini(&table);
+        ps_clocks_clear(&service->clocks);
         return status;
     }
-    begin_recovering(service, &table, facts->position, versions);
+    begin_recovering(service, &table, facts, versions);
     return PS_OK;
 }
 
@@ -82,6 +108,24 @@ static enum ps_status check_shard(const struct ps_service *service,
                    facts->index, facts->shard_count, service->index, service->shard_count);
 }
 
+/* Clients look for parameters by the job's number: those of another would never be found, and a
+ * trainer would be told that its model does not exist. Somebody has put the folder of another job
+ * here, or has deleted the key and initialised anew. A file without a number is of a time, or of a
+ * client, that said none: then the classic rule holds, or nobody knows better. */
+static enum ps_status check_placement(const struct ps_service *service,
+                                      const struct ps_checkpoint_facts *facts,
+                                      struct ps_error *error)
+{
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
+    if (facts->placement == 0 || service->job_placement == 0 ||
+        facts->placement == service->job_placement)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_UNSUPPORTED,
+                   "the checkpoint is of placement %" PRIu64 ", but the job's is %" PRIu64
+                   " (/ps_placement)",
+                   facts->placement, service->job_placement);
+}
+
 /* Every parameter first, and then the bytes of all of them: those may be read by many threads. */
 static enum ps_status load_table(const struct ps_service *service,
                                  struct ps_checkpoint_reader *reader, const struct ps_crew *crew,
@@ -96,11 +140,28 @@ static enum ps_status load_table(const struct ps_service *service,
     enum ps_status status = build_table(service, reader, table, parameters, error);
     if (status == PS_OK)
         status = ps_recovery_fill_arrays(reader, parameters, crew, table->memory, error);
+    for (size_t i = 0; status == PS_OK && i < count; i++)
+        if (parameters[i]->rows != NULL)
+            status = fill_rows(service, reader, i, parameters[i], table, error);
     ps_release(table->memory, parameters);
     /* The sum of all versions, which the position is compared with. */
     for (size_t i = 0; i < count; i++)
         *versions += ps_checkpoint_parameter(reader, i)->version;
     return status;
+}
+
+/* What the rows are read into counts beside the parameters that are built, and beside the rows of
+ * the tables before it. */
+static enum ps_status fill_rows(const struct ps_service *service,
+                                struct ps_checkpoint_reader *reader, size_t i,
+                                struct ps_parameter *parameter,
+                                const struct ps_parameter_table *table, struct ps_error *error)
+{
+    /* The service has no parameters yet, so that its own count says nothing of them. */
+    uint64_t used = table->host_bytes + atomic_load(&service->row_room.bytes);
+    PS_ASSERT(parameter->rows != NULL);
+    uint64_t left = used < service->bytes_max ? service->bytes_max - used : 0;
+    return ps_recovery_fill_rows(reader, i, parameter, left, table->memory, error);
 }
 
 /* The table owns them; `parameters` has them in the reader's order. Memory for all of them is taken
@@ -132,6 +193,12 @@ static enum ps_status build_parameter(const struct ps_service *service,
     uint64_t bytes_left = service->bytes_max - table->host_bytes;
     struct ps_optimizer_settings settings;
     PS_TRY(check_row(row, table->memory, &settings, error));
+    struct ps_error reason = {0};
+    /* A file that came from elsewhere may have the bounds of another number of shards: rows would
+     * be where nobody looks for them. */
+    if (row->is_table &&
+        ps_parameter_rows_check_shards(&settings.table, service->shard_count, &reason) != PS_OK)
+        return fail_row(row, PS_ERR_CORRUPT, &reason, error);
     /* Before anything is allocated. */
     if (ps_parameter_table_find(table, row->name) != NULL)
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: two parameters have one name");
@@ -167,10 +234,10 @@ static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: Name: %.*s, an unknown element type",
                        name_size, name);
     /* Of the widest type, with all states: sizes that are computed from here on cannot overflow. */
-    if (row->count == 0 || row->count > SIZE_MAX / 8 / (1 + PS_STATES_MAX))
+    if ((row->count == 0 && !row->is_table) || row->count > SIZE_MAX / 8 / (1 + PS_STATES_MAX))
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: Name: %.*s, %" PRIu64 " elements",
                        name_size, name, row->count);
-    if (ps_shape_check(&row->shape, row->name, row->count, &reason) != PS_OK)
+    if (!row->is_table && ps_shape_check(&row->shape, row->name, row->count, &reason) != PS_OK)
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: %.200s", reason.text);
     /* Steps are versions that were not skipped. */
     if (row->step > row->version)
@@ -182,17 +249,104 @@ static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
      * wrote, with a rule or a setting that is not known here, is refused and not guessed at. */
     enum ps_status status =
         ps_parameter_settings_read(row->config, row->dtype, memory, settings, &reason);
-    if (status == PS_ERR_NO_MEMORY)
-        return ps_fail(error, status, "%.200s", reason.text);
     if (status != PS_OK)
-        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: Name: %.*s, %.160s", name_size, name,
-                       reason.text);
+        return fail_row(row, status, &reason, error);
+    /* What pushes will read is the configuration's width; what the file has is its own. */
+    if (row->is_table != (settings->table.width > 0) || row->width != settings->table.width)
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "checkpoint: Name: %.*s, rows of %" PRIu32 " elements, but its "
+                       "configuration says %" PRIu32,
+                       name_size, name, row->width, settings->table.width);
     /* An update would read a state that is not there, or leave one behind that no rule knows. */
     if (row->state_count != ps_rule_states(settings->rule))
         return ps_fail(error, PS_ERR_CORRUPT,
                        "checkpoint: Name: %.*s, %" PRIu32 " states, but %s keeps %" PRIu32,
                        name_size, name, row->state_count, ps_rule_name(settings->rule),
                        ps_rule_states(settings->rule));
+    return PS_OK;
+}
+
+/* One that was configured since it came has two specs: with the first it is compared by who defines
+ * it once more. */
+static enum ps_status make_spec(const struct ps_service *service,
+                                const struct ps_checkpoint_parameter *row,
+                                const struct ps_optimizer_settings *settings,
+                                struct ps_parameter_spec **spec, struct ps_error *error)
+{
+    /* A file of a program that knew no changes says nothing of it. */
+    bool is_configured = row->defined.data != NULL && !ps_bytes_equal(row->defined, row->config);
+    struct ps_optimizer_settings first_settings = *settings;
+    struct ps_error reason = {0};
+    enum ps_status status = PS_OK;
+    if (is_configured)
+        status = ps_parameter_settings_read(row->defined, row->dtype, service->memory,
+                                            &first_settings, &reason);
+    if (status != PS_OK)
+        return fail_row(row, status, &reason, error);
+    /* Most parameters were never configured, and have one spec. */
+    struct ps_parameter_spec *first = NULL;
+    PS_TRY(make_first(service, row, is_configured ? row->defined : row->config, &first_settings,
+                      &first, error));
+    PS_ASSERT(first != NULL && first->first == NULL);
+    if (!is_configured) {
+        *spec = first;
+        return PS_OK;
+    }
+    /* With the checks of a change: a file whose two configurations have different rules was not
+     * written by a server. */
+    status = ps_parameter_change_to(first, row->config, spec, &reason);
+    ps_parameter_spec_release(first);
+    return status == PS_OK ? PS_OK : fail_row(row, status, &reason, error);
+}
+
+/* What is wrong with a configuration of a file is damage, but for a lack of memory. */
+static enum ps_status fail_row(const struct ps_checkpoint_parameter *row, enum ps_status status,
+                               const struct ps_error *reason, struct ps_error *error)
+{
+    int name_size = row->name.size < 80 ? (int)row->name.size : 80;
+    PS_ASSERT(status != PS_OK);
+    if (status == PS_ERR_NO_MEMORY)
+        return ps_fail(error, status, "%.200s", reason->text);
+    return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: Name: %.*s, %.160s", name_size,
+                   (const char *)row->name.data, reason->text);
+}
+
+/* What the service lends to its parameters, and what the file says of this one. Placed on a device
+ * by the caller: the spec that the parameter has in the end is the one that is placed. Both specs
+ * of a configured parameter are made of the same row, so that they differ in nothing but the
+ * configuration. */
+static enum ps_status make_first(const struct ps_service *service,
+                                 const struct ps_checkpoint_parameter *row, struct ps_bytes config,
+                                 const struct ps_optimizer_settings *settings,
+                                 struct ps_parameter_spec **made, struct ps_error *error)
+{
+    struct ps_parameter_spec *spec =
+        ps_parameter_spec_create(service->memory, row->name, row->dtype,
+                                 row->is_table ? row->width : row->count, config, settings);
+    if (spec == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
+    spec->block_source = service->block_source;
+    /* Whoever lends threads to pushes lends them to this parameter, too; the pointer is to the
+     * service's place, which may be filled in later. */
+    spec->crew = &service->crew;
+    /* The service's own, as for a parameter that comes later. Recovery fills the service, though it
+     * changes nothing of it before all is read: what rows take is counted as they come, and given
+     * back with them when the file turns out to be damaged. */
+    spec->row_room = (struct ps_row_room *)&service->row_room;
+    if (row->is_table) {
+        spec->shard = service->index;
+        spec->shard_count = service->shard_count;
+    }
+    /* The random numbers go on where they stopped, whatever made the id. */
+    spec->id = row->id;
+    spec->birth = row->birth;
+    /* Judged by check_row: of a range it is the whole's. */
+    enum ps_status status = ps_parameter_spec_set_shape(spec, &row->shape, error);
+    if (status != PS_OK) {
+        ps_parameter_spec_release(spec);
+        return status;
+    }
+    *made = spec;
     return PS_OK;
 }
 
@@ -203,27 +357,14 @@ static enum ps_status build(const struct ps_service *service,
                             const struct ps_optimizer_settings *settings, uint64_t bytes_left,
                             struct ps_parameter **built, struct ps_error *error)
 {
-    struct ps_parameter_spec *spec = ps_parameter_spec_create(
-        service->memory, row->name, row->dtype, row->count, row->config, settings);
-    if (spec == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
-    spec->block_source = service->block_source;
-    /* Whoever lends threads to pushes lends them to this parameter, too; the pointer is to the
-     * service's place, which may be filled in later. */
-    spec->crew = &service->crew;
-    /* The random numbers go on where they stopped, whatever made the id. */
-    spec->id = row->id;
-    PS_ASSERT(row->count > 0);
-    /* Judged by check_row: of a range it is the whole's. */
-    enum ps_status status = ps_parameter_spec_set_shape(spec, &row->shape, error);
-    if (status != PS_OK) {
-        ps_parameter_spec_release(spec);
-        return status;
-    }
+    struct ps_parameter_spec *spec = NULL;
+    PS_TRY(make_spec(service, row, settings, &spec, error));
+    PS_ASSERT(spec != NULL && spec->count == (row->is_table ? row->width : row->count));
     struct ps_resident resident;
     struct ps_error spilled = {0};
     /* Without a device every parameter is placed on the host, and that is not a failure. */
-    status = ps_resident_place(service->device_store, spec, &resident, &spilled);
+    enum ps_status status =
+        ps_resident_place(ps_service_device_for(service, spec), spec, &resident, &spilled);
     if (status == PS_OK)
         status = build_at(row, spec, &resident, bytes_left, built, error);
     else
@@ -241,7 +382,7 @@ static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
                                struct ps_error *error)
 {
     bool on_device = resident->store != NULL;
-    PS_ASSERT(spec->count == row->count && row->step <= row->version);
+    PS_ASSERT(row->step <= row->version);
     uint64_t array_bytes = ps_parameter_spec_bytes(spec);
     /* On a device there is one array on the host: the copy that pulls are answered from. */
     uint32_t array_count = on_device ? 1 : 1 + row->state_count;
@@ -259,6 +400,7 @@ static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
                        array_bytes);
     *resident = (struct ps_resident){0};
     parameter->version = row->version;
+    atomic_store(&parameter->row_version, row->version);
     parameter->step = row->step;
     *built = parameter;
     return PS_OK;
@@ -268,7 +410,7 @@ static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
  * threads. The position is that of the file, which is more than its versions add up to where a
  * state was put together of what was whole: ps_service_check knows by `position_at_begin`. */
 static void begin_recovering(struct ps_service *service, const struct ps_parameter_table *table,
-                             uint64_t position, uint64_t versions)
+                             const struct ps_checkpoint_facts *facts, uint64_t versions)
 {
     ps_rwlock_write(&service->cut);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
@@ -276,8 +418,9 @@ static void begin_recovering(struct ps_service *service, const struct ps_paramet
     PS_ASSERT(table->host_bytes <= service->bytes_max);
     service->table = *table;
     service->bytes_used += table->host_bytes;
-    service->position_at_begin = position - versions;
-    ps_journal_queue_begin(&service->queue, position);
+    service->position_at_begin = facts->position - versions;
+    service->placement = facts->placement;
+    ps_journal_queue_begin(&service->queue, facts->position);
     ps_service_begin_chain(service);
     atomic_store(&service->phase, PS_PHASE_RECOVERING);
     ps_service_count_table(service);

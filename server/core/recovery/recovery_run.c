@@ -365,6 +365,8 @@ static void accept(struct ps_recovery_search *search, struct ps_recovered *recov
         recovered->missing_count = search->known - recovered->position;
     ps_service_note_lost(recovery->service, recovered->missing_count);
     ps_recovery_search_put_aside(search);
+    /* Named by the store from here on, whether it was loaded or put aside just now. */
+    ps_service_note_named(recovery->service, search->published.uuid);
     /* Ticket 0 satisfies nobody: nobody waits yet. */
     ps_service_saved(recovery->service, (struct ps_ticket){0}, &recovered->place);
     log_recovered(recovery, recovered);

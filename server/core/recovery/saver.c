@@ -8,16 +8,22 @@
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal.h"
+#include "server/core/recovery/kept_sets.h"
 #include "server/core/requests/service_state.h"
+
+#include <string.h>
 
 /* Longest JSON pointer: a path and a few numbers. */
 #define POINTER_BYTES_MAX 8192
 
 static enum ps_status put_pointer(const struct ps_saver *saver,
-                                  const struct ps_checkpoint_place *place, uint64_t deadline_ms,
-                                  struct ps_error *error);
-static void sweep(const struct ps_saver *saver, uint64_t epoch);
-static void sweep_journal(const struct ps_saver *saver, uint64_t epoch);
+                                  const struct ps_checkpoint_place *place, const struct ps_set *set,
+                                  uint64_t deadline_ms, struct ps_error *error);
+static void clean_up(const struct ps_saver *saver, uint64_t epoch, bool is_published,
+                     uint64_t deadline_ms);
+static void sweep(const struct ps_saver *saver, uint64_t epoch, const struct ps_kept_sets *kept);
+static void sweep_journal(const struct ps_saver *saver, uint64_t epoch,
+                          const struct ps_kept_sets *kept);
 static void count_saved(const struct ps_saver *saver, const struct ps_saving *saving);
 
 /* The steps in their order, for tests and tools; a server runs them in two threads with waits
@@ -56,14 +62,14 @@ static enum ps_status settle(const struct ps_saver *saver, uint64_t deadline_ms,
     struct ps_tickets *tickets = &saver->service->tickets;
     if (!ps_tickets_unclear(tickets, &ticket, &place))
         return PS_OK;
-    enum ps_status status = put_pointer(saver, &place, deadline_ms, error);
-    /* Still open: it may land at any time from now on. */
-    if (status == PS_ERR_TIMEOUT)
+    enum ps_status status = put_pointer(saver, &place, NULL, deadline_ms, error);
+    /* Two answers are clear: it has landed now, or it never will, since our claim is gone and the
+     * store compares it. Any other is about this attempt and not about the one that is open: a
+     * store that refuses a connection may have the pointer already. */
+    if (status != PS_OK && status != PS_ERR_STALE_EPOCH)
         return status;
     if (status == PS_OK)
         ps_service_saved(saver->service, ticket, &place);
-    /* Any other answer is a clear one: it has landed now, or it never will, since our claim is gone
-     * and the store compares it. */
     ps_tickets_clarify(tickets);
     return PS_OK;
 }
@@ -80,7 +86,10 @@ enum ps_status ps_saver_reuse(const struct ps_saver *saver, bool publish, uint64
     if (publish)
         PS_TRY(settle(saver, deadline_ms, error));
     PS_ASSERT(saver->files != NULL);
-    if (!ps_service_has_nothing_new(saver->service, &ticket, &place))
+    /* The file that is there does not name the set: whoever loses the store finds sets by files. */
+    struct ps_set wanted;
+    bool is_for_set = publish && saver->wish != NULL && ps_set_wish_take(saver->wish, &wanted);
+    if (is_for_set || !ps_service_has_nothing_new(saver->service, &ticket, &place))
         return ps_fail(error, PS_ERR_NOT_FOUND, "no checkpoint has the state as it is");
     if (ps_checkpoint_verify(saver->files, place.path, saver->memory, &damage) != PS_OK) {
         PS_LOG(saver->log, PS_LOG_WARN, "saver",
@@ -89,7 +98,7 @@ enum ps_status ps_saver_reuse(const struct ps_saver *saver, bool publish, uint64
     }
     if (!publish)
         return PS_OK;
-    PS_TRY(put_pointer(saver, &place, deadline_ms, error));
+    PS_TRY(put_pointer(saver, &place, NULL, deadline_ms, error));
     ps_service_saved(saver->service, ticket, &place);
     PS_LOG(saver->log, PS_LOG_INFO, "saver", "nothing new since the newest checkpoint",
            PS_FIELD_TEXT("path", place.path), PS_FIELD_UINT("position", place.position));
@@ -103,6 +112,9 @@ enum ps_status ps_saver_begin(const struct ps_saver *saver, struct ps_saving *sa
 {
     PS_ASSERT(saver->service != NULL && saver->clock != NULL);
     *saving = (struct ps_saving){.start_unix_ns = ps_unix_ns(saver->clock)};
+    /* Before the instant: of a set that is asked for behind it this snapshot may lack something. */
+    if (saver->wish != NULL)
+        (void)ps_set_wish_take(saver->wish, &saving->set);
     PS_TRY(ps_snapshot_take(saver->service, &saving->snapshot, error));
     saving->ticket = saving->snapshot.ticket;
     return PS_OK;
@@ -151,12 +163,35 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
     const struct ps_checkpoint_watcher watcher = {.written = piece_written, .self = &progress};
     const struct ps_checkpoint_setup setup = {
         .watcher = &watcher, .behind = saver->behind, .over_spare = true};
-    enum ps_status status = ps_checkpoint_write_as(saver->files, saver->folder, &snapshot->facts,
+    /* A copy, since the name lies in `saving`, which the caller may move. */
+    struct ps_checkpoint_facts facts = snapshot->facts;
+    facts.set = saving->set.name;
+    enum ps_status status = ps_checkpoint_write_as(saver->files, saver->folder, &facts,
                                                    snapshot->parameters, snapshot->parameter_count,
                                                    &setup, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
+    return status;
+}
+
+/* A set that was given up or made whole meanwhile has no more room for this file, which is a
+ * checkpoint like any other then. */
+static enum ps_status publish(const struct ps_saver *saver, const struct ps_saving *saving,
+                              uint64_t deadline_ms, struct ps_error *error)
+{
+    PS_ASSERT(saving->set.revision == 0 || saver->wish != NULL);
+    if (saving->set.revision == 0)
+        return put_pointer(saver, &saving->place, NULL, deadline_ms, error);
+    enum ps_status status = put_pointer(saver, &saving->place, &saving->set, deadline_ms, error);
+    if (status == PS_OK || status == PS_ERR_CONFLICT)
+        ps_set_wish_end(saver->wish, &saving->set);
+    /* Should the store not say so at the sweep: without room for it nothing is known any more. */
+    if (status == PS_OK && !ps_kept_sets_add(&saver->wish->kept, saving->place.uuid))
+        saver->wish->kept_epoch = 0;
+    /* Those who wait for a checkpoint have one all the same. */
+    if (status == PS_ERR_CONFLICT)
+        status = put_pointer(saver, &saving->place, NULL, deadline_ms, error);
     return status;
 }
 
@@ -168,23 +203,19 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
 {
     PS_ASSERT(saving->place.uuid[0] != '\0');
     PS_ASSERT(saving->snapshot.held == NULL);
-    enum ps_status status = put_pointer(saver, &saving->place, deadline_ms, error);
+    enum ps_status status = publish(saver, saving, deadline_ms, error);
     if (status == PS_OK)
         ps_service_saved(saver->service, saving->ticket, &saving->place);
     if (status == PS_ERR_TIMEOUT)
         ps_tickets_note_unclear(&saver->service->tickets, saving->ticket, &saving->place);
     /* After a takeover the folder is the new owner's: it may have loaded even the file that we
-     * have just put there, and counts on it, so nothing is removed. Otherwise older
-     * files go, also when the store does not answer: a file per interval would fill the disk. What
-     * was published last stays, and so do the newest files, which recovery finds. */
+     * have just put there, and counts on it, so nothing is removed. */
     if (status != PS_ERR_STALE_EPOCH)
-        sweep(saver, saving->place.epoch);
+        clean_up(saver, saving->place.epoch, status == PS_OK, deadline_ms);
     if (status != PS_OK) {
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
         return status;
     }
-    if (!saver->keeps_journal)
-        sweep_journal(saver, saving->place.epoch);
     count_saved(saver, saving);
     return PS_OK;
 }
@@ -192,8 +223,8 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
 /* The transaction demands that the claim's key still has the revision that we were given: a former
  * owner cannot move the pointer back, whenever its request arrives. */
 static enum ps_status put_pointer(const struct ps_saver *saver,
-                                  const struct ps_checkpoint_place *place, uint64_t deadline_ms,
-                                  struct ps_error *error)
+                                  const struct ps_checkpoint_place *place, const struct ps_set *set,
+                                  uint64_t deadline_ms, struct ps_error *error)
 {
     if (saver->registry == NULL)
         return PS_OK;
@@ -212,30 +243,93 @@ static enum ps_status put_pointer(const struct ps_saver *saver,
     ps_buffer_init(&json, saver->memory, POINTER_BYTES_MAX);
     ps_catalog_pointer_write(&said, &json);
     enum ps_status status = ps_buffer_status(&json, error);
-    if (status == PS_OK)
-        status = ps_registry_publish_checkpoint(
-            saver->registry, saver->claim, (struct ps_bytes){(const uint8_t *)json.text, json.size},
-            deadline_ms, error);
+    const struct ps_bytes text = {(const uint8_t *)json.text, json.size};
+    /* Either way the transaction demands that the shard is ours. */
+    if (status == PS_OK && set == NULL)
+        status =
+            ps_registry_publish_checkpoint(saver->registry, saver->claim, text, deadline_ms, error);
+    else if (status == PS_OK)
+        status = ps_registry_publish_in_set(saver->registry, saver->claim, set, text, deadline_ms,
+                                            error);
     ps_buffer_fini(&json);
     return status;
 }
 
+/* Which files belong to sets only the store knows. While it does not answer, what was read last
+ * under this claim holds, and what was published since; before the first answer nothing goes. */
+static bool find_kept(const struct ps_saver *saver, uint64_t deadline_ms)
+{
+    struct ps_set_wish *wish = saver->wish;
+    PS_ASSERT(saver->claim != NULL);
+    struct ps_kept_sets kept;
+    struct ps_error reason = {0};
+    enum ps_status status = ps_kept_sets_read(saver->registry, saver->claim->index, saver->memory,
+                                              deadline_ms, &kept, &reason);
+    /* Replaced as a whole: a set that was taken away since is not kept any longer. */
+    if (status == PS_OK) {
+        wish->kept = kept;
+        wish->kept_epoch = saver->claim->epoch;
+        return true;
+    }
+    if (wish->kept_epoch == saver->claim->epoch)
+        return true;
+    PS_LOG(saver->log, PS_LOG_WARN, "saver",
+           "older checkpoints stay: which of them belong to sets is not known",
+           PS_FIELD_ERROR(&reason));
+    return false;
+}
+
+/* A saver that is told of no sets has none to keep. */
+static void clean_up(const struct ps_saver *saver, uint64_t epoch, bool is_published,
+                     uint64_t deadline_ms)
+{
+    static const struct ps_kept_sets none = {.count = 0};
+    bool has_sets = saver->wish != NULL && saver->registry != NULL;
+    PS_ASSERT(epoch > 0);
+    if (has_sets && !find_kept(saver, deadline_ms))
+        return;
+    const struct ps_kept_sets *kept = has_sets ? &saver->wish->kept : &none;
+    sweep(saver, epoch, kept);
+    /* Before the pointer is put, recovery may need what is behind an older checkpoint. */
+    if (is_published && !saver->keeps_journal)
+        sweep_journal(saver, epoch, kept);
+}
+
 /* What is not removed costs room on the disk and nothing else, so a failure is a line in the log.
  * */
-static void sweep(const struct ps_saver *saver, uint64_t epoch)
+static void sweep(const struct ps_saver *saver, uint64_t epoch, const struct ps_kept_sets *kept)
 {
     PS_ASSERT(saver->folder != NULL);
     struct ps_checkpoint_place published = {0};
     struct ps_error reason = {0};
     size_t removed = 0;
-    (void)ps_service_last_saved(saver->service, &published);
-    if (ps_catalog_sweep(saver->files, saver->folder, PS_SAVER_KEEP, published.uuid, epoch,
-                         saver->memory, &removed, &reason) != PS_OK)
+    struct ps_kept_sets all = *kept;
+    char named[sizeof published.uuid];
+    bool is_own = ps_service_last_saved(saver->service, &published) && published.epoch == epoch;
+    ps_service_named(saver->service, named);
+    /* Until this owner has published something the store names a file of a former owner, which may
+     * be another than the one that was loaded: both stay. */
+    if (!is_own && named[0] != '\0' && !ps_kept_sets_add(&all, named))
+        return;
+    if (ps_catalog_sweep_but(saver->files, saver->folder, PS_SAVER_KEEP, published.uuid, epoch,
+                             all.uuids, all.count, saver->memory, &removed, &reason) != PS_OK)
         PS_LOG(saver->log, PS_LOG_WARN, "saver", "older checkpoints stay", PS_FIELD_ERROR(&reason));
 }
 
+/* One that stays for its set alone: whoever goes back to it wants its instant and no other. */
+static bool is_of_set_alone(const struct ps_catalog *catalog, size_t i, const char *published_uuid,
+                            const struct ps_kept_sets *kept)
+{
+    PS_ASSERT(i < catalog->count);
+    const char *uuid = catalog->entries[i].uuid;
+    /* Of those that sweeping counts and those that were overtaken so many stay without any set. */
+    return i >= 2 * (size_t)PS_SAVER_KEEP && strcmp(uuid, published_uuid) != 0 &&
+           ps_kept_sets_have(kept, uuid);
+}
+
 /* Recovery may begin with any checkpoint of the folder: what is behind the oldest stays. */
-static void sweep_journal(const struct ps_saver *saver, uint64_t epoch)
+static void sweep_journal(const struct ps_saver *saver, uint64_t epoch,
+                          const struct ps_kept_sets *kept)
 {
     PS_ASSERT(epoch > 0);
     struct ps_catalog catalog = {0};
@@ -246,8 +340,11 @@ static void sweep_journal(const struct ps_saver *saver, uint64_t epoch)
     uint64_t covered = UINT64_MAX;
     enum ps_status status =
         ps_catalog_init(&catalog, saver->files, saver->folder, saver->memory, &reason);
+    struct ps_checkpoint_place published = {0};
+    (void)ps_service_last_saved(saver->service, &published);
     for (size_t i = 0; status == PS_OK && i < catalog.count; i++)
-        covered = catalog.entries[i].position < covered ? catalog.entries[i].position : covered;
+        if (!is_of_set_alone(&catalog, i, published.uuid, kept))
+            covered = catalog.entries[i].position < covered ? catalog.entries[i].position : covered;
     if (status == PS_OK && catalog.count > 0)
         status = ps_journal_sweep(saver->files, saver->folder, epoch, covered, PS_JOURNAL_KEEP,
                                   saver->memory, &removed, &reason);

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "etcd/registry.h"
+#include "server/core/recovery/set_wish.h"
 #include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service.h"
 
@@ -43,6 +44,7 @@ struct ps_saver {
     void (*rest)(void *self);
     void *rest_self;
     struct ps_write_behind *behind; /* that writes the file meanwhile; NULL: none */
+    struct ps_set_wish *wish;       /* which set is to be saved for; NULL: none ever is */
 };
 
 /* A checkpoint that is not published yet. */
@@ -50,12 +52,14 @@ struct ps_saving {
     struct ps_snapshot snapshot; /* held from begin to write or give_up */
     struct ps_checkpoint_place place;
     struct ps_ticket ticket; /* what it satisfies once it is published */
+    struct ps_set set;       /* that it is of; revision 0: none */
     uint64_t start_unix_ns;
 };
 
 /* Is there anything to save? When the checkpoint that was published last has the state as it is,
  * and its file is whole (it is read for that), it is published again, which puts back a pointer
- * that somebody removed, and satisfies the tickets. Without `publish` it is only looked at.
+ * that somebody removed, and satisfies the tickets. Without `publish` it is only looked at. For a
+ * set another one is always written: its file names the set.
  *
  * Before all that a checkpoint whose publication has timed out is published again: another one may
  * only be written when it is known what became of it.

@@ -9,7 +9,10 @@
 
 #include "base/assert.h"
 #include "base/random.h"
+#include "server/core/recovery/clock_rows.h"
+#include "server/core/recovery/snapshot_rounds.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/tables/row_hold.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,16 +21,21 @@
 /* What a snapshot holds on to. */
 struct holding {
     const struct ps_allocator *memory;
-    uint64_t generation; /* of the shard, in which the memory was reserved */
-    uint64_t bytes;      /* of the host's memory that will be held */
+    uint64_t generation;    /* of the shard, in which the memory was reserved */
+    uint64_t table_changes; /* of the service, up to then */
+    uint64_t bytes;         /* of the host's memory that will be held */
     size_t capacity;
     size_t count; /* parameters that are held; of the others there may be a reservation */
     struct ps_checkpoint_parameter *parameters;
     uint8_t *session_bytes;
     size_t session_size;
+    struct ps_clock_rows *clocks; /* NULL: there are none */
+    struct ps_snapshot_rounds *rounds;
     struct ps_parameter_version versions[];
 };
 
+static enum ps_status take_once(struct ps_service *service, bool alone,
+                                struct ps_snapshot *snapshot, struct ps_error *error);
 static enum ps_status reserve(struct ps_service *service, struct holding **out,
                               struct ps_error *error);
 static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error);
@@ -43,30 +51,53 @@ static enum ps_status encode_sessions(struct ps_service *service, struct holding
 static void describe(struct holding *holding, size_t i);
 static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset, void *to,
                                     size_t size, struct ps_error *error);
+static enum ps_status read_rows(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
+                                struct ps_error *error);
 static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes);
 static void let_go_of_device(struct ps_parameter_version *version, uint32_t array, uint64_t bytes);
 static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37]);
 static int compare_names(const void *a, const void *b);
 
+/* Where parameters come and go all the time: so often what was reserved is given back. */
+enum { ATTEMPTS_MAX = 4 };
+
 /* Two locks in turn: shared, to reserve what may fail and take long; alone, for the instant. In
- * between the shard may be lost or the table change, which the second half sees and refuses. The
- * source of blocks is told how much is about to be held before the instant, since every push behind
- * it will ask for fresh blocks. */
+ * between the shard may be lost, which the second half sees and refuses, or the table change: then
+ * all of it is done once more, in the end with the cut held alone for both halves. */
 enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *snapshot,
                                 struct ps_error *error)
 {
     PS_ASSERT(service != NULL && snapshot != NULL);
+    /* Ends: with the cut held alone for both halves nothing comes between them. */
+    enum ps_status status = PS_ERR_CONFLICT;
+    for (int attempt = 1; status == PS_ERR_CONFLICT; attempt++)
+        status = take_once(service, attempt == ATTEMPTS_MAX, snapshot, error);
+    return status;
+}
+
+/* The source of blocks is told how much is about to be held before the instant, since every push
+ * behind it will ask for fresh blocks. PS_ERR_CONFLICT: the table has changed in between. */
+static enum ps_status take_once(struct ps_service *service, bool alone,
+                                struct ps_snapshot *snapshot, struct ps_error *error)
+{
     *snapshot = (struct ps_snapshot){0};
     struct holding *holding = NULL;
-    ps_rwlock_read(&service->cut);
+    /* The reservation of the last attempt is made with the cut held alone: pushes wait for devices
+     * then, which is better than a checkpoint that never comes. */
+    if (alone)
+        ps_rwlock_write(&service->cut);
+    else
+        ps_rwlock_read(&service->cut);
     enum ps_status status = reserve(service, &holding, error);
-    ps_rwlock_unlock(&service->cut);
+    if (!alone || status != PS_OK)
+        ps_rwlock_unlock(&service->cut);
     if (status != PS_OK)
         return status;
     PS_ASSERT(holding != NULL && holding->count == 0);
     if (service->block_source != NULL && service->block_source->expect_copies != NULL)
         service->block_source->expect_copies(service->block_source->self, holding->bytes);
-    ps_rwlock_write(&service->cut);
+    if (!alone)
+        ps_rwlock_write(&service->cut);
     /* All pushes wait from here to the unlock. */
     status = take_instant(service, holding, snapshot, error);
     ps_rwlock_unlock(&service->cut);
@@ -83,6 +114,7 @@ enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *
         qsort(holding->versions, holding->count, sizeof holding->versions[0], compare_names);
     for (size_t i = 0; i < holding->count; i++)
         describe(holding, i);
+    snapshot->facts.sections[PS_CHECKPOINT_ROUNDS] = ps_snapshot_rounds_records(holding->rounds);
     snapshot->parameters = holding->parameters;
     snapshot->parameter_count = holding->count;
     snapshot->watcher = (struct ps_checkpoint_watcher){let_go, holding};
@@ -90,8 +122,7 @@ enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *
     return PS_OK;
 }
 
-/* The table does not change while READY, so that what is reserved stays right; when it does not
- * (the shard was lost meanwhile), take_instant says so. */
+/* What is reserved is right for the table as it is: take_instant sees a change. */
 static enum ps_status reserve(struct ps_service *service, struct holding **out,
                               struct ps_error *error)
 {
@@ -103,6 +134,7 @@ static enum ps_status reserve(struct ps_service *service, struct holding **out,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of %zu parameters",
                        capacity);
     holding->generation = generation_of(service);
+    holding->table_changes = service->table_changes;
     enum ps_status status = reserve_all(service, holding, error);
     if (status != PS_OK) {
         release_holding(holding);
@@ -130,7 +162,7 @@ static uint64_t generation_of(struct ps_service *service)
     return state.generation;
 }
 
-/* Counted for the table as it is now; while READY it does not change. */
+/* Counted for the table as it is now. */
 static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity)
 {
     PS_ASSERT(memory != NULL);
@@ -176,9 +208,14 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     PS_TRY(check_ready(service, error));
     if (generation_of(service) != holding->generation)
         return ps_fail(error, PS_ERR_NOT_READY, "the shard was lost meanwhile");
+    PS_ASSERT(service->table_changes >= holding->table_changes);
+    if (service->table_changes != holding->table_changes)
+        return ps_fail(error, PS_ERR_CONFLICT, "parameters came or went meanwhile");
     PS_ASSERT(service->table.count == holding->capacity);
     /* What can fail comes first: parameters that are held have to be let go again. */
     PS_TRY(encode_sessions(service, holding, error));
+    PS_TRY(ps_clock_rows_take(service, &holding->clocks, error));
+    PS_TRY(ps_snapshot_rounds_take(service, &holding->rounds, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry)) {
         PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry),
@@ -194,11 +231,13 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     snapshot->facts = (struct ps_checkpoint_facts){
         .index = service->index,
         .shard_count = service->shard_count,
+        .placement = service->placement,
         .epoch = service->epoch,
         .position = state.position,
         .unix_ns = ps_unix_ns(service->clock),
         .sessions = {holding->session_bytes, holding->session_size},
         .job = service->job,
+        .sections[PS_CHECKPOINT_CLOCKS] = ps_clock_rows_records(holding->clocks),
     };
     PS_ASSERT(service->index < service->shard_count && service->epoch > 0);
     make_uuid(service->random, snapshot->facts.unix_ns, snapshot->facts.uuid);
@@ -223,21 +262,19 @@ static void describe(struct holding *holding, size_t i)
 {
     PS_ASSERT(i < holding->count);
     struct ps_parameter_version *version = &holding->versions[i];
-    const struct ps_parameter_spec *spec = version->spec;
     struct ps_checkpoint_parameter *row = &holding->parameters[i];
-    *row = (struct ps_checkpoint_parameter){
-        .name = spec->name,
-        .dtype = spec->dtype,
-        .count = spec->count,
-        .shape = *ps_parameter_spec_shape(spec),
-        .config = spec->config,
-        .version = version->version,
-        .step = version->step,
-        .id = spec->id,
-        .state_count = ps_rule_states(spec->settings.rule),
-    };
+    *row = ps_parameter_spec_row(version->spec);
+    row->version = version->version;
+    row->step = version->step;
     if (version->store != NULL) {
         row->source = (struct ps_checkpoint_source){read_snapshot, version};
+        return;
+    }
+    /* How many rows there are was not known when the header was measured: it grows with digits. */
+    if (version->rows != NULL) {
+        row->rows = ps_row_hold_rows(version->rows);
+        row->count = row->rows * row->width;
+        row->source = (struct ps_checkpoint_source){read_rows, version};
         return;
     }
     row->values = ps_blocks_view(version->values);
@@ -253,6 +290,28 @@ static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset,
     return version->store->plugin->snapshot_read(version->snapshot, array, offset, to, size, error);
 }
 
+/* Rows lie in pages in no order: the hold has one, in which every array is read. Pushes go on
+ * beside it, and copy a page that is held before they write to it. */
+static enum ps_status read_rows(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
+                                struct ps_error *error)
+{
+    const struct ps_parameter_version *version = self;
+    PS_ASSERT(version->rows != NULL);
+    return ps_row_hold_read(version->rows, array, offset, to, size, error);
+}
+
+/* A page has what every array is made of: it goes when the last array is written, which are the
+ * versions of the last pushes. */
+static void let_go_of_rows(struct ps_parameter_version *version, uint32_t array, uint64_t bytes)
+{
+    uint32_t last = ps_rule_states(version->spec->settings.rule) + 2;
+    PS_ASSERT(array <= last);
+    if (array < last || bytes < ps_row_hold_rows(version->rows) * sizeof(uint32_t))
+        return;
+    ps_row_hold_release(version->rows);
+    version->rows = NULL;
+}
+
 /* What is written is the parameter's own again, also the blocks of an array that is half written:
  * one array may be the whole shard. */
 static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
@@ -261,6 +320,10 @@ static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
     struct ps_parameter_version *version = &holding->versions[parameter];
     if (version->store != NULL) {
         let_go_of_device(version, array, bytes);
+        return;
+    }
+    if (version->rows != NULL) {
+        let_go_of_rows(version, array, bytes);
         return;
     }
     PS_ASSERT(array <= ps_rule_states(version->spec->settings.rule));
@@ -334,7 +397,9 @@ static void release_holding(struct holding *holding)
     PS_ASSERT(holding->count <= holding->capacity);
     for (size_t i = 0; i < holding->capacity; i++)
         ps_parameter_version_release(&holding->versions[i]);
+    ps_snapshot_rounds_release(holding->rounds);
     ps_release(holding->memory, holding->session_bytes);
+    ps_clock_rows_release(holding->clocks);
     ps_release(holding->memory, holding->parameters);
     ps_release(holding->memory, holding);
 }

@@ -119,7 +119,8 @@ static uint64_t journal_limit(const struct ps_service *service)
 {
     /* The size is read without the cut, since the journal's writer must not wait for a push, and a
      * limit that is one InitParam old does no harm. */
-    uint64_t twice = 2 * atomic_load(&service->shard_bytes);
+    uint64_t twice =
+        2 * (atomic_load(&service->shard_bytes) + atomic_load(&service->row_room.bytes));
     if (service->journal_bytes_max > 0)
         return service->journal_bytes_max;
     return twice > JOURNAL_BYTES_LEAST ? twice : JOURNAL_BYTES_LEAST;

@@ -6,13 +6,6 @@
 #include "base/assert.h"
 #include "server/core/requests/service_state.h"
 
-/* By the name, so that the end of one meeting asks few calls of others. */
-static uint32_t topic_of(struct ps_bytes name)
-{
-    PS_ASSERT(name.size <= PS_MEETING_NAME_BYTES_MAX);
-    return PS_TOPIC_MEETING + ps_meeting_hash(name) % PS_TOPIC_MEETINGS;
-}
-
 /* The last member is answered at once; the others are told without any lock, and hear of it on
  * their own lanes. */
 enum ps_status ps_service_arrive(struct ps_service *service, const struct ps_arrival *arrival,
@@ -28,10 +21,10 @@ enum ps_status ps_service_arrive(struct ps_service *service, const struct ps_arr
         ps_meetings_arrive(&service->meetings, arrival, &wait->place, &all_are_there, error);
     /* A repeat that is let go has nothing to tell. */
     if (status == PS_OK && all_are_there)
-        ps_service_tell_changed(service, PS_TOPIC_BIT(topic_of(arrival->name)));
+        ps_service_tell_changed(service, PS_TOPIC_BIT(ps_topic_of_name(arrival->name)));
     if (status != PS_ERR_NOT_READY)
         return status;
-    wait->topic = topic_of(arrival->name);
+    wait->topic = ps_topic_of_name(arrival->name);
     if (wait_ms != 0)
         wait->until_ms = ps_deadline_after(service->clock, wait_ms);
     return status;

@@ -22,4 +22,10 @@ void ps_core_metrics_init(struct ps_core_metrics *metrics, struct ps_metrics *re
                            "Gradients whose ranges were applied as they came, in vain.", labels);
     PS_EARLY_FAILED_TABLE(REGISTER)
 #undef REGISTER
+#define REGISTER(field, labels)           \
+    metrics->field = ps_metrics_counter(  \
+        registry, "ps_clock_reads_total", \
+        "Reads of workers, by how many iterations the slowest was behind.", labels);
+    PS_CLOCK_READS_TABLE(REGISTER)
+#undef REGISTER
 }

@@ -39,10 +39,29 @@
     X(counter, pushes_early, "ps_pushes_ahead_total",                                             \
       "Gradients in ranges that were applied as they came, before all was there.")                \
     X(gauge, pinned_bytes, "ps_pinned_bytes", "Bytes of versions that are read in ranges.")       \
+    X(counter, rounds_complete, "ps_rounds_complete_total",                                       \
+      "Rounds that ended with all contributions that they needed.")                               \
+    X(counter, rounds_by_grace, "ps_rounds_by_grace_total",                                       \
+      "Rounds that ended without some: their grace time was over.")                               \
+    X(counter, round_contributions, "ps_round_contributions_total",                               \
+      "Gradients that count in a round.")                                                         \
+    X(counter, round_late, "ps_round_late_total", "Of these, in a later round than their own.")   \
+    X(counter, round_dropped, "ps_round_dropped_total",                                           \
+      "Gradients that came too late for their round, and count nowhere.")                         \
+    X(gauge, round_held_bytes, "ps_round_held_bytes",                                             \
+      "Bytes of gradients that wait for the others of their rounds.")                             \
+    X(histogram, round_seconds, "ps_round_seconds",                                               \
+      "Time from the first contribution to the end of a round.")                                  \
     X(histogram, push_seconds, "ps_push_seconds", "Time to apply one gradient.")                  \
     X(gauge, parameters, "ps_parameters", "Parameters of this shard.")                            \
     X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \
     X(gauge, state_bytes, "ps_state_bytes", "Bytes of all optimizer states.")                     \
+    X(gauge, table_rows, "ps_table_rows", "Rows of all tables.")                                  \
+    X(gauge, table_bytes, "ps_table_bytes", "Bytes of rows, their states and their index.")       \
+    X(counter, table_evicted, "ps_table_evicted_total",                                           \
+      "Rows that went to make room for others (rows_max).")                                       \
+    X(counter, table_expired, "ps_table_expired_total",                                           \
+      "Rows that went since nobody pushed to them (expire_ms, expire_clocks).")                   \
     X(gauge, counted_bytes, "ps_counted_bytes", "Bytes that count for --memory-bytes.")           \
     X(gauge, device_parameters, "ps_device_parameters",                                           \
       "Parameters of this shard that live on a device.")                                          \
@@ -59,6 +78,13 @@
       "Bytes of gradients that wait for the disk, as --journal-queue-bytes counts them.")         \
     X(gauge, journal_behind, "ps_journal_behind_bytes",                                           \
       "Bytes of the journal behind the newest checkpoint, in whole blocks of the disk.")          \
+    X(gauge, clocks, "ps_clocks", "Clocks by which reads of workers are timed.")                  \
+    X(gauge, clock_minimum, "ps_clock_minimum",                                                   \
+      "Iterations that all workers have ended who are waited for, of the slowest clocks.")        \
+    X(histogram, clock_wait_seconds, "ps_clock_wait_seconds",                                     \
+      "Time that a worker's read waited for slower workers, of those that waited.")               \
+    X(counter, clock_evictions, "ps_clock_evictions_total",                                       \
+      "Workers that were not waited for any more, after ttl_ms of silence.")                      \
     X(gauge, clients, "ps_clients", "Clients whose requests are remembered.")                     \
     X(counter, clients_forgotten, "ps_clients_forgotten_total",                                   \
       "Clients forgotten since others came (--clients-max).")                                     \
@@ -78,6 +104,15 @@
     X(early_without_memory, "reason=\"no_memory\"") \
     X(early_not_finite, "reason=\"not_finite\"")
 
+/* X(field, labels): reads of workers, by how many iterations the slowest was behind. */
+#define PS_CLOCK_READS_TABLE(X)           \
+    X(clock_reads_0, "staleness=\"0\"")   \
+    X(clock_reads_1, "staleness=\"1\"")   \
+    X(clock_reads_2, "staleness=\"2\"")   \
+    X(clock_reads_3, "staleness=\"3\"")   \
+    X(clock_reads_4, "staleness=\"4-7\"") \
+    X(clock_reads_8, "staleness=\"8-\"")
+
 struct ps_core_metrics {
 #define PS_CORE_METRICS_FIELD(kind, field, name, help) struct ps_##kind *field;
     PS_CORE_METRICS_TABLE(PS_CORE_METRICS_FIELD)
@@ -85,6 +120,9 @@ struct ps_core_metrics {
 #define PS_EARLY_FAILED_FIELD(field, labels) struct ps_counter *field;
     PS_EARLY_FAILED_TABLE(PS_EARLY_FAILED_FIELD)
 #undef PS_EARLY_FAILED_FIELD
+#define PS_CLOCK_READS_FIELD(field, labels) struct ps_counter *field;
+    PS_CLOCK_READS_TABLE(PS_CLOCK_READS_FIELD)
+#undef PS_CLOCK_READS_FIELD
 };
 
 /* Registers all of them; `registry` may be NULL: then every field is. */

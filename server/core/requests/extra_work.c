@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "optimizer/encoded.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/update/parameter_rows.h"
 
 /* A gradient may name one element in a dozen bytes. Where its rule moves all elements with each
  * step (momentum, decay), that is an update of the whole parameter. */
@@ -25,20 +26,34 @@ uint64_t ps_service_extra_push_work(struct ps_service *service,
     return bytes;
 }
 
+/* Of 8 bytes that ask for it a row may have 32 KiB: its bytes are charged, and not the request's.
+ * Divided, since what is asked for may be more than a message takes, and is refused then. */
+static uint64_t bytes_of_rows(const struct ps_parameter_spec *spec, struct ps_view keys)
+{
+    uint64_t count = keys.size / PS_ROW_KEY_BYTES;
+    PS_ASSERT(ps_parameter_spec_is_table(spec));
+    PS_ASSERT(spec->count > 0);
+    size_t each = ps_parameter_rows_row_bytes(spec);
+    return count > PS_REPLY_BYTES_MAX / each ? 0 : count * each;
+}
+
 /* Native content goes out as it lies; any other is made first, from all that the range has. */
 uint64_t ps_service_extra_pull_work(struct ps_service *service,
                                     const struct ps_pull_request *request, uint64_t *reply_bytes)
 {
     uint64_t bytes = 0;
     *reply_bytes = 0;
-    if (request->encoding == PS_ENCODING_NATIVE || request->of_push)
+    bool is_made = request->encoding != PS_ENCODING_NATIVE || request->keys.size > 0;
+    if (!is_made || request->of_push || request->encoding == PS_ENCODING_ROWS)
         return 0;
     ps_rwlock_read(&service->cut);
     const struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
     const struct ps_parameter_spec *spec = parameter != NULL ? parameter->spec : NULL;
     /* A range that is wrong costs nothing: it is refused before anything is made. */
-    if (spec != NULL && !ps_encoding_is_native(request->encoding, spec->dtype) &&
-        request->range.first < spec->count) {
+    if (spec != NULL && ps_parameter_spec_is_table(spec))
+        *reply_bytes = bytes_of_rows(spec, request->keys);
+    else if (spec != NULL && !ps_encoding_is_native(request->encoding, spec->dtype) &&
+             request->range.first < spec->count) {
         uint64_t left = spec->count - request->range.first;
         uint64_t count = request->range.count;
         count = count == 0 || count > left ? left : count;

@@ -4,16 +4,18 @@
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/sessions/fingerprint.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static enum ps_status finish_locked(struct ps_service *service,
                                     const struct ps_finish_request *request,
                                     struct ps_error *error);
-static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
-                                  struct ps_error *error);
+static enum ps_status begin_ready(struct ps_service *service,
+                                  const struct ps_finish_request *request, struct ps_error *error);
 
 /* The cut is held alone: no InitParam is half done when initialisation ends. The listener is told
  * without it, since it may wake threads that want it at once. */
@@ -49,7 +51,7 @@ static enum ps_status finish_locked(struct ps_service *service,
 {
     PS_TRY(ps_service_admit_for(service, request->shard, error));
     if (!request->request.present)
-        return begin_ready(service, request->epoch, error);
+        return begin_ready(service, request, error);
     struct ps_session_call call;
     PS_TRY(ps_sessions_begin(&service->sessions, &request->request, ps_fingerprint_of_finish(),
                              ps_service_unix_us(service), &call, error));
@@ -58,7 +60,7 @@ static enum ps_status finish_locked(struct ps_service *service,
      * nothing to wait for. */
     if (call.is_repeat)
         return PS_OK;
-    enum ps_status status = begin_ready(service, request->epoch, error);
+    enum ps_status status = begin_ready(service, request, error);
     if (status == PS_OK)
         ps_sessions_commit(&service->sessions, &call, (struct ps_session_answer){0});
     else
@@ -68,9 +70,10 @@ static enum ps_status finish_locked(struct ps_service *service,
 
 /* Whether there are parameters is not asked: a shard of a job may have none. The ticket is given
  * with the cut held, so that the first checkpoint has everything. */
-static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
-                                  struct ps_error *error)
+static enum ps_status begin_ready(struct ps_service *service,
+                                  const struct ps_finish_request *request, struct ps_error *error)
 {
+    uint64_t epoch = request->epoch;
     if (ps_service_phase(service) == PS_PHASE_READY)
         return ps_fail(error, PS_ERR_EXISTS, "pserver already initialized");
     /* READY without the parameters that the caller believes to be here would be for good. */
@@ -84,7 +87,45 @@ static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
     if (service->saves)
         service->finish_ticket = ps_tickets_give(&service->tickets);
     PS_ASSERT(!service->saves || service->finish_ticket.number > 0);
+    /* Of the first finish: a repeat of it changes nothing. Checkpoints carry it from now on. */
+    service->placement = request->placement;
     atomic_store(&service->phase, PS_PHASE_READY);
+    return PS_OK;
+}
+
+/* Before the load, whose thread reads it without the cut: nothing changes it until the next
+ * claim. */
+void ps_service_expect_placement(struct ps_service *service, uint64_t placement)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
+    service->job_placement = placement;
+    ps_rwlock_unlock(&service->cut);
+}
+
+/* A shard that was initialised without a number was initialised by a client that knows the classic
+ * rule only. While the journal is replayed the answer is the checkpoint's already: whoever asks
+ * wants to know where parameters lie, and they do not move. */
+uint64_t ps_service_placement(struct ps_service *service)
+{
+    ps_rwlock_read(&service->cut);
+    enum ps_phase phase = ps_service_phase(service);
+    uint64_t placement = service->placement;
+    if (phase != PS_PHASE_READY && phase != PS_PHASE_RECOVERING)
+        placement = 0;
+    else if (placement == 0)
+        placement = PS_PLACEMENT_CLASSIC;
+    ps_rwlock_unlock(&service->cut);
+    return placement;
+}
+
+enum ps_status ps_service_can_save(struct ps_service *service, struct ps_error *error)
+{
+    if (!service->saves)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "this server saves no checkpoints: it was started without a data directory");
+    if (ps_service_phase(service) != PS_PHASE_READY)
+        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
     return PS_OK;
 }
 
@@ -92,17 +133,13 @@ static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
 enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_ticket *ticket,
                                           struct ps_error *error)
 {
-    if (!service->saves)
-        return ps_fail(error, PS_ERR_UNSUPPORTED,
-                       "this server saves no checkpoints: it was started without a data directory");
     ps_rwlock_read(&service->cut);
     /* A checkpoint of a shard that is half initialised would be recovered as a whole one. */
-    bool ready = ps_service_phase(service) == PS_PHASE_READY;
-    if (ready)
+    enum ps_status status = ps_service_can_save(service, error);
+    if (status == PS_OK)
         *ticket = ps_tickets_give(&service->tickets);
     ps_rwlock_unlock(&service->cut);
-    if (!ready)
-        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    PS_TRY(status);
     PS_ASSERT(ticket->number > 0);
     ps_service_tell_checkpoint_wanted(service);
     return PS_OK;
@@ -220,4 +257,21 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
 bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_place *place)
 {
     return ps_tickets_place(&service->tickets, place);
+}
+
+/* With the cut, since a saver of the former life may still be at its sweep. */
+void ps_service_note_named(struct ps_service *service, const char uuid[37])
+{
+    PS_ASSERT(memchr(uuid, '\0', sizeof service->named_uuid) != NULL);
+    ps_rwlock_write(&service->cut);
+    memcpy(service->named_uuid, uuid, sizeof service->named_uuid);
+    ps_rwlock_unlock(&service->cut);
+}
+
+void ps_service_named(struct ps_service *service, char uuid[37])
+{
+    ps_rwlock_read(&service->cut);
+    memcpy(uuid, service->named_uuid, sizeof service->named_uuid);
+    ps_rwlock_unlock(&service->cut);
+    PS_ASSERT(memchr(uuid, '\0', sizeof service->named_uuid) != NULL);
 }

@@ -3,6 +3,7 @@
  * a file's parameters (recovery_fill.c): a file may come from anywhere, too. */
 #include "server/core/requests/service_state.h"
 
+#include "base/assert.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -27,11 +28,47 @@ enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *erro
     if (!ps_utf8_valid(name) || memchr(name.data, 0, name.size) != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is not UTF-8 text");
     /* Checkpoint files keep their own things under these names. */
-    if (starts_with(name, "ps.state/") || ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
-        ps_bytes_equal(name, ps_bytes_of_text("ps.sessions")))
+    if (starts_with(name, "ps.state/") || starts_with(name, "ps.keys/") ||
+        starts_with(name, "ps.clock/") || ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
+        ps_bytes_equal(name, ps_bytes_of_text("ps.sessions")) ||
+        ps_bytes_equal(name, ps_bytes_of_text("ps.rounds")) ||
+        ps_bytes_equal(name, ps_bytes_of_text("ps.clocks")))
         return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s is reserved", (int)name.size,
                        (const char *)name.data);
     return PS_OK;
+}
+
+/* What a table and any other parameter have in common: a name that files and texts can hold, and a
+ * type that there is. */
+enum ps_status ps_service_check_head(const struct ps_init_request *request, struct ps_error *error)
+{
+    PS_ASSERT(request != NULL);
+    PS_TRY(ps_service_check_name(request->name, error));
+    /* The name was checked before: its size fits an int, and its bytes may be printed. */
+    if ((uint32_t)request->dtype < PS_DTYPE_COUNT)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s, there is no element type %d",
+                   (int)request->name.size, (const char *)request->name.data, (int)request->dtype);
+}
+
+/* Rows come with pushes. Values that are sent along would be lost in silence, and a shape says no
+ * more than the width. */
+enum ps_status ps_service_check_table(const struct ps_init_request *request, uint32_t width,
+                                      struct ps_error *error)
+{
+    int name_size = (int)request->name.size;
+    const char *name = (const char *)request->name.data;
+    PS_ASSERT(name_size > 0);
+    if (request->content.size > 0 || request->total > 0 || request->range.count > 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %.*s, a table begins without rows: its content is empty", name_size,
+                       name);
+    const struct ps_shape *shape = &request->shape;
+    if (!shape->is_given || (shape->rank == 1 && shape->lengths[0] == width))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "Name: %.*s, a table has the width of its configuration, and no other shape",
+                   name_size, name);
 }
 
 /* Each thing that can be wrong has a text of its own: a trainer's author reads it once, and
@@ -39,13 +76,9 @@ enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *erro
 enum ps_status ps_service_check_init(const struct ps_init_request *request, uint64_t *count,
                                      struct ps_error *error)
 {
-    PS_TRY(ps_service_check_name(request->name, error));
-    /* The name was checked before: its size fits an int, and its bytes may be printed. */
+    PS_TRY(ps_service_check_head(request, error));
     int name_size = (int)request->name.size;
     const char *name = (const char *)request->name.data;
-    if ((uint32_t)request->dtype >= PS_DTYPE_COUNT)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s, there is no element type %d",
-                       name_size, name, (int)request->dtype);
     if (request->content.size == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s, the content is empty", name_size,
                        name);

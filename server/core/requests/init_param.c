@@ -5,21 +5,10 @@
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
-#include "checkpoint/header_writer.h"
-#include "server/core/requests/service_state.h"
+#include "server/core/requests/parameter_build.h"
 #include "server/core/sessions/fingerprint.h"
-#include "server/core/update/parameter_settings.h"
 
 #include <inttypes.h>
-
-/* What the checks have found out about a request. */
-struct wish {
-    const struct ps_init_request *request;
-    uint64_t count;      /* elements */
-    uint64_t bytes;      /* of the host's memory that were reserved */
-    uint64_t generation; /* of the shard, when the request came */
-    struct ps_optimizer_settings settings;
-};
 
 static enum ps_status check_meant(struct ps_service *service, const struct ps_init_request *request,
                                   struct ps_error *error);
@@ -27,36 +16,18 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
                                 struct ps_init_reply *reply, struct ps_error *error);
 static enum ps_status check_total(struct ps_service *service, const struct ps_init_request *request,
                                   struct ps_error *error);
-static uint64_t bytes_replaced(const struct ps_service *service, struct ps_bytes name);
 static enum ps_status check_open(const struct ps_service *service, struct ps_error *error);
-static enum ps_status check_request(const struct ps_service *service,
-                                    const struct ps_init_request *request, struct wish *wish,
-                                    struct ps_error *error);
-static enum ps_status build(struct ps_service *service, struct wish *wish,
-                            struct ps_parameter **parameter, struct ps_error *error);
-static enum ps_status measure_header(const struct ps_service *service,
-                                     struct ps_parameter_spec *spec, struct ps_error *error);
-static enum ps_status build_at(struct ps_service *service, struct wish *wish,
-                               struct ps_parameter_spec *spec, struct ps_resident *resident,
-                               const struct ps_error *spilled, struct ps_parameter **parameter,
-                               struct ps_error *error);
-static enum ps_status reserve(struct ps_service *service, const struct wish *wish,
-                              const struct ps_error *spilled, struct ps_error *error);
 static enum ps_status look(struct ps_service *service, const struct ps_init_request *request,
                            struct ps_view content, bool *is_repeat, struct ps_error *error);
-static void unreserve(struct ps_service *service, uint64_t bytes);
 static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_reply *reply,
                                     struct ps_error *error);
-static uint64_t generation_of(struct ps_service *service);
-static enum ps_status enter(struct ps_service *service, const struct wish *wish,
+static enum ps_status enter(struct ps_service *service, const struct ps_wish *wish,
                             struct ps_parameter **parameter, struct ps_init_reply *reply,
                             struct ps_error *error);
 static enum ps_status enter_once(struct ps_service *service, const struct ps_init_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error);
 static enum ps_status insert(struct ps_service *service, struct ps_parameter **parameter,
                              struct ps_error *error);
-static enum ps_status check_header(const struct ps_service *service,
-                                   const struct ps_parameter_spec *spec, struct ps_error *error);
 
 /* The answer to a repeat comes before every check, as it came then: what was taken stays taken,
  * though it could not be taken now. Checks come before the build, which needs memory; the build
@@ -67,7 +38,7 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
 {
     /* The generation is read before every check, so that `enter` sees a loss at whatever moment
      * behind this line the shard is lost. */
-    struct wish wish = {.generation = generation_of(service)};
+    struct ps_wish wish = {.generation = ps_service_generation(service)};
     bool is_repeat = false;
     PS_TRY(check_meant(service, request, error));
     if (ps_staging_is_part(request->range, request->total))
@@ -79,9 +50,9 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
         PS_TRY(ps_staging_check_whole(&service->staging, &request->request, PS_METHOD_INIT,
                                       request->name, error));
     PS_TRY(check_open(service, error));
-    PS_TRY(check_request(service, request, &wish, error));
+    PS_TRY(ps_wish_check(service, request, &wish, error));
     struct ps_parameter *parameter = NULL;
-    PS_TRY(build(service, &wish, &parameter, error));
+    PS_TRY(ps_wish_build(service, &wish, &parameter, error));
 
     struct ps_init_reply taken;
     enum ps_status status = enter(service, &wish, &parameter, &taken, error);
@@ -104,37 +75,21 @@ static enum ps_status look(struct ps_service *service, const struct ps_init_requ
                             is_repeat, NULL, error);
 }
 
-/* Puts a range to the others of its request; the last brings all of them, which go on as one. What
- * can be wrong with the whole is checked with each range: staged bytes are memory. */
+/* Puts a range to the others of its request; the last brings all of them, which go on as one: as a
+ * message in one piece, under the fingerprint that such a message has. A client may repeat the
+ * request either way. */
 static enum ps_status init_part(struct ps_service *service, const struct ps_init_request *request,
                                 struct ps_init_reply *reply, struct ps_error *error)
 {
     struct ps_init_request whole = *request;
-    const struct ps_part part = {.method = PS_METHOD_INIT,
-                                 .id = &request->request,
-                                 .name = request->name,
-                                 .config = request->config,
-                                 .dtype = request->dtype,
-                                 .total = request->total,
-                                 .shape = request->shape,
-                                 .range = request->range,
-                                 .content = request->content,
-                                 .hold = request->hold};
     struct ps_added added;
     bool is_repeat = false;
-    /* The whole goes on as a message in one piece, under the fingerprint that such a message has: a
-     * client may repeat the request either way. */
     whole.range = (struct ps_elements){0};
     PS_TRY(look(service, request, (struct ps_view){0}, &is_repeat, error));
     if (is_repeat)
         return answer_repeat(service, reply, error);
     PS_TRY(check_open(service, error));
-    PS_TRY(ps_service_check_name(request->name, error));
-    PS_TRY(check_total(service, request, error));
-    PS_TRY(ps_shape_check(&request->shape, request->name, request->total, error));
-    enum ps_status status =
-        ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
-    PS_ASSERT(status != PS_OK || added.staged == NULL || added.content.size > 0);
+    enum ps_status status = ps_service_stage(service, request, PS_METHOD_INIT, &added, error);
     if (status == PS_OK && added.staged != NULL) {
         whole.content = added.content;
         whole.hold = added.hold;
@@ -147,6 +102,32 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
             reply->staged = true;
     }
     ps_service_count_ranges(service);
+    return status;
+}
+
+/* What can be wrong with the whole is checked with each range, of an initialisation and of a
+ * definition: staged bytes are memory, and a total that nobody could ever hold must not reserve
+ * any. */
+enum ps_status ps_service_stage(struct ps_service *service, const struct ps_init_request *request,
+                                enum ps_method method, struct ps_added *added,
+                                struct ps_error *error)
+{
+    const struct ps_part part = {.method = method,
+                                 .id = &request->request,
+                                 .name = request->name,
+                                 .config = request->config,
+                                 .dtype = request->dtype,
+                                 .total = request->total,
+                                 .shape = request->shape,
+                                 .range = request->range,
+                                 .content = request->content,
+                                 .hold = request->hold};
+    PS_TRY(ps_service_check_name(request->name, error));
+    PS_TRY(check_total(service, request, error));
+    PS_TRY(ps_shape_check(&request->shape, request->name, request->total, error));
+    enum ps_status status =
+        ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), added, error);
+    PS_ASSERT(status != PS_OK || added->staged == NULL || added->content.size > 0);
     return status;
 }
 
@@ -166,7 +147,7 @@ static enum ps_status check_total(struct ps_service *service, const struct ps_in
     PS_ASSERT(service->bytes_used >= service->table.host_bytes);
     /* The parameter that would be replaced is counted as gone, as `reserve` will count it later:
      * the two limits must not contradict each other. */
-    uint64_t used = service->bytes_used - bytes_replaced(service, request->name);
+    uint64_t used = ps_service_bytes_counted(service) - ps_service_bytes_of(service, request->name);
     ps_rwlock_unlock(&service->cut);
     if (used <= service->bytes_max && bytes <= service->bytes_max - used)
         return PS_OK;
@@ -189,16 +170,6 @@ static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_r
     return status;
 }
 
-/* Rises with every loss of the shard, also when the same server wins it back under another
- * epoch. */
-static uint64_t generation_of(struct ps_service *service)
-{
-    struct ps_journal_state state;
-    ps_journal_queue_look(&service->queue, &state);
-    PS_ASSERT(state.generation > 0);
-    return state.generation;
-}
-
 /* Before all else: "exists" of another shard would be taken for this one's. That the shard is lost
  * for another behind this check, `enter` sees by its generation. */
 static enum ps_status check_meant(struct ps_service *service, const struct ps_init_request *request,
@@ -219,153 +190,9 @@ static enum ps_status check_open(const struct ps_service *service, struct ps_err
     return PS_OK;
 }
 
-/* What the configuration says is read here and nowhere else: every later step has settings that are
- * known to be good. */
-static enum ps_status check_request(const struct ps_service *service,
-                                    const struct ps_init_request *request, struct wish *wish,
-                                    struct ps_error *error)
-{
-    PS_TRY(ps_service_check_init(request, &wish->count, error));
-    /* The configuration is read last, since reading allocates: a request that fails elsewhere costs
-     * no memory. */
-    PS_TRY(ps_parameter_settings_read(request->config, request->dtype, service->memory,
-                                      &wish->settings, error));
-    wish->request = request;
-    PS_ASSERT(wish->count > 0);
-    return PS_OK;
-}
-
-/* Bytes of the parameter of that name that a new one would replace. */
-static uint64_t bytes_replaced(const struct ps_service *service, struct ps_bytes name)
-{
-    const struct ps_parameter *old = ps_parameter_table_find(&service->table, name);
-    PS_ASSERT(old == NULL || ps_bytes_equal(old->spec->name, name));
-    return old != NULL ? ps_parameter_host_bytes(old) : 0;
-}
-
-/* On a device if one has room, else on the host, where its bytes are reserved. The place on the
- * device is given back unless a parameter took it. */
-static enum ps_status build(struct ps_service *service, struct wish *wish,
-                            struct ps_parameter **parameter, struct ps_error *error)
-{
-    const struct ps_init_request *request = wish->request;
-    struct ps_parameter_spec *spec =
-        ps_parameter_spec_create(service->memory, request->name, request->dtype, wish->count,
-                                 request->config, &wish->settings);
-    if (spec == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
-    PS_ASSERT(spec->count == wish->count);
-    spec->block_source = service->block_source;
-    /* A pointer to the service's field and not a copy of the crew: the crew may be taken back while
-     * parameters live. */
-    spec->crew = &service->crew;
-    struct ps_resident resident;
-    struct ps_error spilled = {0};
-    enum ps_status status = ps_parameter_spec_set_shape(spec, &request->shape, error);
-    if (status == PS_OK)
-        status = measure_header(service, spec, error);
-    if (status != PS_OK) {
-        ps_parameter_spec_release(spec);
-        return status;
-    }
-    status = ps_resident_place(service->device_store, spec, &resident, &spilled);
-    if (status == PS_OK)
-        status = build_at(service, wish, spec, &resident, &spilled, parameter, error);
-    else
-        (void)ps_fail(error, status, "%s", spilled.text);
-    ps_resident_release(&resident);
-    ps_parameter_spec_release(spec);
-    return status;
-}
-
-/* Only where checkpoints are written. The size is kept with the spec, since the sum over all
- * parameters is bounded. */
-static enum ps_status measure_header(const struct ps_service *service,
-                                     struct ps_parameter_spec *spec, struct ps_error *error)
-{
-    const struct ps_checkpoint_parameter row = {.name = spec->name,
-                                                .dtype = spec->dtype,
-                                                .count = spec->count,
-                                                .shape = *ps_parameter_spec_shape(spec),
-                                                .config = spec->config,
-                                                .state_count = ps_rule_states(spec->settings.rule)};
-    PS_ASSERT(spec->count > 0);
-    if (!service->saves)
-        return PS_OK;
-    return ps_header_parameter_bytes(&row, service->memory, &spec->header_bytes, error);
-}
-
-/* On success `*resident` is the parameter's, and zeroed. States of the optimizer count with the
- * values: they are as large, and allocated with the first push at the latest, when it would be too
- * late to refuse. */
-static enum ps_status build_at(struct ps_service *service, struct wish *wish,
-                               struct ps_parameter_spec *spec, struct ps_resident *resident,
-                               const struct ps_error *spilled, struct ps_parameter **parameter,
-                               struct ps_error *error)
-{
-    bool on_device = resident->store != NULL;
-    uint32_t states = ps_rule_states(wish->settings.rule);
-    /* A device holds values and states by itself; the host then keeps room for one copy of the
-     * values, which readers need. */
-    wish->bytes = ps_parameter_spec_host_bytes(spec, on_device ? 1 : 1 + states);
-    PS_TRY(reserve(service, wish, spilled, error));
-    struct ps_parameter *built =
-        on_device ? ps_parameter_create_resident(spec, resident) : ps_parameter_create(spec);
-    if (built == NULL) {
-        unreserve(service, wish->bytes);
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
-                       wish->bytes);
-    }
-    PS_ASSERT(built->spec == spec);
-    /* The parameter owns the place from here on, and gives the place back when it is destroyed; the
-     * caller's release must find nothing. */
-    *resident = (struct ps_resident){0};
-    enum ps_status status = ps_parameter_set(built, wish->request->content, error);
-    if (status != PS_OK) {
-        ps_parameter_destroy(built);
-        unreserve(service, wish->bytes);
-        return status;
-    }
-    *parameter = built;
-    return PS_OK;
-}
-
-/* Counts the bytes before they are allocated, so that calls in flight cannot pass the limit
- * together. */
-static enum ps_status reserve(struct ps_service *service, const struct wish *wish,
-                              const struct ps_error *spilled, struct ps_error *error)
-{
-    PS_ASSERT(wish->bytes > 0);
-    ps_rwlock_write(&service->cut);
-    /* A replaced parameter counts as gone though its memory is freed later: otherwise no parameter
-     * of more than half the limit could be replaced. For that moment the host holds more than the
-     * limit says. */
-    uint64_t used = service->bytes_used - bytes_replaced(service, wish->request->name);
-    uint64_t limit = service->bytes_max;
-    bool fits = used <= limit && wish->bytes <= limit - used;
-    if (fits)
-        service->bytes_used += wish->bytes;
-    ps_rwlock_unlock(&service->cut);
-    if (fits)
-        return PS_OK;
-    return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_MEMORY, 0,
-                     "memory limit: %" PRIu64 " bytes needed, %" PRIu64 " used, limit %" PRIu64
-                     " (--memory-bytes)%s%.120s",
-                     wish->bytes, used, limit, spilled->text[0] != '\0' ? "; " : "", spilled->text);
-}
-
-/* Of a parameter that was not built: the next InitParam may have these bytes. */
-static void unreserve(struct ps_service *service, uint64_t bytes)
-{
-    ps_rwlock_write(&service->cut);
-    PS_ASSERT(service->bytes_used >= bytes);
-    service->bytes_used -= bytes;
-    ps_rwlock_unlock(&service->cut);
-}
-
 /* Puts `*parameter` into the table, which then is the old one that has to go, or itself when it did
  * not get in. With the cut held alone: no snapshot sees a half, and no finish comes between. */
-static enum ps_status enter(struct ps_service *service, const struct wish *wish,
+static enum ps_status enter(struct ps_service *service, const struct ps_wish *wish,
                             struct ps_parameter **parameter, struct ps_init_reply *reply,
                             struct ps_error *error)
 {
@@ -373,7 +200,7 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
     ps_rwlock_write(&service->cut);
     enum ps_status status = PS_OK;
     /* Initialisation may have ended, or the shard been lost, while the parameter was built. */
-    if (generation_of(service) != wish->generation)
+    if (ps_service_generation(service) != wish->generation)
         status = ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
     if (status == PS_OK)
         status = enter_once(service, wish->request, parameter, error);
@@ -419,11 +246,11 @@ static enum ps_status insert(struct ps_service *service, struct ps_parameter **p
                              struct ps_error *error)
 {
     PS_TRY(check_open(service, error));
-    PS_TRY(check_header(service, (*parameter)->spec, error));
+    PS_TRY(ps_service_check_header(service, (*parameter)->spec, error));
     struct ps_parameter *replaced = NULL;
     /* The old parameter is asked for its bytes before the insert takes the old one out of the
      * table. */
-    uint64_t old_bytes = bytes_replaced(service, (*parameter)->spec->name);
+    uint64_t old_bytes = ps_service_bytes_of(service, (*parameter)->spec->name);
     enum ps_status status = ps_parameter_table_insert(&service->table, *parameter, &replaced);
     if (status != PS_OK)
         return ps_fail(error, status, "no memory for another parameter");
@@ -432,24 +259,4 @@ static enum ps_status insert(struct ps_service *service, struct ps_parameter **p
     service->bytes_used -= old_bytes;
     *parameter = replaced;
     return PS_OK;
-}
-
-/* What no checkpoint can hold must not be taken: the first one would never be written, and
- * FinishInitParams never answered. Numbers count with all digits that they may get, so that
- * checkpoints do not end in mid-training either. */
-static enum ps_status check_header(const struct ps_service *service,
-                                   const struct ps_parameter_spec *spec, struct ps_error *error)
-{
-    const struct ps_parameter *old = ps_parameter_table_find(&service->table, spec->name);
-    uint64_t used = service->header_bytes + service->table.header_bytes -
-                    (old != NULL ? old->spec->header_bytes : 0);
-    PS_ASSERT(used >= service->header_bytes);
-    if (!service->saves || used + spec->header_bytes <= PS_HEADER_BYTES_MAX)
-        return PS_OK;
-    return ps_fail(error, PS_ERR_BAD_INPUT,
-                   "%" PRIu64 " bytes needed for this parameter in a checkpoint's header, %" PRIu64
-                   " used by %zu others, limit %u: use more shards (--num-pservers), shorter "
-                   "configurations, or fewer, larger parameters. Name: %.*s",
-                   spec->header_bytes, used, service->table.count - (old != NULL ? 1 : 0),
-                   PS_HEADER_BYTES_MAX, (int)spec->name.size, (const char *)spec->name.data);
 }

@@ -63,13 +63,6 @@ void ps_meetings_fini(struct ps_meetings *meetings)
     ps_mutex_fini(&meetings->lock);
 }
 
-/* The chains and the topics of the service use the same number, each with a modulus of its own. */
-uint32_t ps_meeting_hash(struct ps_bytes name)
-{
-    PS_ASSERT(name.data != NULL || name.size == 0);
-    return ps_hash_fnv1a32(name);
-}
-
 /* What can be said without looking at others is said without the lock. */
 enum ps_status ps_meetings_arrive(struct ps_meetings *meetings, const struct ps_arrival *arrival,
                                   struct ps_meeting_place *place, bool *all_are_there,
@@ -131,7 +124,7 @@ static enum ps_status arrive(struct ps_meetings *meetings, const struct ps_arriv
 /* Few meetings, short chains: a table that grows would be more than it saves. */
 static struct ps_meeting **chain_of(struct ps_meetings *meetings, struct ps_bytes name)
 {
-    return &meetings->chains[ps_meeting_hash(name) % PS_MEETING_CHAINS];
+    return &meetings->chains[ps_hash_fnv1a32(name) % PS_MEETING_CHAINS];
 }
 
 /* NULL: nobody has come to a meeting of this name, or it was forgotten. */

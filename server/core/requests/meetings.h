@@ -93,9 +93,6 @@ PS_MUST_USE enum ps_status ps_meetings_look(struct ps_meetings *meetings,
  * more, unless another call of it waits. A zeroed place is allowed. */
 void ps_meetings_leave(struct ps_meetings *meetings, struct ps_meeting_place *place);
 
-/* A number of the meeting's name, for topics. */
-uint32_t ps_meeting_hash(struct ps_bytes name);
-
 /* Asserts every invariant. */
 void ps_meetings_check(struct ps_meetings *meetings);
 

@@ -5,18 +5,20 @@
 
 #include "base/assert.h"
 #include "optimizer/encoded.h"
+#include "server/core/requests/clock_calls.h"
+#include "server/core/requests/pull_wait.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/requests/table_change.h"
+#include "server/core/update/parameter_rows.h"
 #include "server/core/values/delta_pull.h"
 #include "server/core/values/encoded_values.h"
 
 #include <inttypes.h>
 
-/* Content of one message: gRPC counts its bytes in 32 bits, and some clients in 31. */
-#define REPLY_BYTES_MAX (((size_t)2 << 30) - ((size_t)1 << 20))
-
 /* What a reader has got hold of. */
 struct reading {
-    struct ps_blocks *values; /* a reference */
+    struct ps_blocks *values;       /* a reference; or of a table */
+    struct ps_encoded_values *rows; /* owned: a copy of what was asked for */
     uint64_t version;
     struct ps_device_due ready; /* to be done before they are read */
 };
@@ -26,9 +28,10 @@ static enum ps_status wanted_version(const struct ps_pull_request *request,
                                      const struct ps_chain *chain, uint64_t *wanted,
                                      struct ps_error *error);
 static enum ps_status begun_before(const struct ps_pull_request *request, struct ps_error *error);
-static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
-                                   uint64_t wanted, struct reading *reading,
-                                   struct ps_error *error);
+static enum ps_status hold_version(struct ps_service *service,
+                                   const struct ps_pull_request *request,
+                                   struct ps_parameter *parameter, uint64_t wanted,
+                                   struct reading *reading, struct ps_error *error);
 static enum ps_status reply(struct ps_service *service, const struct ps_pull_request *request,
                             const struct ps_chain *chain, const struct reading *reading,
                             struct ps_pull *pull, struct ps_error *error);
@@ -52,36 +55,59 @@ static enum ps_status encode_range(struct ps_service *service,
 static void note_range(struct ps_service *service, const struct ps_pull_request *request,
                        struct ps_blocks *values, struct ps_elements range, struct ps_pull *pull);
 static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_pull *pull);
+static void give_copy(struct ps_encoded_values *copy, enum ps_encoding encoding,
+                      struct ps_pull *pull);
 static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
                              enum ps_encoding encoding, struct ps_pull *pull,
                              struct ps_error *error);
 
-/* The cut is held for as long as it takes to get a reference: which parameter, which version, in
- * which life of the shard. What takes long comes after it: waiting for a device, encoding, digests
- * of blocks. The reference keeps the version whole whatever pushes do meanwhile. */
 enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_request *request,
                                struct ps_pull *pull, struct ps_error *error)
 {
+    struct ps_pull_wait unused;
+    return ps_service_pull_or_wait(service, request, pull, &unused, error);
+}
+
+/* The cut is held for as long as it takes to get a reference: which parameter, which version, in
+ * which life of the shard. What takes long comes after it: waiting for a device, encoding, digests
+ * of blocks. The reference keeps the version whole whatever pushes do meanwhile. */
+enum ps_status ps_service_pull_or_wait(struct ps_service *service,
+                                       const struct ps_pull_request *request, struct ps_pull *pull,
+                                       struct ps_pull_wait *wait, struct ps_error *error)
+{
     struct reading reading = {0};
+    struct ps_round_effects effects = {0};
+    *wait = (struct ps_pull_wait){.topic = PS_TOPIC_LIFE};
     uint64_t wanted = 0;
     struct ps_parameter *parameter = NULL;
     ps_rwlock_read(&service->cut);
-    const struct ps_chain chain = service->chain;
+    struct ps_chain chain = {0};
     enum ps_status status = find_ready(service, request, &parameter, error);
     if (status == PS_OK)
-        status = wanted_version(request, &chain, &wanted, error);
+        chain = ps_service_chain_of(service, parameter->spec);
     if (status == PS_OK)
-        status = hold_version(service, parameter, wanted, &reading, error);
+        status = wanted_version(request, &chain, &wanted, error);
+    /* Before the values are brought from a device: a pull that waits is asked many times. */
+    if (status == PS_OK)
+        status = ps_pull_wait_check(service, parameter, request, wait, &effects, error);
+    /* A pull that goes on with a version was let through by its clocks when it began. */
+    if (status == PS_OK && request->version == 0)
+        status = ps_clock_pull_check(service, request, wait, error);
+    if (status == PS_OK)
+        status = hold_version(service, request, parameter, wanted, &reading, error);
     ps_rwlock_unlock(&service->cut);
+    ps_round_effects_do(service, request->name, &effects);
+    ps_clock_pull_tell(service, request, wait);
     /* The cut is let go of before the wait: a device may hang, and a reset must be able to take the
      * cut alone meanwhile. */
     if (status == PS_OK)
         status = ps_device_store_wait(service->device_store, reading.ready, error);
     if (status != PS_OK) {
         ps_blocks_release(reading.values);
+        ps_encoded_values_release(reading.rows);
         return status;
     }
-    PS_ASSERT(reading.values != NULL && reading.values->spec->count > 0);
+    PS_ASSERT((reading.values != NULL) != (reading.rows != NULL));
     PS_ASSERT(chain.life != 0);
     PS_TRY(reply(service, request, &chain, &reading, pull, error));
     pull->reply.version = reading.version;
@@ -126,6 +152,10 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
 {
     struct ps_blocks *values = reading->values;
     enum ps_status status = PS_OK;
+    if (reading->rows != NULL) {
+        give_copy(reading->rows, request->encoding, pull);
+        return PS_OK;
+    }
     if (ps_encoding_is_native(request->encoding, values->spec->dtype)) {
         give(values, request->encoding, pull);
         /* The version is set before the cut is made, because both cuts note under that version what
@@ -189,14 +219,23 @@ static enum ps_status encode(const struct ps_blocks *values, struct ps_elements 
     PS_ASSERT(!ps_encoding_is_native(encoding, values->spec->dtype));
     PS_TRY(ps_encoded_values_create(values, range, encoding, &encoded, error));
     PS_ASSERT(encoded->spec == values->spec);
-    pull->reply = (struct ps_pull_reply){.name = encoded->spec->name,
-                                         .dtype = encoded->spec->dtype,
-                                         .content = ps_view_of(&encoded->piece),
+    give_copy(encoded, encoding, pull);
+    return PS_OK;
+}
+
+/* Takes `copy`, which keeps the name: also when the parameter is gone before the network has sent
+ * it. */
+static void give_copy(struct ps_encoded_values *copy, enum ps_encoding encoding,
+                      struct ps_pull *pull)
+{
+    PS_ASSERT(copy != NULL && copy->spec != NULL);
+    pull->reply = (struct ps_pull_reply){.name = copy->spec->name,
+                                         .dtype = copy->spec->dtype,
+                                         .content = ps_view_of(&copy->piece),
                                          .encoding = encoding};
     pull->held = NULL;
     pull->cut = NULL;
-    pull->encoded = encoded;
-    return PS_OK;
+    pull->encoded = copy;
 }
 
 /* 1 + the version that the reader has begun with; 0: the reader begins, with the present one. A
@@ -235,10 +274,16 @@ static enum ps_status begun_before(const struct ps_pull_request *request, struct
 /* The version that is wanted: one that is held, or the present one. What is held is looked for
  * first, since bringing the present one from a device takes time. The present one may be what was
  * wanted, though it is held no more: nothing has come since. */
-static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
-                                   uint64_t wanted, struct reading *reading, struct ps_error *error)
+static enum ps_status hold_version(struct ps_service *service,
+                                   const struct ps_pull_request *request,
+                                   struct ps_parameter *parameter, uint64_t wanted,
+                                   struct reading *reading, struct ps_error *error)
 {
     struct ps_parameter_spec *spec = parameter->spec;
+    /* Gathered with the cut held, as a push is applied: the table cannot go meanwhile. */
+    if (parameter->rows != NULL)
+        return ps_parameter_rows_get(parameter, request->keys, &reading->rows, &reading->version,
+                                     error);
     if (wanted != 0)
         reading->values = ps_version_holds_find(&service->version_holds, spec, wanted - 1,
                                                 ps_now_ms(service->clock));
@@ -250,7 +295,7 @@ static enum ps_status hold_version(struct ps_service *service, struct ps_paramet
     }
     PS_TRY(ps_parameter_hold_values(parameter, &reading->values, &reading->version, &reading->ready,
                                     error));
-    PS_ASSERT(reading->values != NULL && reading->values->spec == spec);
+    PS_ASSERT(reading->values != NULL && ps_parameter_spec_is_same(reading->values->spec, spec));
     if (wanted == 0 || reading->version == wanted - 1)
         return PS_OK;
     return ps_fail(error, PS_ERR_CONFLICT,
@@ -335,7 +380,7 @@ static enum ps_status check_range(const struct ps_parameter_spec *spec,
     if (range->count == 0)
         range->count = total - range->first;
     PS_ASSERT(range->first + range->count <= total);
-    if (ps_encoding_bytes(request->encoding, spec->dtype, range->count) > REPLY_BYTES_MAX)
+    if (ps_encoding_bytes(request->encoding, spec->dtype, range->count) > PS_REPLY_BYTES_MAX)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE,
                        "parameter: %s, %" PRIu64
                        " elements take more than one message: ask for ranges",
@@ -434,7 +479,7 @@ static enum ps_status find_ready(struct ps_service *service, const struct ps_pul
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(name), (const char *)name.data);
     PS_ASSERT((*parameter)->spec != NULL);
-    return PS_OK;
+    return ps_service_check_pull((*parameter)->spec, request, error);
 }
 
 /* The list of pieces is of the memory that the blocks know, so that it goes before they do. */

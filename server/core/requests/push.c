@@ -7,7 +7,10 @@
 
 #include "base/assert.h"
 #include "optimizer/encoded.h"
+#include "server/core/requests/contribute.h"
+#include "server/core/requests/pull_wait.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/requests/table_change.h"
 #include "server/core/sessions/fingerprint.h"
 
 #include <inttypes.h>
@@ -17,6 +20,8 @@ struct outcome {
     struct ps_push_reply reply;
     struct ps_device_due due; /* of the parameter: also a repeat waits for the first */
     bool wakes_writer;
+    uint64_t noted;               /* what the session keeps as the position; 0: that of the reply */
+    bool tells;                   /* whoever waits for a version is to be asked again */
     struct ps_pull *early_values; /* borrowed; where the caller wants those of a range, or NULL */
 };
 
@@ -24,8 +29,6 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
                                   struct outcome *outcome, struct ps_error *error);
 static enum ps_status check_ready(const struct ps_service *service, uint32_t shard,
                                   struct ps_error *error);
-static enum ps_status check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
-                                            struct ps_error *error);
 static enum ps_status push_whole(struct ps_service *service, struct ps_parameter *parameter,
                                  const struct ps_push_request *request, struct outcome *outcome,
                                  struct ps_error *error);
@@ -42,7 +45,12 @@ static enum ps_status push_staged(struct ps_service *service, struct ps_paramete
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct ps_update *early,
                                 struct outcome *outcome, struct ps_error *error);
-static struct ps_push_reply repeated(struct ps_session_answer answer);
+static struct ps_push_reply repeated(struct ps_parameter *parameter,
+                                     struct ps_session_answer answer);
+static enum ps_status contribute(struct ps_service *service, struct ps_parameter *parameter,
+                                 const struct ps_push_request *request, uint32_t fingerprint,
+                                 const struct ps_update *early, struct outcome *outcome,
+                                 struct ps_error *error);
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
                             const struct ps_push_request *request, uint32_t fingerprint,
                             struct ps_update *early, struct outcome *outcome,
@@ -86,6 +94,8 @@ enum ps_status ps_service_push_range(struct ps_service *service,
      * since the listener may take locks of its own. */
     if (outcome.wakes_writer)
         ps_service_tell_journal_wanted(service);
+    if (outcome.tells)
+        ps_pull_wait_tell(service, request->name);
     if (status != PS_OK) {
         ps_counter_add(service->metrics.pushes_refused, 1);
         return status;
@@ -137,8 +147,9 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
     if (parameter == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(request->name), (const char *)request->name.data);
-    PS_TRY(check_acknowledgement(service, request->ack, error));
+    PS_TRY(ps_service_check_acknowledgement(service, request->ack, error));
     PS_ASSERT(outcome->reply.version == 0);
+    PS_TRY(ps_service_check_push_range(parameter->spec, request->range, error));
     if (ps_staging_is_part(request->range, parameter->spec->count))
         PS_TRY(push_part(service, parameter, request, outcome, error));
     else
@@ -163,53 +174,6 @@ static enum ps_status check_ready(const struct ps_service *service, uint32_t sha
     return PS_OK;
 }
 
-/* Texts that clients know from before there were encodings stay as they are; what a type's number
- * means is said behind it. */
-enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, enum ps_dtype dtype,
-                                         enum ps_encoding encoding, uint64_t bytes,
-                                         struct ps_error *error)
-{
-    PS_ASSERT(spec->count > 0);
-    /* The type first: a length in bytes says nothing about elements of another type. */
-    const char *name = (const char *)spec->name.data;
-    if (dtype != ps_parameter_spec_gradient(spec))
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "Name: %s, parameter and gradient element type not match, parameter: %d, "
-                       "gradient: %d (%s, %s)",
-                       name, (int)spec->dtype, (int)dtype, ps_dtype_name(spec->dtype),
-                       dtype < PS_DTYPE_COUNT ? ps_dtype_name(dtype) : "no type");
-    /* What an encoding's length has to be is the encoding's to say. */
-    if (encoding != PS_ENCODING_NATIVE) {
-        struct ps_error reason;
-        enum ps_status status =
-            ps_encoding_check(encoding, spec->dtype, spec->count, bytes, &reason);
-        return status == PS_OK ? PS_OK
-                               : ps_fail(error, status, "Name: %s, %.180s", name, reason.text);
-    }
-    if (bytes != ps_parameter_spec_bytes(spec))
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "Name: %s, parameter and gradient does not have same content len, "
-                       "parameter: %zu, gradient: %" PRIu64,
-                       name, ps_parameter_spec_bytes(spec), bytes);
-    return PS_OK;
-}
-
-/* A client that asks for more than the server can promise is told so, and not given less in
- * silence. */
-static enum ps_status check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
-                                            struct ps_error *error)
-{
-    /* Whether there is a journal never changes, so a level that is accepted here can be kept until
-     * the reply. */
-    bool journals = service->queue.journals;
-    if (ack == PS_ACK_DEFAULT || ack == PS_ACK_MEMORY || (ack == PS_ACK_LOGGED && journals))
-        return PS_OK;
-    return ps_fail(error, PS_ERR_UNSUPPORTED,
-                   "this server acknowledges what it has applied in memory (ACK_MEMORY)%s and "
-                   "offers no stronger level",
-                   journals ? " or has in its journal (ACK_LOGGED)" : "");
-}
-
 /* A push in one piece takes the place of ranges that came before under its id: the client has
  * changed its way, and the content is the same. Behind the commit, since until then the ranges are
  * all there is. */
@@ -220,6 +184,8 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
     PS_ASSERT(!ps_staging_is_part(request->range, parameter->spec->count));
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
                                      request->content.size, error));
+    if (!request->request.present && parameter->rounds != NULL)
+        return contribute(service, parameter, request, 0, NULL, outcome, error);
     if (!request->request.present)
         return apply(service, parameter, request, 0, NULL, outcome, error);
     PS_TRY(ps_staging_check_whole(&service->staging, &request->request, PS_METHOD_PUSH,
@@ -269,7 +235,7 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
      * together without one. */
     count_early(service, added.early_failed);
     if (status == PS_OK && added.is_repeat)
-        outcome->reply = repeated(added.answer);
+        outcome->reply = repeated(parameter, added.answer);
     else if (status == PS_OK && added.staged != NULL)
         status = push_staged(service, parameter, request, &added, outcome, error);
     else
@@ -289,7 +255,7 @@ static void offer_early(struct ps_service *service, struct ps_parameter *paramet
                         struct ps_part *part)
 {
     PS_ASSERT(part->early == NULL && part->spec == parameter->spec);
-    if (part->id->present && part->encoding != PS_ENCODING_TOP_K &&
+    if (part->id->present && parameter->rounds == NULL && part->encoding != PS_ENCODING_TOP_K &&
         ps_staging_way(&service->staging, part->id, NULL) == PS_STAGING_UNKNOWN)
         part->early = ps_update_create_early(parameter);
     PS_ASSERT(part->early == NULL || ps_update_early_spec(part->early) == part->spec);
@@ -309,7 +275,7 @@ static void give_early_values(struct ps_service *service, const struct ps_added 
     if (!ps_pull_made(added->early_values, added->version, range, wanted->reply.encoding, wanted))
         return;
     PS_ASSERT(wanted->reply.range.first == range.first);
-    wanted->reply.life = service->chain.life;
+    wanted->reply.life = ps_service_chain_of(service, added->early_values->spec).life;
     ps_counter_add(service->metrics.pull_bytes, wanted->reply.content.size);
     if (wanted->encoded != NULL)
         ps_counter_add(service->metrics.pull_encoded_bytes, wanted->reply.content.size);
@@ -324,7 +290,8 @@ static enum ps_status push_staged(struct ps_service *service, struct ps_paramete
 {
     PS_ASSERT(added->staged != NULL && !outcome->reply.staged);
     struct ps_update *early = ps_staged_early(added->staged);
-    PS_ASSERT(early == NULL || ps_update_early_spec(early) == parameter->spec);
+    PS_ASSERT(early == NULL ||
+              ps_parameter_spec_is_same(ps_update_early_spec(early), parameter->spec));
     struct ps_push_request whole = *last;
     whole.range = (struct ps_elements){0};
     whole.content = added->content;
@@ -360,18 +327,25 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
     PS_TRY(
         ps_sessions_begin(sessions, &id, fingerprint, ps_service_unix_us(service), &call, error));
     if (call.is_repeat) {
-        outcome->reply = repeated(call.answer);
+        outcome->reply = repeated(parameter, call.answer);
         return PS_OK;
     }
-    enum ps_status status = apply(service, parameter, request, fingerprint, early, outcome, error);
-    if (status != PS_OK) {
-        /* A refused push changed nothing, and its id may come again. */
+    enum ps_status status =
+        parameter->rounds != NULL
+            ? contribute(service, parameter, request, fingerprint, early, outcome, error)
+            : apply(service, parameter, request, fingerprint, early, outcome, error);
+    if (status != PS_OK || outcome->reply.position == 0) {
+        /* A refused push changed nothing, and its id may come again; so of one that was too late
+         * for its round. */
         ps_sessions_abort(sessions, &call);
         return status;
     }
-    ps_sessions_commit(sessions, &call,
-                       (struct ps_session_answer){.version = outcome->reply.version,
-                                                  .position = outcome->reply.position});
+    /* The last contribution of a round waits for the round's record, too; its session is of its own
+     * record, as replay leaves it. */
+    uint64_t noted = outcome->noted != 0 ? outcome->noted : outcome->reply.position;
+    ps_sessions_commit(
+        sessions, &call,
+        (struct ps_session_answer){.version = outcome->reply.version, .position = noted});
     /* The gauge follows the table only when that has grown; who was forgotten for it is counted
      * along. */
     if (call.is_new_client)
@@ -379,11 +353,40 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
     return PS_OK;
 }
 
-/* A repeat is answered as it was the first time. */
-static struct ps_push_reply repeated(struct ps_session_answer answer)
+/* A repeat is answered as it was the first time, but that the journal may be further by now, and a
+ * round over: a version that is to come is that of a round which goes on. */
+static struct ps_push_reply repeated(struct ps_parameter *parameter,
+                                     struct ps_session_answer answer)
 {
+    bool is_held = parameter->rounds != NULL && answer.version > ps_parameter_version(parameter);
     return (struct ps_push_reply){
-        .version = answer.version, .duplicate = true, .position = answer.position};
+        .version = answer.version, .duplicate = true, .position = answer.position, .held = is_held};
+}
+
+/* What came of a look at the round is done whatever becomes of the contribution. A late one that
+ * counts nowhere has no position: it is answered, and neither counted nor remembered. */
+static enum ps_status contribute(struct ps_service *service, struct ps_parameter *parameter,
+                                 const struct ps_push_request *request, uint32_t fingerprint,
+                                 const struct ps_update *early, struct outcome *outcome,
+                                 struct ps_error *error)
+{
+    struct ps_round_effects effects = {0};
+    PS_ASSERT(!outcome->reply.staged);
+    /* Its ranges came before the parameter was configured for rounds, were applied as they came,
+     * and are not kept: they have to come again, as those of a push that was overtaken. */
+    if (early != NULL && request->content.piece_count == 0)
+        return ps_fail(error, PS_ERR_CONFLICT, "parameter: %s is trained in rounds now",
+                       (const char *)parameter->spec->name.data);
+    enum ps_status status =
+        ps_contribute(service, parameter, request, fingerprint, &outcome->reply, &effects, error);
+    outcome->wakes_writer |= effects.wakes_writer;
+    outcome->tells |= effects.tells;
+    outcome->noted = effects.noted;
+    if (status != PS_OK || outcome->reply.position == 0)
+        return status;
+    atomic_fetch_add(&service->push_count, 1);
+    ps_counter_add(service->metrics.push_bytes, request->content.size);
+    return PS_OK;
 }
 
 /* The record is made outside all locks: it may copy the gradient. It has its position from the
@@ -412,6 +415,7 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     /* Only the first record of an empty queue wakes the writer, which then takes whatever has come
      * by the time it runs. */
     outcome->wakes_writer = place.is_first;
+    outcome->tells = true;
     return PS_OK;
 }
 
@@ -423,7 +427,8 @@ static enum ps_status update(const struct ps_service *service, struct ps_paramet
                              struct ps_error *error)
 {
     PS_ASSERT(place->position == 0 && *version == 0);
-    const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
+    const struct ps_gradient gradient = {
+        .content = request->content, .encoding = request->encoding, .is_plain = request->is_plain};
     /* The early update failed, or it is committed; there is no third. */
     if (early != NULL) {
         enum ps_status status = ps_update_commit(early, place, version, error);
@@ -463,7 +468,8 @@ static void count(const struct ps_service *service, const struct ps_push_request
 {
     const struct ps_core_metrics *metrics = &service->metrics;
     PS_ASSERT(!reply->staged || (!reply->duplicate && reply->position == 0));
-    if (reply->staged)
+    bool counts_nowhere = reply->late && reply->position == 0;
+    if (reply->staged || counts_nowhere)
         return;
     /* Apart from the others: repeats tell how often answers get lost on the way. */
     if (reply->duplicate) {

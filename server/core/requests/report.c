@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/update/parameter_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 /* Entries of a list reply when the request does not say, and the most that one reply has. */
 #define ROWS_DEFAULT 1000
 #define ROWS_MAX 10000
+/* Of configurations in one reply; one goes in any case. */
+#define CONFIG_BYTES_MAX ((size_t)1 << 20)
 
 /* A list reply points to `rows`, which stand in here. */
 struct listing {
@@ -20,12 +23,12 @@ struct listing {
     struct ps_param_info rows[];
 };
 
-static size_t collect_after(const struct ps_parameter_table *table, struct ps_bytes after,
-                            struct ps_parameter **found);
+static size_t collect_after(const struct ps_parameter_table *table,
+                            const struct ps_list_request *request, struct ps_parameter **found);
 static int compare_names(const void *a, const void *b);
 static struct listing *create_listing(const struct ps_allocator *memory, size_t count);
 static void release_listing(const struct ps_allocator *memory, struct listing *listing);
-static void add_row(struct listing *listing, struct ps_parameter *parameter);
+static void add_row(struct listing *listing, struct ps_parameter *parameter, bool with_config);
 
 /* Tickets and journal have locks of their own and are read before the cut is taken: an answer of
  * two instants is good enough for people, and no lock is held over another. */
@@ -48,7 +51,7 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
         .epoch = service->epoch,
         .state = ps_service_state_name(service),
         .parameter_count = service->table.count,
-        .parameter_bytes = service->table.value_bytes,
+        .parameter_bytes = service->table.value_bytes + atomic_load(&service->row_room.bytes),
         .state_bytes = service->table.state_bytes,
         .push_count = atomic_load(&service->push_count),
         .pull_count = atomic_load(&service->pull_count),
@@ -79,11 +82,28 @@ void ps_service_note_lost(struct ps_service *service, uint64_t pushes)
            PS_FIELD_UINT("pushes", pushes), PS_FIELD_UINT("in_all", before + pushes));
 }
 
+/* Of rows that went the counters get what came since they were shown last, too. */
+static void count_rows(struct ps_service *service)
+{
+    struct ps_row_room *room = &service->row_room;
+    const struct ps_core_metrics *metrics = &service->metrics;
+    uint64_t evicted = atomic_load(&room->evicted);
+    uint64_t expired = atomic_load(&room->expired);
+    PS_ASSERT(evicted >= service->evicted_counted && expired >= service->expired_counted);
+    ps_gauge_set(metrics->table_rows, (double)atomic_load(&room->rows));
+    ps_gauge_set(metrics->table_bytes, (double)atomic_load(&room->bytes));
+    ps_counter_add(metrics->table_evicted, evicted - service->evicted_counted);
+    ps_counter_add(metrics->table_expired, expired - service->expired_counted);
+    service->evicted_counted = evicted;
+    service->expired_counted = expired;
+}
+
 /* Launches are counted by the device from its start on; the counter gets what came since it was
  * shown last. */
 void ps_service_count(struct ps_service *service)
 {
     const struct ps_device_store *store = service->device_store;
+    count_rows(service);
     if (store == NULL)
         return;
     struct ps_device_stats stats;
@@ -117,7 +137,7 @@ enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_
     found = ps_zeroed_array(service->memory, service->table.count, sizeof *found);
     if (found == NULL)
         goto out;
-    found_count = collect_after(&service->table, request->after, found);
+    found_count = collect_after(&service->table, request, found);
     if (found_count > 0)
         qsort(found, found_count, sizeof *found, compare_names);
     PS_ASSERT(found_count <= service->table.count);
@@ -125,8 +145,16 @@ enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_
     listing = create_listing(service->memory, count);
     if (listing == NULL)
         goto out;
-    for (size_t i = 0; i < count; i++)
-        add_row(listing, found[i]);
+    size_t config_bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        /* As they came: a client may have given one of 64 KiB. */
+        config_bytes += request->with_config ? found[i]->spec->config.size : 0;
+        /* A page of long configurations is shorter, so that the answer keeps to its bound. */
+        if (i > 0 && config_bytes > CONFIG_BYTES_MAX)
+            count = i;
+        else
+            add_row(listing, found[i], request->with_config);
+    }
     PS_ASSERT(listing->count == count);
     *reply = (struct ps_list_reply){
         .params = listing->rows, .param_count = count, .more = found_count > count};
@@ -139,15 +167,23 @@ out:
     return PS_OK;
 }
 
+/* Every name begins with nothing, which is what a request without a prefix asks for. */
+static bool begins_with(struct ps_bytes name, struct ps_bytes prefix)
+{
+    return name.size >= prefix.size &&
+           ps_bytes_equal((struct ps_bytes){name.data, prefix.size}, prefix);
+}
+
 /* There is room for all entries of the table, which cannot change while the cut is held. */
-static size_t collect_after(const struct ps_parameter_table *table, struct ps_bytes after,
-                            struct ps_parameter **found)
+static size_t collect_after(const struct ps_parameter_table *table,
+                            const struct ps_list_request *request, struct ps_parameter **found)
 {
     size_t count = 0;
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(table); entry != NULL;
          entry = ps_parameter_table_next(entry)) {
         struct ps_parameter *parameter = ps_parameter_entry_parameter(entry);
-        if (ps_bytes_compare(parameter->spec->name, after) > 0)
+        struct ps_bytes name = parameter->spec->name;
+        if (ps_bytes_compare(name, request->after) > 0 && begins_with(name, request->prefix))
             found[count++] = parameter;
     }
     PS_ASSERT(count <= table->count);
@@ -175,8 +211,24 @@ static struct listing *create_listing(const struct ps_allocator *memory, size_t 
     return listing;
 }
 
+/* A table is shown as the matrix that it would be: so lists, their sums and the tools that read
+ * them know tables without a word for them. */
+static void add_rows(struct ps_param_info *row, const struct ps_parameter *parameter)
+{
+    /* Without the parameter's lock: a push may be at work, and what is shown is of a moment. */
+    uint64_t rows = ps_row_table_rows(parameter->rows);
+    const struct ps_row_layout layout = ps_parameter_rows_layout(parameter->spec);
+    uint64_t state_elements = 0;
+    for (uint32_t i = 0; i < layout.state_count; i++)
+        state_elements += layout.state_is_one[i] ? 1 : layout.width;
+    row->element_count = rows * layout.width;
+    row->state_bytes = rows * state_elements * ps_dtype_size(layout.dtype);
+    row->shape = (struct ps_shape){.is_given = true, .rank = 2, .lengths = {rows, layout.width}};
+    PS_ASSERT(row->shape.rank <= PS_SHAPE_RANK_MAX);
+}
+
 /* The parameter's lock is held for two numbers only: a push to it may be under way. */
-static void add_row(struct listing *listing, struct ps_parameter *parameter)
+static void add_row(struct listing *listing, struct ps_parameter *parameter, bool with_config)
 {
     struct ps_parameter_spec *spec = parameter->spec;
     ps_mutex_lock(&parameter->lock);
@@ -194,7 +246,10 @@ static void add_row(struct listing *listing, struct ps_parameter *parameter)
         .learning_rate = ps_learning_rate_at(&spec->settings.learning_rate, step + 1),
         .state_bytes = ps_parameter_spec_bytes(spec) * ps_parameter_state_count(parameter),
         .shape = *ps_parameter_spec_shape(spec),
+        .config = with_config ? spec->config : (struct ps_bytes){0},
     };
+    if (parameter->rows != NULL)
+        add_rows(&listing->rows[listing->count], parameter);
     PS_ASSERT(listing->specs[listing->count] == NULL);
     listing->specs[listing->count] = ps_parameter_spec_acquire(spec);
     listing->count++;

@@ -32,9 +32,12 @@ static bool push_all(struct ps_serve *serve, size_t *work);
 static size_t push_next(struct ps_serve *serve);
 static enum ps_status ask_guard(const struct ps_serve *serve, struct ps_bytes name, bool changes);
 static bool acknowledge(struct ps_serve *serve);
-static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work);
+static enum ps_serve_progress pull_all(struct ps_serve *serve, const struct ps_serve_turn *turn,
+                                       size_t work);
 static void prove_again(struct ps_serve *serve);
-static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work);
+static bool pull_next(struct ps_serve *serve, const struct ps_serve_turn *turn, size_t *work);
+static bool waits(struct ps_serve *serve, const struct ps_serve_turn *turn,
+                  const struct ps_pull_wait *wait, enum ps_status *status);
 static size_t take_of_budget(struct ps_serve *serve, size_t size);
 static enum ps_status refuse_full(struct ps_serve *serve);
 static enum ps_status take_early_values(const struct ps_pull_request *request, struct ps_pull *pull,
@@ -46,9 +49,8 @@ static uint64_t delta_budget(uint64_t wish)
 {
     if (wish == 0)
         return PS_DELTA_BYTES_DEFAULT;
-    if (wish < PS_BLOCK_BYTES)
-        return PS_BLOCK_BYTES;
-    return wish < PS_DELTA_BYTES_MAX ? wish : PS_DELTA_BYTES_MAX;
+    uint64_t most = wish < PS_DELTA_BYTES_MAX ? wish : PS_DELTA_BYTES_MAX;
+    return most > PS_BLOCK_BYTES ? most : PS_BLOCK_BYTES;
 }
 
 /* Results are zeroed, and a zeroed result reads as success: from here on every item is reached, or
@@ -70,8 +72,7 @@ void ps_serve_begin(struct ps_serve *serve)
 uint64_t ps_serve_extra_work(const struct ps_serve *serve)
 {
     const struct ps_bundle_request *request = &serve->request;
-    uint64_t reply_bytes;
-    uint64_t bytes = 0;
+    uint64_t reply_bytes, bytes = 0;
     PS_ASSERT(serve->stage == PS_SERVE_STAGE_PUSHING && serve->next == 0);
     /* What the guard refuses takes no work, and its size is nobody's business. */
     for (size_t i = 0; i < request->push_count; i++)
@@ -104,12 +105,13 @@ enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_tur
          * values that a crash takes back. */
         /* Pushes wait for the disk only: no topic of other clients is ever theirs. */
         serve->topic = PS_TOPIC_JOURNAL;
+        serve->again_ms = 0;
         if (!acknowledge(serve))
             return PS_SERVE_WAITS;
         serve->stage = PS_SERVE_STAGE_PULLING;
         serve->next = 0;
     }
-    return pull_all(serve, turn.may_wait, work);
+    return pull_all(serve, &turn, work);
 }
 
 /* Of the stage of pushes only: later stages count pulls in the same number. */
@@ -290,14 +292,13 @@ static bool acknowledge(struct ps_serve *serve)
 
 /* The bound on work is looked at before a pull and not after it: a message of one pull is served in
  * one step, however long that takes. */
-static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work)
+static enum ps_serve_progress pull_all(struct ps_serve *serve, const struct ps_serve_turn *turn,
+                                       size_t work)
 {
     PS_ASSERT(serve->stage == PS_SERVE_STAGE_PULLING);
-    /* A pull waits for the phase only. */
-    serve->topic = PS_TOPIC_LIFE;
     while (serve->next < serve->request.pull_count) {
         bool enough = work >= STEP_WORK;
-        if (enough || !pull_next(serve, may_wait, &work)) {
+        if (enough || !pull_next(serve, turn, &work)) {
             serve->in_turns = true;
             return enough ? PS_SERVE_GOES_ON : PS_SERVE_WAITS;
         }
@@ -347,7 +348,7 @@ static enum ps_status check_room(struct ps_serve *serve, const struct ps_pull_re
 
 /* Before the caller's room is looked for: values of this or of another version, or early ones. */
 static enum ps_status find_values(struct ps_serve *serve, struct ps_pull_request *request,
-                                  struct ps_pull *pull)
+                                  struct ps_pull *pull, struct ps_pull_wait *wait)
 {
     PS_ASSERT(request->of_push || (pull->held == NULL && pull->encoded == NULL));
     if (request->of_push)
@@ -356,7 +357,7 @@ static enum ps_status find_values(struct ps_serve *serve, struct ps_pull_request
         look_ahead(serve);
     /* 0 would be no limit at all. */
     request->bytes_max = serve->delta_bytes_left > 0 ? serve->delta_bytes_left : 1;
-    return ps_service_pull(serve->service, request, pull, serve->error);
+    return ps_service_pull_or_wait(serve->service, request, pull, wait, serve->error);
 }
 
 /* The values that the push beside this pull has made, if it has made any, and of the range that was
@@ -404,20 +405,22 @@ static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_r
     return status;
 }
 
-/* A pull waits while the service is not initialised; but not when gradients came with it, which
- * have failed for the same reason. False: it waits. */
-static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work)
+/* False: it waits, and the next step begins with it. */
+static bool pull_next(struct ps_serve *serve, const struct ps_serve_turn *turn, size_t *work)
 {
     struct ps_served_pull *slot = &serve->pulls[serve->next];
     struct ps_pull_request *request = &serve->request.pulls[serve->next];
     const struct ps_pull_reply *reply = &slot->pull.reply;
+    struct ps_pull_wait wait = {.topic = PS_TOPIC_LIFE};
     PS_ASSERT(serve->next < serve->request.pull_count);
     enum ps_status status = ask_guard(serve, request->name, false);
+    if (status == PS_OK && request->worker != 0) /* a sign of its life, as its clock is */
+        status = ask_guard(serve, request->clocks, true);
     if (status == PS_OK)
         status = check_room(serve, request, work);
     if (status == PS_OK)
-        status = find_values(serve, request, &slot->pull);
-    if (status == PS_ERR_NOT_READY && may_wait && serve->request.push_count == 0)
+        status = find_values(serve, request, &slot->pull, &wait);
+    if (status == PS_ERR_NOT_READY && waits(serve, turn, &wait, &status))
         return false;
     if (status == PS_OK)
         status = give_values(serve, request, &slot->pull);
@@ -434,6 +437,33 @@ static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work)
     if (request->held.present && !request->of_push)
         *work += take_of_budget(serve, reply->content.size);
     return true;
+}
+
+/* A pull waits while the service is not initialised; but not when gradients came with it, which
+ * have failed for the same reason. For other clients it waits whatever came with it: what it waits
+ * for may be what its own gradient is part of. Otherwise `*status` becomes why it does not wait. */
+static bool waits(struct ps_serve *serve, const struct ps_serve_turn *turn,
+                  const struct ps_pull_wait *wait, enum ps_status *status)
+{
+    bool for_others = wait->topic != PS_TOPIC_LIFE;
+    PS_ASSERT(*status == PS_ERR_NOT_READY);
+    PS_ASSERT(wait->topic < PS_TOPIC_COUNT);
+    serve->topic = wait->topic;
+    serve->again_ms = wait->again_ms;
+    if (turn->may_wait && (for_others ? !turn->is_late : serve->request.push_count == 0))
+        return true;
+    if (!for_others)
+        return false;
+    /* The text of a late one stands: it says what is missing. */
+    if (turn->is_late)
+        serve->error->status = PS_ERR_TIMEOUT;
+    else if (turn->refusal == NULL)
+        (void)ps_fail(serve->error, PS_ERR_UNAVAILABLE, "shutting down");
+    else
+        *serve->error = *turn->refusal;
+    PS_ASSERT(serve->error->status != PS_OK && serve->error->status != PS_ERR_NOT_READY);
+    *status = serve->error->status;
+    return false;
 }
 
 /* The work of a delta: its digests were made. More than is left is taken by a parameter of a single

@@ -76,6 +76,7 @@ struct ps_serve {
     enum ps_serve_stage stage;
     size_t next;              /* push or pull */
     uint32_t topic;           /* that is waited for, when it waits */
+    uint64_t again_ms;        /* step again by then, too; 0: only when the topic has changed */
     bool in_turns;            /* some pull was left for a later step */
     bool applied;             /* some push was: `wait` holds */
     struct ps_push_wait wait; /* of the generation in which the first was applied */
@@ -97,7 +98,9 @@ enum ps_serve_progress {
 /* What the caller allows in this step. */
 struct ps_serve_turn {
     bool may_leave; /* there are threads for what takes long; false: PS_SERVE_LEAVES is not said */
-    bool may_wait;  /* for initialisation to be finished; false: such a pull is refused */
+    bool may_wait;  /* for initialisation or for other clients; false: such a pull is refused */
+    bool is_late;   /* what other clients have not brought by now is waited for no longer */
+    const struct ps_error *refusal; /* why a pull may not wait for others; NULL: we go away */
 };
 
 /* Bytes that serving will touch beyond those of the message; before the first step. */

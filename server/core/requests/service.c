@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "checkpoint/header_writer.h"
 #include "optimizer/optimizer.h"
+#include "server/core/requests/expire_rows.h"
 #include "server/core/requests/service_state.h"
 
 #include <inttypes.h>
@@ -47,6 +48,9 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     /* No limit is the largest number, so that no later comparison has to ask whether there is a
      * limit. */
     created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;
+    created->row_room.bytes_max = created->bytes_max;
+    created->row_room.others = &created->bytes_used;
+    atomic_init(&created->row_room.bytes, 0);
     created->saves = options->saves;
     created->journal_bytes_max = options->checkpoint_journal_bytes;
     created->ack = options->ack == PS_ACK_DEFAULT ? PS_ACK_MEMORY : options->ack;
@@ -59,6 +63,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     ps_mutex_init(&created->fence_lock, PS_RANK_LEAF);
     ps_parameter_table_init(&created->table, options->memory);
     ps_tickets_init(&created->tickets);
+    ps_clocks_init(&created->clocks, options->memory);
     ps_meetings_init(&created->meetings, options->memory);
     ps_sessions_init(&created->sessions, options->memory,
                      options->clients_max > 0 ? options->clients_max : CLIENTS_MAX_DEFAULT,
@@ -85,6 +90,7 @@ void ps_service_destroy(struct ps_service *service)
     ps_staging_fini(&service->staging);
     ps_sessions_fini(&service->sessions);
     ps_meetings_fini(&service->meetings);
+    ps_clocks_fini(&service->clocks);
     ps_tickets_fini(&service->tickets);
     ps_mutex_fini(&service->fence_lock);
     ps_rwlock_fini(&service->cut);
@@ -247,8 +253,10 @@ static void drop_state(struct ps_service *service)
     PS_ASSERT(service->bytes_used >= service->table.host_bytes);
     service->bytes_used -= service->table.host_bytes;
     ps_version_holds_clear(&service->version_holds);
+    ps_gauge_set(service->metrics.round_held_bytes, 0);
     ps_parameter_table_fini(&service->table);
     ps_staging_clear(&service->staging);
+    ps_clocks_clear(&service->clocks);
     ps_sessions_clear(&service->sessions);
     ps_journal_queue_reset(&service->queue);
     ps_tickets_reset(&service->tickets);
@@ -256,6 +264,7 @@ static void drop_state(struct ps_service *service)
     service->position_at_begin = 0;
     PS_ASSERT(service->table.host_bytes == 0);
     service->finish_ticket = (struct ps_ticket){0};
+    service->placement = 0;
     ps_service_count_table(service);
 }
 
@@ -389,6 +398,14 @@ int ps_service_name_width(struct ps_bytes name)
     return name.size < PS_NAME_BYTES_MAX ? (int)name.size : PS_NAME_BYTES_MAX;
 }
 
+/* Rows come with pushes, which hold the cut shared: their part is of one moment, and no more. With
+ * the cut held alone it is exact. */
+uint64_t ps_service_bytes_counted(const struct ps_service *service)
+{
+    PS_ASSERT(service->bytes_used >= service->table.host_bytes);
+    return service->bytes_used + atomic_load(&service->row_room.bytes);
+}
+
 /* Without the parameters' own locks: what is shown may be a push behind. */
 void ps_service_count_table(struct ps_service *service)
 {
@@ -436,6 +453,7 @@ void ps_service_count_ranges(struct ps_service *service)
 /* The coordinator comes by with each turn, at the latest with the next keepalive. */
 void ps_service_sweep(struct ps_service *service)
 {
+    ps_service_expire_rows(service);
     if (atomic_load(&service->staging.count) == 0)
         return;
     ps_staging_sweep(&service->staging, ps_now_ms(service->clock));
@@ -466,6 +484,7 @@ void ps_service_check(const struct ps_service *constant)
     ps_sessions_check(&service->sessions);
     ps_staging_check(&service->staging);
     ps_meetings_check(&service->meetings);
+    ps_clocks_check(&service->clocks);
 
     enum ps_phase phase = ps_service_phase(service);
     PS_ASSERT(phase <= PS_PHASE_READY);

@@ -104,6 +104,10 @@ void ps_service_enter_thread(void);
 void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_count,
                     uint64_t epoch, const char *address);
 
+/* What the job's key says of the placement; 0: nothing. A checkpoint that says another is not
+ * loaded. Behind own, before begin_*. */
+void ps_service_expect_placement(struct ps_service *service, uint64_t placement);
+
 /* There is no state to load: wait for InitParam. */
 void ps_service_begin_empty(struct ps_service *service);
 
@@ -303,7 +307,8 @@ struct ps_pull {
  * PS_ERR_BUSY         of a delta pull: not one block fits into bytes_max
  * PS_ERR_OUT_OF_RANGE the parameter takes more than one message: ask for ranges
  * PS_ERR_BAD_INPUT    a range beyond the parameter's end
- * PS_ERR_NOT_READY    not initialised yet: park and ask again
+ * PS_ERR_NOT_READY    not initialised yet, or the version that is waited for (at_least_version) is
+ *                     still to come: park and ask again
  * PS_ERR_NOT_FOUND    "parameter: NAME does not exist"
  * PS_ERR_UNAVAILABLE  starting, fenced or draining
  * and for a request that names an encoding what ps_encoded_values_create says.
@@ -312,6 +317,24 @@ PS_MUST_USE enum ps_status ps_service_pull(struct ps_service *service,
                                            const struct ps_pull_request *request,
                                            struct ps_pull *pull, struct ps_error *error);
 
+/* For what a pull waits that was told PS_ERR_NOT_READY. */
+struct ps_pull_wait {
+    uint32_t topic;    /* another client has to bring something; PS_TOPIC_LIFE: the shard is not
+                          initialised */
+    uint64_t again_ms; /* to be asked by then, too; 0: only when the topic has changed */
+    /* Of a pull that is timed by clocks, whatever it was told; not for callers. */
+    bool evicted;      /* somebody is not waited for any more: others are to be asked */
+    bool announced;    /* the worker has said what it reads: the same */
+    bool wakes_writer; /* of the journal, which has that */
+};
+
+/* The same for a caller that can wait: `*wait` is written with PS_ERR_NOT_READY, whose text says
+ * what is missing. */
+PS_MUST_USE enum ps_status ps_service_pull_or_wait(struct ps_service *service,
+                                                   const struct ps_pull_request *request,
+                                                   struct ps_pull *pull, struct ps_pull_wait *wait,
+                                                   struct ps_error *error);
+
 /* Any thread, any time, also after the service is gone. Accepts a zeroed struct. */
 void ps_pull_release(struct ps_pull *pull);
 
@@ -319,6 +342,10 @@ void ps_pull_release(struct ps_pull *pull);
 
 /* Texts in the reply live as long as the service; the uuid is copied into `uuid`. */
 void ps_service_status(struct ps_service *service, struct ps_status_reply *reply, char uuid[37]);
+
+/* By which number the parameters of this shard have come here (docs/placement.md); 0 while the
+ * shard is not initialised. */
+uint64_t ps_service_placement(struct ps_service *service);
 
 /* Rows sorted by name; on PS_OK release with ps_service_list_release. */
 PS_MUST_USE enum ps_status ps_service_list(struct ps_service *service,
@@ -335,6 +362,9 @@ void ps_service_note_lost(struct ps_service *service, uint64_t pushes);
 void ps_service_count(struct ps_service *service);
 
 /* ---- Checkpoints ---- */
+
+/* Would a checkpoint be written if somebody wanted one now? The failures of the next. */
+PS_MUST_USE enum ps_status ps_service_can_save(struct ps_service *service, struct ps_error *error);
 
 /* Wants a checkpoint of the state as it is now or later. PS_ERR_UNSUPPORTED when this server saves
  * none, PS_ERR_NOT_READY before initialisation is finished. */
@@ -392,6 +422,11 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
 
 /* Where the newest saved checkpoint is. False when there is none yet. */
 bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_place *place);
+
+/* Recovery found this checkpoint named in the store ("": none), which may be another than the one
+ * that was loaded: the store goes on naming it until this owner has published one. */
+void ps_service_note_named(struct ps_service *service, const char uuid[37]);
+void ps_service_named(struct ps_service *service, char uuid[37]);
 
 /* ---- The journal: between pushes and the one thread (or simulator) that writes it ---- */
 

@@ -13,6 +13,7 @@
 
 #include "base/bounds.h"
 #include "base/thread.h"
+#include "server/core/clocks/clocks.h"
 #include "server/core/requests/core_metrics.h"
 #include "server/core/requests/meetings.h"
 #include "server/core/requests/service.h"
@@ -35,7 +36,8 @@ struct ps_service {
     const struct ps_clock *clock;               /* borrowed; outlives this */
     const struct ps_log *log;                   /* borrowed; may be NULL */
     struct ps_core_metrics metrics;
-    uint64_t bytes_max; /* UINT64_MAX: no limit */
+    uint64_t bytes_max;          /* UINT64_MAX: no limit */
+    struct ps_row_room row_room; /* what tables take; counts for bytes_max, too */
     bool saves;
     uint64_t header_bytes;      /* of a checkpoint's header, besides the parameters */
     uint64_t journal_bytes_max; /* 0: by the shard's size */
@@ -44,7 +46,9 @@ struct ps_service {
     const char *job;            /* borrowed */
     struct ps_random *random;   /* borrowed; may be NULL; used with the cut held alone */
     uint64_t started_ms;
-    uint64_t launches_counted;           /* of the device; whoever shows the metrics */
+    uint64_t launches_counted; /* of the device; whoever shows the metrics */
+    uint64_t evicted_counted;  /* of rows; the same */
+    uint64_t expired_counted;
     struct ps_service_listener listener; /* set before calls arrive */
 
     struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards the text */
@@ -54,11 +58,19 @@ struct ps_service {
 
     /* Changed only with the cut held alone. */
     struct ps_parameter_table table;
-    uint64_t bytes_used;        /* of the table, and what InitParam calls in flight have reserved */
-    uint64_t position_at_begin; /* less the versions at that time: see ps_service_check */
+    /* Of the table but for rows, and what InitParam calls in flight have reserved. */
+    uint64_t bytes_used;
+    uint64_t table_changes; /* parameters that came or went while READY; never set back */
+    /* Of rounds and clocks also with the cut held shared. */
+    _Atomic uint64_t
+        position_at_begin; /* less the versions at that time, and what the journal has that made
+                                   no version: see ps_service_check */
     struct ps_ticket finish_ticket; /* of the finish that began READY; 0 after a load */
     uint32_t index;
     uint32_t shard_count;
+    uint64_t job_placement; /* as the store has it; 0: not known */
+    uint64_t placement;     /* that the finish or the checkpoint said; 0: neither did */
+    char named_uuid[37]; /* of the checkpoint that the store named when the state was recovered */
     uint64_t epoch;
     struct ps_chain chain; /* of this life; delta pulls */
     char address[PS_ADDRESS_BYTES_MAX];
@@ -74,8 +86,10 @@ struct ps_service {
     _Atomic uint64_t push_count;
     _Atomic uint64_t pull_count;
     _Atomic uint64_t lost_count;
+    _Atomic uint64_t awaited; /* topics of names that some pull may wait for (pull_wait.h) */
 
     struct ps_tickets tickets;
+    struct ps_clocks clocks;       /* by which reads of workers are timed; its own lock */
     struct ps_meetings meetings;   /* live on whatever becomes of the shard */
     struct ps_sessions sessions;   /* requests are under way only with the cut held */
     struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
@@ -112,11 +126,42 @@ PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_s
                                                      enum ps_dtype dtype, enum ps_encoding encoding,
                                                      uint64_t bytes, struct ps_error *error);
 
+/* May a gradient of this parameter come in ranges, if `range` is one? PS_ERR_BAD_INPUT: the
+ * parameter is a table. */
+PS_MUST_USE enum ps_status ps_service_check_push_range(const struct ps_parameter_spec *spec,
+                                                       struct ps_elements range,
+                                                       struct ps_error *error);
+
+/* Is the request one that its parameter can answer: rows by keys of a table, elements of any
+ * other?
+ *
+ * PS_ERR_BAD_INPUT     keys of what is no table, bytes that are not keys, a range, an encoding
+ * PS_ERR_OUT_OF_RANGE  more than one message takes
+ * PS_ERR_UNSUPPORTED   a delta of a table
+ */
+PS_MUST_USE enum ps_status ps_service_check_pull(const struct ps_parameter_spec *spec,
+                                                 const struct ps_pull_request *request,
+                                                 struct ps_error *error);
+
+/* Can this server promise what the client asks for? PS_ERR_UNSUPPORTED: no; the text says what it
+ * can. */
+PS_MUST_USE enum ps_status ps_service_check_acknowledgement(const struct ps_service *service,
+                                                            enum ps_ack ack,
+                                                            struct ps_error *error);
+
 /* Is this a name that a parameter may have?
  *
  * PS_ERR_BAD_INPUT    empty, too long, no UTF-8, or reserved
  */
 PS_MUST_USE enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error);
+
+/* Is there nothing in the request of a table but what a table has? PS_ERR_BAD_INPUT. */
+PS_MUST_USE enum ps_status ps_service_check_table(const struct ps_init_request *request,
+                                                  uint32_t width, struct ps_error *error);
+
+/* Could the name and the type be so? PS_ERR_BAD_INPUT, with a text for each. */
+PS_MUST_USE enum ps_status ps_service_check_head(const struct ps_init_request *request,
+                                                 struct ps_error *error);
 
 /* Could the name, the type, the content and the shape of a whole parameter be so? `*count` becomes
  * how many elements it has. PS_ERR_BAD_INPUT, with a text for each. */
@@ -130,6 +175,13 @@ int ps_service_name_width(struct ps_bytes name);
 uint64_t ps_service_unix_us(const struct ps_service *service);
 
 enum ps_phase ps_service_phase(const struct ps_service *service);
+
+/* What counts for --memory-bytes at this moment. With the cut held. */
+uint64_t ps_service_bytes_counted(const struct ps_service *service);
+
+/* Content of one message, at most: gRPC counts its bytes in 32 bits, and some clients in 31. What
+ * would be more is refused before memory is asked for it. */
+#define PS_REPLY_BYTES_MAX (((size_t)2 << 30) - ((size_t)1 << 20))
 
 /* Makes `*pull` a range of `values`, in that encoding; what it keeps of them it takes a reference
  * to. False: it cannot be had, without memory or in that encoding, and `*pull` is left alone. */

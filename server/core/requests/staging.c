@@ -167,7 +167,7 @@ enum ps_status ps_staging_check_whole(struct ps_staging *staging, const struct p
         return PS_OK;
     ps_mutex_lock(&staging->lock);
     const struct ps_staged *staged = find(staging, id);
-    PS_ASSERT(method == PS_METHOD_PUSH || method == PS_METHOD_INIT);
+    PS_ASSERT(method == PS_METHOD_PUSH || method == PS_METHOD_INIT || method == PS_METHOD_DEFINE);
     /* Of the same name it is the same push in another way; its content is told apart by the
      * session. */
     if (staged != NULL && (staged->method != method || !ps_bytes_equal(staged->name, name)))
@@ -209,6 +209,19 @@ void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *i
     struct ps_staged *staged = find(staging, id);
     if (staged != NULL)
         unlink_staged(staging, staged);
+    ps_mutex_unlock(&staging->lock);
+}
+
+/* The next range of such a push finds no parameter, and is refused before it gets here. With the
+ * cut held alone nobody is at work on a push, so that none of them is busy. Definitions of the name
+ * stay: they are of the parameter that comes next. */
+void ps_staging_drop_pushes(struct ps_staging *staging, struct ps_bytes name)
+{
+    struct ps_staged *staged, *next;
+    ps_mutex_lock(&staging->lock);
+    LL_FOREACH_SAFE(staging->first, staged, next)
+        if (staged->method == PS_METHOD_PUSH && ps_bytes_equal(staged->name, name))
+            unlink_staged(staging, staged);
     ps_mutex_unlock(&staging->lock);
 }
 
@@ -311,7 +324,8 @@ static bool may_have(struct ps_staging *staging, const struct ps_part *part,
     const struct ps_parameter_spec *spec = ps_update_early_spec(early);
     /* There is one rival at most, since this is asked before each is let in. */
     struct ps_staged *rival = staging->first;
-    while (rival != NULL && (rival->early == NULL || ps_update_early_spec(rival->early) != spec))
+    while (rival != NULL && (rival->early == NULL ||
+                             !ps_parameter_spec_is_same(ps_update_early_spec(rival->early), spec)))
         rival = rival->next;
     /* A rival that is alive keeps its update: this request is put together instead, and loses
      * nothing but speed. */

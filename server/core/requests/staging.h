@@ -89,7 +89,7 @@ void ps_staging_clear(struct ps_staging *staging);
 
 /* A range, and the request that it is part of: all parts of one say the same of that. */
 struct ps_part {
-    enum ps_method method; /* PS_METHOD_INIT or PS_METHOD_PUSH */
+    enum ps_method method; /* PS_METHOD_INIT, PS_METHOD_DEFINE or PS_METHOD_PUSH */
     const struct ps_request_id *id;
     struct ps_bytes name;
     struct ps_bytes config;    /* of an initialisation */
@@ -172,6 +172,9 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
  * whoever asks the sessions before that has an entry here by now, or raises `count` and waits for
  * the lock. */
 void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id);
+
+/* The parameter of that name has gone: so do the pushes to it. With the cut held alone. */
+void ps_staging_drop_pushes(struct ps_staging *staging, struct ps_bytes name);
 
 /* Drops the requests that got no range for too long. */
 void ps_staging_sweep(struct ps_staging *staging, uint64_t now_ms);

@@ -14,7 +14,11 @@
 #define PLACE_BYTES ((size_t)16)
 #define SAMPLE_BYTES (PLACES * PLACE_BYTES)
 
-static uint32_t subject_bits(enum ps_method method, struct ps_bytes name, uint64_t dtype,
+/* What a request is, apart from its subject. Methods that came first have the number that they had
+ * in their table; it has grown since, so that later ones have numbers of their own. */
+enum { KIND_DEFINE = 0x100, KIND_DROP, KIND_CONFIGURE, KIND_SET_CLOCKS, KIND_CLOCK };
+
+static uint32_t subject_bits(uint64_t kind, struct ps_bytes name, uint64_t dtype,
                              uint64_t encoding);
 static uint32_t content_bits(struct ps_view content);
 static void take_places(struct ps_view content, uint8_t *to);
@@ -34,13 +38,40 @@ uint32_t ps_fingerprint_of_push(const struct ps_push_request *request, struct ps
 
 /* A parameter is initialised in its own type: in the place of an encoding stands its shape, 0 where
  * it is not given. */
-uint32_t ps_fingerprint_of_init(const struct ps_init_request *request, struct ps_view content)
+static uint32_t of_parameter(uint64_t kind, const struct ps_init_request *request,
+                             struct ps_view content)
 {
     const struct ps_shape *shape = &request->shape;
     struct ps_bytes lengths = {(const uint8_t *)shape->lengths, sizeof shape->lengths};
-    return subject_bits(PS_METHOD_INIT, request->name, (uint64_t)request->dtype,
+    return subject_bits(kind, request->name, (uint64_t)request->dtype,
                         shape->is_given ? ps_digest_xxh64(lengths) : 0) |
            content_bits(content);
+}
+
+uint32_t ps_fingerprint_of_init(const struct ps_init_request *request, struct ps_view content)
+{
+    return of_parameter(PS_METHOD_INIT, request, content);
+}
+
+/* Another kind than an initialisation: an id that was used for one is not free for the other. */
+uint32_t ps_fingerprint_of_define(const struct ps_init_request *request, struct ps_view content)
+{
+    return of_parameter(KIND_DEFINE, request, content);
+}
+
+/* A drop says no more than the name. */
+uint32_t ps_fingerprint_of_change(const struct ps_change_request *request, bool drops)
+{
+    struct ps_view change = drops ? (struct ps_view){0} : ps_view_of(&request->change);
+    return subject_bits(drops ? KIND_DROP : KIND_CONFIGURE, request->name, 0, 0) |
+           content_bits(change);
+}
+
+/* What is said is short, and all of it goes in. */
+uint32_t ps_fingerprint_of_clocks(struct ps_bytes name, struct ps_bytes said, bool sets)
+{
+    return subject_bits(sets ? KIND_SET_CLOCKS : KIND_CLOCK, name, 0, 0) |
+           content_bits(ps_view_of(&said));
 }
 
 /* All of them are the same request: it has neither a name nor a content. */
@@ -65,10 +96,9 @@ bool ps_fingerprint_agrees(uint32_t one, uint32_t other)
 }
 
 /* Hashed in one go, the name by its own hash, so that no boundary between fields can shift. */
-static uint32_t subject_bits(enum ps_method method, struct ps_bytes name, uint64_t dtype,
-                             uint64_t encoding)
+static uint32_t subject_bits(uint64_t kind, struct ps_bytes name, uint64_t dtype, uint64_t encoding)
 {
-    const uint64_t words[] = {ps_digest_xxh64(name), (uint64_t)method, dtype, encoding};
+    const uint64_t words[] = {ps_digest_xxh64(name), kind, dtype, encoding};
     return (uint32_t)fold((struct ps_bytes){(const uint8_t *)words, sizeof words}) << 16;
 }
 

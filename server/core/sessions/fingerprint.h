@@ -24,6 +24,14 @@ uint32_t ps_fingerprint_of_push(const struct ps_push_request *request, struct ps
 uint32_t ps_fingerprint_of_init(const struct ps_init_request *request, struct ps_view content);
 uint32_t ps_fingerprint_of_finish(void);
 
+/* Of a parameter's definition, as of its initialisation; of a change, whose bytes are empty where a
+ * parameter is dropped. */
+uint32_t ps_fingerprint_of_define(const struct ps_init_request *request, struct ps_view content);
+uint32_t ps_fingerprint_of_change(const struct ps_change_request *request, bool drops);
+
+/* Of clocks that are set, or of a worker's clock; `said` are the settings, or the clock. */
+uint32_t ps_fingerprint_of_clocks(struct ps_bytes name, struct ps_bytes said, bool sets);
+
 /* May both be of one request? */
 bool ps_fingerprint_agrees(uint32_t one, uint32_t other);
 

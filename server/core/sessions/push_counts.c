@@ -119,6 +119,25 @@ void ps_push_counts_add(struct ps_push_counts *counts, uint64_t name, uint64_t p
         place->version = version;
 }
 
+/* Whoever stands behind the hole, in the same run of taken places, may have been put there because
+ * this place was taken: each is put in again, so that every search ends where it did before. */
+void ps_push_counts_remove(struct ps_push_counts *counts, uint64_t name)
+{
+    struct ps_push_count *place = place_of(counts, name);
+    if (place == NULL || place->name != name)
+        return;
+    PS_ASSERT(counts->used > 0);
+    uint32_t mask = counts->place_count - 1;
+    uint32_t at = (uint32_t)(place - counts->places);
+    *place = (struct ps_push_count){0};
+    counts->used--;
+    for (at = (at + 1) & mask; counts->places[at].name != 0; at = (at + 1) & mask) {
+        struct ps_push_count moved = counts->places[at];
+        counts->places[at] = (struct ps_push_count){0};
+        *place_of(counts, moved.name) = moved;
+    }
+}
+
 /* A place that was only reserved is not knowledge. */
 const struct ps_push_count *ps_push_counts_find(const struct ps_push_counts *counts, uint64_t name)
 {

@@ -61,6 +61,10 @@ PS_MUST_USE enum ps_status ps_push_counts_reserve(struct ps_push_counts *counts,
 void ps_push_counts_add(struct ps_push_counts *counts, uint64_t name, uint64_t pushes,
                         uint64_t version);
 
+/* The parameter of that name has gone: what was counted of it is nobody's any more. No push to it
+ * may be under way. */
+void ps_push_counts_remove(struct ps_push_counts *counts, uint64_t name);
+
 /* NULL: no push to this name was counted. */
 const struct ps_push_count *ps_push_counts_find(const struct ps_push_counts *counts, uint64_t name);
 

@@ -202,6 +202,10 @@ PS_MUST_USE enum ps_status ps_sessions_applied(struct ps_sessions *sessions,
 void ps_session_applied_release(struct ps_session_applied *applied,
                                 const struct ps_allocator *memory);
 
+/* The parameter of that name has gone, and with it what clients have pushed to it. No push may be
+ * under way. */
+void ps_sessions_drop_name(struct ps_sessions *sessions, struct ps_bytes name);
+
 /* ---- From journals and checkpoints: sessions_restore.c ---- */
 
 /* Remembers a request of the journal: no rule is asked, the clients of the journal were all let in.

@@ -96,3 +96,15 @@ void ps_session_applied_release(struct ps_session_applied *applied,
     ps_release(memory, applied->counts.places);
     *applied = (struct ps_session_applied){.is_known = false};
 }
+
+/* Every client is asked: of a name nobody knows who has pushed to it. */
+void ps_sessions_drop_name(struct ps_sessions *sessions, struct ps_bytes name)
+{
+    uint64_t key = ps_push_count_key(name);
+    PS_ASSERT(name.size > 0);
+    ps_mutex_lock(&sessions->lock);
+    /* Also those of clients whose first request is under way: it may be this one. */
+    for (struct ps_session_entry *entry = sessions->entries; entry != NULL; entry = entry->hh.next)
+        ps_push_counts_remove(&entry->client.counts, key);
+    ps_mutex_unlock(&sessions->lock);
+}

@@ -21,7 +21,9 @@
 struct ps_gradient {
     struct ps_view content;
     enum ps_encoding encoding;
-    bool is_plain; /* it was looked at before: all elements are finite */
+    bool is_plain;    /* it was looked at before: all elements are finite */
+    bool is_combined; /* of contributions that were taken (rounds/): where it is not finite the step
+                         is skipped, though the settings say that a gradient is refused */
 };
 
 /* Bytes that are decoded at a time: half of a first-level cache. */

@@ -6,6 +6,11 @@
 
 #include "base/assert.h"
 #include "optimizer/optimizer.h"
+#include "server/core/rounds/contributions.h"
+#include "server/core/tables/row_hold.h"
+#include "server/core/update/parameter_rows.h"
+
+#include <inttypes.h>
 
 static struct ps_parameter *create_head(struct ps_parameter_spec *spec);
 static void fill_state(struct ps_blocks *blocks, double start);
@@ -16,8 +21,8 @@ static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_vers
 struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
 {
     struct ps_parameter *parameter = ps_parameter_create_blank(spec);
-    if (parameter == NULL)
-        return NULL;
+    if (parameter == NULL || parameter->rows != NULL)
+        return parameter;
     for (uint32_t i = 0; i < ps_parameter_state_count(parameter); i++)
         fill_state(parameter->states[i], ps_optimizer_state_start(&spec->settings, i));
     return parameter;
@@ -30,6 +35,11 @@ struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec)
     struct ps_parameter *parameter = create_head(spec);
     if (parameter == NULL)
         return NULL;
+    if (ps_parameter_spec_is_table(spec)) {
+        if (!ps_parameter_rows_create(parameter))
+            goto fail;
+        return parameter;
+    }
     parameter->values = ps_blocks_create(spec);
     if (parameter->values == NULL)
         goto fail;
@@ -69,8 +79,65 @@ static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
     /* Both are read by threads that do not hold the lock. */
     atomic_init(&parameter->updating, 0);
     atomic_init(&parameter->early_pause, 0);
+    atomic_init(&parameter->row_version, 0);
     parameter->spec = ps_parameter_spec_acquire(spec);
-    return parameter;
+    if (ps_parameter_rounds_under(parameter, spec, &parameter->rounds, NULL) == PS_OK)
+        return parameter;
+    ps_parameter_destroy(parameter);
+    return NULL;
+}
+
+/* Contributions of other workers than those that are waited for would count in no round. Whoever
+ * wants another number ends the open round first: a smaller quorum, which may change at any time,
+ * does that. With the same number who is evicted stays so. */
+enum ps_status ps_parameter_rounds_under(const struct ps_parameter *parameter,
+                                         const struct ps_parameter_spec *spec,
+                                         struct ps_contributions **rounds, struct ps_error *error)
+{
+    struct ps_contributions *own = parameter->rounds;
+    PS_ASSERT(spec->settings.rounds.workers <= PS_ROUND_WORKERS_MAX);
+    uint32_t workers = spec->settings.rounds.workers;
+    uint32_t before = own != NULL ? own->round.workers : 0;
+    if (workers == before) {
+        *rounds = own;
+        return PS_OK;
+    }
+    if (own != NULL && own->round.counted_count > 0)
+        return ps_fail(error, PS_ERR_MISMATCH,
+                       "Name: %s, round %" PRIu64 " is open with %u contributions of %u workers: "
+                       "rounds.workers cannot change before it ends",
+                       (const char *)spec->name.data, parameter->version + 1,
+                       (unsigned)own->round.counted_count, (unsigned)before);
+    struct ps_contributions *fresh =
+        workers > 0 ? ps_contributions_create(spec->memory, workers) : NULL;
+    if (workers > 0 && fresh == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for rounds of %u workers",
+                       (unsigned)workers);
+    *rounds = fresh;
+    return PS_OK;
+}
+
+/* Called with the configuration that they are for, so that both always say the same number of
+ * workers. Those that go are empty, so that this is no work under the cut:
+ * ps_parameter_rounds_under has refused to change the workers of an open round. */
+void ps_parameter_take_rounds(struct ps_parameter *parameter, struct ps_contributions *rounds)
+{
+    struct ps_contributions *former = parameter->rounds;
+    PS_ASSERT(former == rounds || former == NULL || former->round.counted_count == 0);
+    parameter->rounds = rounds;
+    if (former != rounds)
+        ps_contributions_destroy(former);
+}
+
+/* Asked where nobody contributes, under the cut that is held alone: the lock of the contributions
+ * is not needed. Of what is held now, for who shows it; what may be held is counted with the
+ * parameter. */
+uint64_t ps_parameter_held_bytes(const struct ps_parameter *parameter)
+{
+    if (parameter->rounds == NULL)
+        return 0;
+    return parameter->rounds->round.counted_count *
+           (uint64_t)ps_parameter_spec_bytes(parameter->spec);
 }
 
 /* At version 0, as the values: no push has written the block yet. */
@@ -94,6 +161,8 @@ void ps_parameter_destroy(struct ps_parameter *parameter)
     ps_blocks_release(parameter->values);
     for (size_t i = 0; i < PS_STATES_MAX; i++)
         ps_blocks_release(parameter->states[i]);
+    ps_parameter_rows_destroy(parameter);
+    ps_contributions_destroy(parameter->rounds);
     /* Waits for what is queued of it on the device; zeroed for the host, where it does nothing. */
     ps_resident_release(&parameter->resident);
     ps_mutex_fini(&parameter->lock);
@@ -112,7 +181,12 @@ enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view c
                                 struct ps_error *error)
 {
     struct ps_blocks *values = parameter->values;
-    PS_ASSERT(content.size == ps_parameter_spec_bytes(parameter->spec));
+    /* A table begins without rows, whose first values are its configuration's: nothing can be set
+     * by whoever initialises. */
+    PS_ASSERT(content.size ==
+              (parameter->rows != NULL ? 0 : ps_parameter_spec_bytes(parameter->spec)));
+    if (parameter->rows != NULL)
+        return PS_OK;
     if (ps_parameter_on_device(parameter))
         return ps_resident_set(&parameter->resident, PS_DEVICE_VALUES, 0, content, error);
     PS_ASSERT(parameter->version == 0);
@@ -134,6 +208,18 @@ struct ps_device_due ps_parameter_due(struct ps_parameter *parameter)
     struct ps_device_due due = parameter->resident.newest;
     ps_mutex_unlock(&parameter->lock);
     return due;
+}
+
+/* Of a parameter that is trained in rounds only a round changes it, under the lock of the
+ * contributions: whoever has that lock may take the number for what it is. For whoever wants to
+ * know how far the parameter is and not what is in it: on a device that is no reason to bring the
+ * values. */
+uint64_t ps_parameter_version(struct ps_parameter *parameter)
+{
+    ps_mutex_lock(&parameter->lock);
+    uint64_t version = parameter->version;
+    ps_mutex_unlock(&parameter->lock);
+    return version;
 }
 
 /* Version and values are taken under one lock, so they belong together. A device may still have to
@@ -174,6 +260,8 @@ enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_param
     held->step = parameter->step;
     if (on_device)
         status = ps_resident_snapshot(&parameter->resident, held->snapshot, error);
+    else if (parameter->rows != NULL)
+        status = ps_row_hold_take(parameter->rows, &held->rows, error);
     else
         hold_blocks(parameter, held);
     ps_mutex_unlock(&parameter->lock);
@@ -201,6 +289,8 @@ enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
     struct ps_device_snapshot *snapshot = NULL;
     PS_ASSERT(parameter->spec != NULL);
     *held = (struct ps_parameter_version){0};
+    if (parameter->rows != NULL)
+        ps_row_hold_expect(parameter->rows);
     if (!ps_parameter_on_device(parameter))
         return PS_OK;
     PS_TRY(resident->store->plugin->snapshot_reserve(resident->handle, &snapshot, error));
@@ -212,6 +302,8 @@ enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
 /* The last reader of a large version frees many blocks: with no lock held. */
 void ps_parameter_version_release_arrays(struct ps_parameter_version *held)
 {
+    ps_row_hold_release(held->rows);
+    held->rows = NULL;
     ps_blocks_release(held->values);
     held->values = NULL;
     for (size_t i = 0; i < PS_STATES_MAX; i++) {
@@ -238,7 +330,8 @@ uint32_t ps_parameter_state_count(const struct ps_parameter *parameter)
 }
 
 /* What --memory-bytes is counted by. A second copy while a version is being read comes on top, as
- * long as that lasts. */
+ * long as that lasts. Of a table it is what the parameter takes without rows: these count as they
+ * come (row_room.h). */
 uint64_t ps_parameter_host_bytes(const struct ps_parameter *parameter)
 {
     uint32_t arrays =
@@ -259,24 +352,39 @@ uint64_t ps_parameter_spec_host_bytes(const struct ps_parameter_spec *spec, uint
     uint64_t record = RECORD_BYTES + STATE_RECORD_BYTES * (uint64_t)(array_count - 1) +
                       spec->name.size + spec->config.size +
                       (spec->shape != NULL ? sizeof *spec->shape : 0);
-    return record > arrays / 8 ? arrays + record : arrays;
+    /* Of a parameter that is trained in rounds what may be held is reserved from the start: so no
+     * contribution is refused for want of room. */
+    uint64_t held = ps_contributions_bytes_max(spec);
+    return held + (record > arrays / 8 ? arrays + record : arrays);
 }
 
 /* Fewer steps than versions: a push that the rule skips makes a version and no step. */
 void ps_parameter_check(struct ps_parameter *parameter)
 {
+    if (parameter->rounds != NULL)
+        ps_contributions_check(parameter->rounds);
     ps_mutex_lock(&parameter->lock);
     const struct ps_parameter_spec *spec = parameter->spec;
     PS_ASSERT(atomic_load(&parameter->spec->references) > 0);
     PS_ASSERT(spec->count > 0);
     PS_ASSERT(spec->name.size > 0);
     PS_ASSERT(parameter->step <= parameter->version);
-    /* A parameter has its arrays on exactly one of the two sides. */
-    bool on_host = !ps_parameter_on_device(parameter);
+    PS_ASSERT((parameter->rounds != NULL) == (spec->settings.rounds.workers > 0));
+    PS_ASSERT(parameter->rounds == NULL ||
+              parameter->rounds->round.workers == spec->settings.rounds.workers);
+    /* A parameter has its arrays in exactly one of three places: rows, a device, blocks. Which one
+     * was decided when it was made. */
+    bool is_table = ps_parameter_spec_is_table(spec);
+    PS_ASSERT((parameter->rows != NULL) == is_table);
+    PS_ASSERT(!is_table || atomic_load(&parameter->row_version) == parameter->version);
+    PS_ASSERT((parameter->resident.handle != NULL) == ps_parameter_on_device(parameter));
+    PS_ASSERT(!is_table || !ps_parameter_on_device(parameter));
+    if (is_table)
+        ps_row_table_check(parameter->rows);
+    bool on_host = !is_table && !ps_parameter_on_device(parameter);
     PS_ASSERT((parameter->values != NULL) == on_host);
-    PS_ASSERT((parameter->resident.handle == NULL) == on_host);
     PS_ASSERT(!on_host || parameter->values->size == ps_parameter_spec_bytes(spec));
-    PS_ASSERT(!on_host || parameter->values->spec == spec);
+    PS_ASSERT(!on_host || ps_parameter_spec_is_same(parameter->values->spec, spec));
     for (uint32_t i = 0; i < PS_STATES_MAX; i++) {
         bool expected = on_host && i < ps_parameter_state_count(parameter);
         PS_ASSERT((parameter->states[i] != NULL) == expected);

@@ -22,14 +22,27 @@
 
 #include <stdatomic.h>
 
+struct ps_contributions;
+struct ps_row_expiry;
+struct ps_row_hold;
+struct ps_row_table;
+
 struct ps_parameter {
     struct ps_mutex lock; /* PS_RANK_PARAMETER; guards all that follows but spec */
     struct ps_parameter_spec *spec;
+    /* Owned; NULL: not trained in rounds. It has a lock of its own, and is exchanged with the cut
+     * held alone. */
+    struct ps_contributions *rounds;
     struct ps_resident resident; /* on a device; its store is NULL, and stays so, on the host */
     struct ps_blocks *values;    /* NULL on a device, as all states are */
     struct ps_blocks *states[PS_STATES_MAX]; /* as many as the rule has, then NULL */
-    uint64_t version;                        /* pushes applied */
-    uint64_t step;                           /* steps of the optimizer; a skipped push is none */
+    struct ps_row_table *rows;    /* of a table, instead of values and states; NULL: it is none */
+    uint64_t row_bytes;           /* of `rows`, as they count in the spec's row_room */
+    uint64_t row_count;           /* the same of the rows themselves */
+    struct ps_row_expiry *expiry; /* owned; of a table. Of the one thread that sweeps */
+    _Atomic uint64_t row_version; /* the version that readers of rows see; no lock */
+    uint64_t version;             /* pushes applied */
+    uint64_t step;                /* steps of the optimizer; a skipped push is none */
     atomic_size_t updating; /* bytes that a push is at work on, with the lock; 0: none is. Read
                                without it, by who can do something else meanwhile */
     _Atomic uint32_t early_pause; /* pushes in ranges that begin no early update; without the lock
@@ -43,6 +56,7 @@ struct ps_parameter_version {
     struct ps_blocks *states[PS_STATES_MAX];
     struct ps_device_store *store; /* on a device, instead of the blocks */
     struct ps_device_snapshot *snapshot;
+    struct ps_row_hold *rows; /* of a table, instead of the blocks */
     uint64_t version;
     uint64_t step;
 };
@@ -71,6 +85,28 @@ PS_MUST_USE enum ps_status ps_parameter_set(struct ps_parameter *parameter, stru
 
 /* What must be waited for before the pushes so far may be acknowledged; 0 on the host. */
 struct ps_device_due ps_parameter_due(struct ps_parameter *parameter);
+
+/* The present one, which may be old when this returns. */
+uint64_t ps_parameter_version(struct ps_parameter *parameter);
+
+/* The contributions that the parameter has under `spec`, its own or one that it shall have:
+ * `*rounds` becomes its own where the number of workers is the same, else new ones, or NULL without
+ * rounds. With the cut held alone; ps_parameter_take_rounds follows, or ps_contributions_destroy of
+ * those that are not its own.
+ *
+ * PS_ERR_MISMATCH    a round is open, and would have other workers
+ * PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status ps_parameter_rounds_under(const struct ps_parameter *parameter,
+                                                     const struct ps_parameter_spec *spec,
+                                                     struct ps_contributions **rounds,
+                                                     struct ps_error *error);
+
+/* Takes them; those that the parameter had, if they are others, go. */
+void ps_parameter_take_rounds(struct ps_parameter *parameter, struct ps_contributions *rounds);
+
+/* Bytes of the contributions that wait. With the cut held alone. */
+uint64_t ps_parameter_held_bytes(const struct ps_parameter *parameter);
 
 /* Returns a reference to the present values; end it with ps_blocks_release. On the host it cannot
  * fail, and `*ready` is 0; on a device what ps_resident_look says. */

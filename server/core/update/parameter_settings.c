@@ -17,6 +17,8 @@ static enum ps_status take_rule(const struct ps_optimizer_config *config,
                                 struct ps_optimizer_settings *settings, struct ps_error *error);
 static enum ps_status take_number(const struct ps_config_number *number, const char *optimizer,
                                   struct ps_optimizer_settings *settings, struct ps_error *error);
+static enum ps_status take_rounds(const struct ps_config_rounds *config,
+                                  struct ps_round_settings *rounds, struct ps_error *error);
 static enum ps_status take_choices(const struct ps_optimizer_config *config,
                                    struct ps_optimizer_settings *settings, struct ps_error *error);
 static enum ps_status take_learning_rate(const struct ps_optimizer_config *config,
@@ -99,6 +101,24 @@ static enum ps_status take_number(const struct ps_config_number *number, const c
                    optimizer, number->name);
 }
 
+/* As take_choices, for the enums of rounds; their numbers are judged with the type. */
+static enum ps_status take_rounds(const struct ps_config_rounds *config,
+                                  struct ps_round_settings *rounds, struct ps_error *error)
+{
+    if (config->combine < PS_COMBINE_AVERAGE || config->combine > PS_COMBINE_WEIGHTED)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: rounds.combine has no value %d",
+                       (int)config->combine);
+    if (config->late < PS_LATE_DROP || config->late > PS_LATE_NEXT)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: rounds.late has no value %d",
+                       (int)config->late);
+    *rounds = (struct ps_round_settings){.workers = config->workers,
+                                         .quorum = config->quorum,
+                                         .grace_ms = config->grace_ms,
+                                         .combine = (enum ps_combine)config->combine,
+                                         .late = (enum ps_late)config->late};
+    return PS_OK;
+}
+
 /* Enums come over the wire as numbers. Each is checked before the cast, with a text of its own that
  * names the field: an enum with a value that it does not have would select no branch at all,
  * silently. */
@@ -120,7 +140,8 @@ static enum ps_status take_choices(const struct ps_optimizer_config *config,
     settings->nonfinite = (enum ps_nonfinite)config->nonfinite;
     settings->seed = config->integer_seed;
     settings->gradient_unsigned = config->integer_gradient_unsigned;
-    return PS_OK;
+    settings->table = config->table;
+    return take_rounds(&config->rounds, &settings->rounds, error);
 }
 
 /* One case for each policy of the message, without a default, as in take_rule: the numbers of the

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/attributes.h"
+#include "server/core/update/parameter_rows.h"
 
 /* uthash takes its memory from the table's allocator, and a refusal leaves the table as it was. */
 #define HASH_NONFATAL_OOM 1
@@ -189,24 +190,65 @@ enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
     return PS_OK;
 }
 
+/* Handed back and not destroyed here, for the same reason. */
+struct ps_parameter *ps_parameter_table_remove(struct ps_parameter_table *table,
+                                               struct ps_bytes name)
+{
+    struct ps_parameter_entry *entry = find_entry(table, name);
+    if (entry == NULL)
+        return NULL;
+    struct ps_parameter *parameter = entry->parameter;
+    /* The sums while the parameter is still whole; then the key goes, which lies in it. */
+    uncount_parameter(table, parameter);
+    PS_ASSERT(ps_bytes_equal(parameter->spec->name, name));
+    HASH_DEL(table->entries, entry);
+    ps_release(table->memory, entry);
+    return parameter;
+}
+
+/* The key lies in the spec, and the sums count the length of the configuration: both change with
+ * it. The parameter's own lock need not be held, since nobody has the parameter while the cut is
+ * held alone. */
+struct ps_parameter_spec *ps_parameter_table_configure(struct ps_parameter_table *table,
+                                                       struct ps_parameter *parameter,
+                                                       struct ps_parameter_spec *spec)
+{
+    struct ps_parameter_spec *former = parameter->spec;
+    struct ps_parameter_entry *entry = find_entry(table, former->name);
+    PS_ASSERT(entry != NULL && entry->parameter == parameter);
+    PS_ASSERT(ps_parameter_spec_is_same(former, spec));
+    uncount_parameter(table, parameter);
+    parameter->spec = spec;
+    entry->hh.key = spec->name.data;
+    count_parameter(table, parameter);
+    return former;
+}
+
+/* Rows of a table come and go without the table of names: they count in row_room.h. */
+static size_t array_bytes(const struct ps_parameter *parameter)
+{
+    PS_ASSERT(parameter->spec->count > 0);
+    return parameter->rows != NULL ? 0 : ps_parameter_spec_bytes(parameter->spec);
+}
+
 /* Both functions touch the same sums in the same order: a sum is added to one of them only together
  * with the other. */
 static void count_parameter(struct ps_parameter_table *table, const struct ps_parameter *parameter)
 {
-    size_t bytes = ps_parameter_spec_bytes(parameter->spec);
-    PS_ASSERT(bytes > 0);
+    size_t bytes = array_bytes(parameter);
     table->count++;
     table->value_bytes += bytes;
     table->state_bytes += bytes * ps_parameter_state_count(parameter);
     table->host_bytes += ps_parameter_host_bytes(parameter);
     table->resident_count += ps_parameter_on_device(parameter);
+    table->expiring_count += ps_parameter_rows_expire(parameter);
     table->header_bytes += parameter->spec->header_bytes;
 }
 
 static void uncount_parameter(struct ps_parameter_table *table,
                               const struct ps_parameter *parameter)
 {
-    size_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    size_t bytes = array_bytes(parameter);
     PS_ASSERT(table->count > 0);
     PS_ASSERT(table->value_bytes >= bytes);
     table->count--;
@@ -214,6 +256,7 @@ static void uncount_parameter(struct ps_parameter_table *table,
     table->state_bytes -= bytes * ps_parameter_state_count(parameter);
     table->host_bytes -= ps_parameter_host_bytes(parameter);
     table->resident_count -= ps_parameter_on_device(parameter);
+    table->expiring_count -= ps_parameter_rows_expire(parameter);
     table->header_bytes -= parameter->spec->header_bytes;
 }
 
@@ -246,9 +289,8 @@ void ps_parameter_table_check(const struct ps_parameter_table *table)
         struct ps_parameter *parameter = entry->parameter;
         ps_parameter_check(parameter);
         PS_ASSERT(ps_parameter_table_find(table, parameter->spec->name) == parameter);
-        value_bytes += ps_parameter_spec_bytes(parameter->spec);
-        state_bytes +=
-            ps_parameter_spec_bytes(parameter->spec) * ps_parameter_state_count(parameter);
+        value_bytes += array_bytes(parameter);
+        state_bytes += array_bytes(parameter) * ps_parameter_state_count(parameter);
         host_bytes += ps_parameter_host_bytes(parameter);
     }
     PS_ASSERT(table->value_bytes == value_bytes);

@@ -21,6 +21,7 @@ struct ps_parameter_table {
     uint64_t state_bytes;
     uint64_t host_bytes;   /* of the host's memory that they count for */
     size_t resident_count; /* how many live on a device */
+    size_t expiring_count; /* how many are tables whose rows expire */
     uint64_t header_bytes; /* most that they take of a checkpoint's header, where it is counted */
 };
 
@@ -43,6 +44,16 @@ void ps_parameter_table_expect(const struct ps_parameter_table *table, const str
 PS_MUST_USE enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
                                                      struct ps_parameter *parameter,
                                                      struct ps_parameter **replaced);
+
+/* Takes the parameter of that name out; the caller owns it then. NULL: there is none. */
+struct ps_parameter *ps_parameter_table_remove(struct ps_parameter_table *table,
+                                               struct ps_bytes name);
+
+/* Gives a parameter of the table the spec that ps_parameter_spec_configured made of its own; takes
+ * that reference and returns the former one, which the caller releases. */
+struct ps_parameter_spec *ps_parameter_table_configure(struct ps_parameter_table *table,
+                                                       struct ps_parameter *parameter,
+                                                       struct ps_parameter_spec *spec);
 
 /* In the order of insertion; NULL at the end. */
 struct ps_parameter_entry *ps_parameter_table_first(const struct ps_parameter_table *table);

@@ -8,7 +8,9 @@
 #include "base/assert.h"
 #include "optimizer/encoded.h"
 #include "optimizer/optimizer.h"
+#include "server/core/tables/row_push.h"
 #include "server/core/update/gradient_check.h"
+#include "server/core/update/update_rows.h"
 
 #include <inttypes.h>
 
@@ -20,7 +22,7 @@ static enum ps_status apply_early(struct ps_update *update, struct ps_elements r
 static bool take_new_blocks(struct ps_update *update);
 static enum ps_status commit_locked(struct ps_update *update, struct ps_journal_place *place,
                                     struct ps_error *error);
-static enum ps_status prepare(struct ps_update *update, struct ps_error *error);
+static enum ps_status prepare(struct ps_update *update, bool is_replay, struct ps_error *error);
 static enum ps_status check_first(const struct ps_update *update, struct ps_error *error);
 static enum ps_status check_overflow(const struct ps_update *update, struct ps_error *error);
 static enum ps_status make_version(struct ps_update *update, struct ps_error *error);
@@ -109,6 +111,8 @@ static enum ps_status look(struct ps_update *update, struct ps_error *error)
     const struct ps_parameter *parameter = update->parameter;
     const struct ps_parameter_spec *spec = parameter->spec;
     PS_ASSERT(update->touched == NULL && update->judged == NULL);
+    if (parameter->rows != NULL)
+        return ps_update_rows_look(update, error);
     /* Flags are for rules that leave an element alone whose gradient is 0. For all others pairs are
      * one more way to write a gradient of mostly zeros, and every block is written. */
     if (update->gradient.encoding == PS_ENCODING_TOP_K &&
@@ -168,6 +172,11 @@ enum ps_status ps_update_commit(struct ps_update *update, struct ps_journal_plac
     ps_mutex_lock(&parameter->lock);
     atomic_store(&parameter->updating, ps_parameter_spec_bytes(parameter->spec));
     enum ps_status status = commit_locked(update, place, error);
+    /* With the lock, whatever came of it: what a push has prepared of the rows is the table's. The
+     * version is told behind it, since readers of rows do not take the lock. */
+    ps_update_rows_end(update);
+    if (status == PS_OK)
+        atomic_store(&parameter->row_version, parameter->version);
     atomic_store(&parameter->updating, 0);
     if (status == PS_OK)
         *version = parameter->version;
@@ -191,7 +200,7 @@ static enum ps_status commit_locked(struct ps_update *update, struct ps_journal_
     const struct ps_parameter *parameter = update->parameter;
     PS_ASSERT(parameter->step <= parameter->version);
     bool is_early = update->mode == PS_UPDATE_EARLY;
-    PS_TRY(is_early ? check_first(update, error) : prepare(update, error));
+    PS_TRY(is_early ? check_first(update, error) : prepare(update, place == NULL, error));
     enum ps_status status =
         place != NULL ? ps_journal_queue_put(place, parameter->version + 1, error) : PS_OK;
     if (status == PS_OK)
@@ -204,13 +213,14 @@ static enum ps_status commit_locked(struct ps_update *update, struct ps_journal_
 }
 
 /* Of an early update everything is there, unless another push has made another version of the one
- * that was read. Versions only grow, so the same number is the same version. */
+ * that was read, or the parameter was configured: what was applied goes by the former settings.
+ * Versions only grow, so the same number is the same version. */
 static enum ps_status check_first(const struct ps_update *update, struct ps_error *error)
 {
     const struct ps_parameter *parameter = update->parameter;
     PS_ASSERT(update->arrays.to[0] != NULL);
     PS_ASSERT(parameter->version >= update->base.version);
-    if (parameter->version == update->base.version)
+    if (parameter->version == update->base.version && parameter->spec == update->base.spec)
         return PS_OK;
     return ps_fail(error, PS_ERR_CONFLICT, "Name: %s, another push came first",
                    (const char *)parameter->spec->name.data);
@@ -218,15 +228,24 @@ static enum ps_status check_first(const struct ps_update *update, struct ps_erro
 
 /* Of a whole gradient: the step, then whatever may still refuse it, then memory. A push that the
  * rule skips needs none. */
-static enum ps_status prepare(struct ps_update *update, struct ps_error *error)
+static enum ps_status prepare(struct ps_update *update, bool is_replay, struct ps_error *error)
 {
     struct ps_parameter *parameter = update->parameter;
     const struct ps_parameter_spec *spec = parameter->spec;
     struct ps_update_arrays *arrays = &update->arrays;
+    /* Each of the contributions was looked at when it came; only their sum may be too large, or, of
+     * weights, not a number. Nobody is left who could be told of a refusal. */
+    bool may_refuse = spec->settings.nonfinite == PS_NONFINITE_REJECT;
+    if (update->gradient.is_combined && may_refuse && update->scan.nonfinite) {
+        arrays->step.skip = true;
+        return PS_OK;
+    }
     PS_TRY(ps_optimizer_prepare(&spec->settings, spec->dtype, parameter->step + 1, spec->id,
                                 &update->scan, &arrays->step, error));
     if (arrays->step.skip || ps_parameter_on_device(parameter))
         return PS_OK;
+    if (parameter->rows != NULL)
+        return ps_update_rows_prepare(update, is_replay, error);
     PS_TRY(check_overflow(update, error));
     ps_update_arrays_read(arrays, parameter->values, parameter->states, parameter->version + 1);
     if (ps_update_arrays_take(arrays, update->touched))
@@ -283,6 +302,10 @@ static enum ps_status make_version(struct ps_update *update, struct ps_error *er
     parameter->step++;
     if (ps_parameter_on_device(parameter))
         return queue_on_device(update, error);
+    if (parameter->rows != NULL) {
+        ps_update_rows_apply(update, parameter->version);
+        return PS_OK;
+    }
     PS_ASSERT(arrays->version == parameter->version);
     if (update->mode == PS_UPDATE_WHOLE)
         ps_update_arrays_apply(arrays, update->gradient, update->touched);
@@ -311,6 +334,7 @@ void ps_update_end(struct ps_update *update)
 {
     /* What an early update has to apply is applied by now, range by range. */
     if (update->mode == PS_UPDATE_WHOLE) {
+        ps_row_push_release(update->rows);
         ps_resident_judged_release(&update->parameter->resident, update->judged);
         ps_release(update->parameter->spec->memory, update->touched);
         return;

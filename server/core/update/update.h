@@ -62,6 +62,7 @@ struct ps_update {
     bool *touched; /* owned; a flag per block: only these are updated. NULL: all are */
     struct ps_gradient_scan scan;
     struct ps_device_judged *judged; /* owned; it is on the device, which made the scan */
+    struct ps_row_push *rows;        /* owned; of a table: the gradient as its rows */
     /* EARLY. */
     struct ps_parameter_version base; /* held: the version that is read */
     struct ps_mutex lock;             /* PS_RANK_QUEUE; for whoever takes the new blocks */

@@ -245,7 +245,7 @@ static bool apply_to_block(const struct ps_update_arrays *arrays, const struct o
         struct ps_element_run run = ps_gradient_runs_next(runs, left < run_max ? left : run_max);
         PS_ASSERT(run.count > 0); /* the length was checked */
         if (scan != NULL)
-            ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, scan);
+            ps_optimizer_scan(arrays->step.settings, spec->dtype, run.elements, run.count, scan);
         if (scan != NULL && scan->nonfinite)
             return false;
         /* From and to are the same bytes where a block is written in place; the loops allow for

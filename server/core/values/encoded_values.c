@@ -27,21 +27,29 @@ enum ps_status ps_encoded_values_create(const struct ps_blocks *values, struct p
     PS_ASSERT(range.count > 0 && range.first + range.count <= spec->count);
     PS_TRY(check(spec, range, encoding, error));
     size_t size = (size_t)ps_encoding_bytes(encoding, spec->dtype, range.count);
-    /* Content and struct are one allocation: the reply's slice points into it, and one release ends
-     * both. */
-    struct ps_encoded_values *made = ps_plain(spec->memory, sizeof *made + size);
+    struct ps_encoded_values *made = ps_encoded_values_blank(spec, size);
     if (made == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "parameter: %s, no memory for %zu bytes of %s",
                        (const char *)spec->name.data, size, ps_encoding_name(encoding));
     enum ps_status status = encode(values, range, encoding, made->content, error);
     if (status != PS_OK) {
-        ps_release(spec->memory, made);
+        ps_encoded_values_release(made);
         return status;
     }
-    made->spec = ps_parameter_spec_acquire(spec);
-    made->piece = (struct ps_bytes){made->content, size};
     *encoded = made;
     return PS_OK;
+}
+
+/* Content and struct are one allocation: the reply's slice points into it, and one release ends
+ * both. */
+struct ps_encoded_values *ps_encoded_values_blank(struct ps_parameter_spec *spec, size_t size)
+{
+    struct ps_encoded_values *made = ps_plain(spec->memory, sizeof *made + size);
+    if (made == NULL)
+        return NULL;
+    made->spec = ps_parameter_spec_acquire(spec);
+    made->piece = (struct ps_bytes){made->content, size};
+    return made;
 }
 
 /* A refusal says what was asked and what would be possible, by name: it goes to whoever wrote the

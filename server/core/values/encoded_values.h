@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements of one version of a parameter, encoded for a reply: the one kind of pull that copies.
+/* Elements of one version of a parameter, encoded for a reply, or rows of a table that were
+ * gathered for one: the pulls that copy.
  * What it was made from is let go of at once, so that pushes go on in place.
  *
  * Threads:  made by one thread, released by any.
@@ -34,6 +35,10 @@ PS_MUST_USE enum ps_status ps_encoded_values_create(const struct ps_blocks *valu
                                                     enum ps_encoding encoding,
                                                     struct ps_encoded_values **encoded,
                                                     struct ps_error *error);
+
+/* Returns room for `size` bytes of a reply, undefined until the caller has filled `content`. NULL
+ * when memory is refused. A reference to `spec` is taken. */
+struct ps_encoded_values *ps_encoded_values_blank(struct ps_parameter_spec *spec, size_t size);
 
 /* NULL is allowed. */
 void ps_encoded_values_release(struct ps_encoded_values *encoded);

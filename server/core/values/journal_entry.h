@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "checkpoint/journal.h"
 #include "proto/messages.h"
+#include "server/core/values/journal_queue.h"
 
 struct ps_journal_entry {
     struct ps_journal_entry *next;
@@ -22,14 +23,13 @@ struct ps_journal_entry {
     void *kept; /* what holds the content; NULL: it is copied */
     void (*drop)(void *kept);
     void (*count_back)(void *kept);
-    struct ps_bytes pieces[]; /* of the content; then name, client id and copied content */
+    struct ps_bytes pieces[]; /* head and content; then name, client id, head and copied content */
 };
 
-/* The record of a push without position, version, epoch and fingerprint. `kept` holds its content
- * and is the entry's from here on; NULL: the content is copied. On NULL `kept` stays the
- * caller's. */
+/* The record without position, version, epoch and fingerprint. `kept` holds its content and is the
+ * entry's from here on; NULL: the content is copied. On NULL `kept` stays the caller's. */
 struct ps_journal_entry *ps_journal_entry_make(const struct ps_allocator *memory,
-                                               const struct ps_push_request *request, void *kept);
+                                               const struct ps_journal_draft *draft, void *kept);
 
 /* Gives back what the entry keeps, and the entry. */
 void ps_journal_entry_release(struct ps_journal_entry *entry);

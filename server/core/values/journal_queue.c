@@ -61,26 +61,41 @@ enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_j
                                      const struct ps_push_request *request, uint32_t fingerprint,
                                      uint64_t epoch, struct ps_error *error)
 {
-    PS_ASSERT(queue != NULL && request->name.size > 0);
+    const struct ps_journal_draft draft = {.type = PS_RECORD_PUSH,
+                                           .name = request->name,
+                                           .dtype = request->dtype,
+                                           .encoding = request->encoding,
+                                           .request = request->request,
+                                           .content = request->content,
+                                           .hold = request->hold};
+    return ps_journal_place_draft(place, queue, &draft, fingerprint, epoch, error);
+}
+
+enum ps_status ps_journal_place_draft(struct ps_journal_place *place,
+                                      struct ps_journal_queue *queue,
+                                      const struct ps_journal_draft *draft, uint32_t fingerprint,
+                                      uint64_t epoch, struct ps_error *error)
+{
+    PS_ASSERT(queue != NULL && draft->name.size > 0);
     *place = (struct ps_journal_place){.queue = queue};
     if (!queue->journals)
         return PS_OK;
     /* A short content is copied, since a reference to a message of many items would keep all of it.
      * */
     void *kept = NULL;
-    if (request->content.size >= PS_JOURNAL_HOLD_BYTES && request->hold.keep != NULL)
-        kept = request->hold.keep(request->hold.self);
-    place->entry = ps_journal_entry_make(queue->memory, request, kept);
+    if (draft->content.size >= PS_JOURNAL_HOLD_BYTES && draft->hold.keep != NULL)
+        kept = draft->hold.keep(draft->hold.self);
+    place->entry = ps_journal_entry_make(queue->memory, draft, kept);
     if (place->entry == NULL) {
         if (kept != NULL)
-            request->hold.drop(kept);
+            draft->hold.drop(kept);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a record of the journal");
     }
     /* The id without a session is not remembered on replay either; a fingerprint without an id
      * would say nothing. */
     place->entry->record.epoch = epoch;
-    place->entry->record.fingerprint = request->request.present ? fingerprint : 0;
-    place->copied_bytes = kept != NULL ? 0 : request->content.size;
+    place->entry->record.fingerprint = draft->request.present ? fingerprint : 0;
+    place->copied_bytes = kept != NULL ? 0 : draft->content.size;
     return PS_OK;
 }
 

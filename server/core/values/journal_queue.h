@@ -79,6 +79,25 @@ struct ps_journal_place {
     bool is_first;                  /* nothing waited: the writer is to be told */
 };
 
+/* What the record of a request has. All bytes are borrowed. */
+struct ps_journal_draft {
+    enum ps_record_type type;
+    struct ps_bytes name; /* of the parameter */
+    enum ps_dtype dtype;
+    enum ps_encoding encoding;
+    struct ps_request_id request;
+    struct ps_bytes head; /* copied, in front of the content */
+    struct ps_view content;
+    struct ps_hold hold; /* of the content */
+};
+
+/* Makes that record with that fingerprint, outside all locks; the rest is as of a push. */
+PS_MUST_USE enum ps_status ps_journal_place_draft(struct ps_journal_place *place,
+                                                  struct ps_journal_queue *queue,
+                                                  const struct ps_journal_draft *draft,
+                                                  uint32_t fingerprint, uint64_t epoch,
+                                                  struct ps_error *error);
+
 /* Makes the record of a push with that fingerprint, outside all locks. Without a journal there is
  * none. End it with ps_journal_place_release, whether it was queued or not. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status ps_journal_place_init(struct ps_journal_place *place,
@@ -88,7 +107,7 @@ PS_MUST_USE enum ps_status ps_journal_place_init(struct ps_journal_place *place,
                                                  struct ps_error *error);
 void ps_journal_place_release(struct ps_journal_place *place);
 
-/* Gives the next position to the push that makes `version` of its parameter.
+/* Gives the next position to the request that makes `version` of its parameter.
  *
  * PS_ERR_BUSY         the queue is full; the text has the numbers and when to try again
  * PS_ERR_UNAVAILABLE  "journal failed: ..."

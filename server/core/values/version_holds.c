@@ -67,7 +67,8 @@ static struct ps_version_hold *find_hold(struct ps_version_holds *holds,
     PS_ASSERT(spec != NULL);
     for (size_t i = 0; i < PS_VERSION_HOLDS_MAX; i++) {
         struct ps_version_hold *hold = &holds->holds[i];
-        if (hold->values != NULL && hold->values->spec == spec && hold->version == version)
+        if (hold->values != NULL && hold->version == version &&
+            ps_parameter_spec_is_same(hold->values->spec, spec))
             return hold;
     }
     return NULL;

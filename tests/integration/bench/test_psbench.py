@@ -245,6 +245,42 @@ class PsbenchTest(unittest.TestCase):
             self.assertIn("one_by_one", self.row(document, name)["ratios"])
         self.assertLessEqual(DISK, set(self.row(document, "scale_logged")["ratios"]))
 
+    def test_a_table_stands_beside_plain_arrays_and_has_their_bits(self):
+        document = self.measure("table", "--time", "20ms", "--repeat", "2", "--rows", "20000")
+        for width in (1, 16, 64):
+            for keys in ("random", "zipf"):
+                for name in (f"get_{width}_{keys}", f"add_sgd_{width}_{keys}",
+                             f"add_adagrad_{width}_{keys}", f"add_ftrl_{width}_{keys}"):
+                    self.assertIn("plain_array", self.row(document, name)["ratios"])
+            for name in ("remote_add", "remote_add_logged", "remote_get"):
+                self.assertIn("million_keys_per_second",
+                              self.row(document, f"{name}_{width}")["details"])
+        growth = self.row(document, "growth_16")["details"]
+        self.assertEqual(growth["rows"], 40000)
+        saving = self.row(document, "push_beside_saving_16")["details"]
+        self.assertGreater(saving["file_mib"], 2)
+
+    def test_a_table_of_one_width_and_what_is_none(self):
+        document = self.measure("table", "--time", "20ms", "--repeat", "1", "--rows", "1000",
+                                "--width", "1", "--ack", "memory")
+        names = [row["name"] for row in document["rows"]]
+        self.assertLessEqual({"get_1_random", "remote_add_1", "remote_get_1"}, set(names))
+        self.assertNotIn("remote_add_logged_1", names)
+        self.assertFalse([name for name in names if "_16" in name or "_64" in name])
+        for words in (("--rows", "0"), ("--width", "3")):
+            done = run("table", *words)
+            self.assertEqual((done.returncode, done.stdout), (64, ""))
+            self.assertIn(words[0], done.stderr)
+
+    def test_rounds_stand_beside_the_same_bytes_through_sockets(self):
+        document = self.measure("rounds", *TINY, "--workers", "3", "--num-pservers", "2")
+        for name in ("rounds_memory", "rounds_logged"):
+            row = self.row(document, name)
+            self.assertIn("raw_tcp", row["ratios"])
+            self.assertEqual(row["details"]["workers"], 3)
+            self.assertGreater(row["p99_us"], 0)
+        self.row(document, "raw_tcp_rounds")
+
     def test_a_trainers_steps_stand_beside_those_that_wait_for_the_disk(self):
         document = self.measure("train", "--time", "20ms", "--repeat", "1")
         for name in ("train_memory", "train_logged", "train_pipeline_logged"):

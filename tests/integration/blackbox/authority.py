@@ -1,52 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates of a test's own, made by openssl in a folder, and clients that show them."""
+"""An authority (tls/certificates.py) with the flags of its servers and calls of its clients."""
 
 import os
-import subprocess
+import sys
 
 import grpc
 
-from blackbox import PATIENCE, Calls
+from blackbox import Calls
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "tls"))
+
+import certificates  # noqa: E402
 
 
-def openssl(*arguments):
-    subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=PATIENCE)
-
-
-class Authority:
-    """Signs certificates. Files are called NAME.pem and NAME.key."""
-
-    def __init__(self, folder, name="ca"):
-        self.folder = folder
-        self.name = name
-        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                "-nodes", "-days", "30", "-subj", f"/CN={name}", "-keyout", self.path(name, "key"),
-                "-out", self.path(name))
+class Authority(certificates.Authority):
+    """Signs certificates. Files are called NAME.pem and NAME.key; its own name is ca."""
 
     def path(self, name, ending="pem"):
         return os.path.join(self.folder, f"{name}.{ending}")
 
-    def sign(self, name, names, days="30"):
-        """Writes beside the old files and renames, as whoever rotates certificates does."""
-        extensions = self.path(name, "ext")
-        with open(extensions, "w", encoding="ascii") as file:
-            file.write(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n")
-        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                "-subj", f"/CN={name}", "-keyout", self.path(name, "key.new"),
-                "-out", self.path(name, "csr"))
-        openssl("x509", "-req", "-in", self.path(name, "csr"), "-CA", self.path(self.name),
-                "-CAkey", self.path(self.name, "key"), "-CAcreateserial", "-days", days,
-                "-extfile", extensions, "-out", self.path(name, "pem.new"))
-        os.rename(self.path(name, "key.new"), self.path(name, "key"))
-        os.rename(self.path(name, "pem.new"), self.path(name))
-
     def server_flags(self, *more):
         return ("--tls-cert", self.path("server"), "--tls-key", self.path("server", "key"),
-                "--tls-ca", self.path(self.name), *more)
+                "--tls-ca", self.ca, *more)
 
     def calls(self, address, name=None, token=None, trusted=None):
         """Calls over TLS, with the certificate of `name` and a token, or without either."""
-        trusted = trusted or self.path(self.name)
+        trusted = trusted or self.ca
         pair = (read(self.path(name, "key")), read(self.path(name))) if name else (None, None)
         credentials = grpc.ssl_channel_credentials(read(trusted), *pair)
         if token is not None:

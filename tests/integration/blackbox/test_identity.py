@@ -11,6 +11,7 @@ import grpc
 
 from blackbox import Calls, Server, run
 from authority import Authority
+from certificates import DAY
 from calls import MESSAGES
 from cluster import PATIENCE, wait_until
 
@@ -70,7 +71,7 @@ class World(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
-        cls.authority = Authority(cls.folder)
+        cls.authority = Authority(os.path.join(cls.folder, "certificates"))
         cls.authority.sign("server", "DNS:localhost,IP:127.0.0.1")
         cls.authority.sign("trainer", "DNS:worker.test,URI:spiffe://test/trainer/7")
         cls.authority.sign("watcher", "DNS:watcher.test,DNS:other.test")
@@ -231,12 +232,12 @@ class Required(World):
         cls.trainer.finish()
 
     def test_only_who_shows_a_good_certificate_comes_in(self):
-        other = Authority(self.folder, "other-ca")
+        other = Authority(os.path.join(self.folder, "other"))
         other.sign("stranger", "URI:spiffe://test/trainer/7")
         unavailable = grpc.StatusCode.UNAVAILABLE
         address = self.server.address
         for calls in (self.authority.calls(address),
-                      other.calls(address, "stranger", trusted=self.authority.path("ca")),
+                      other.calls(address, "stranger", trusted=self.authority.ca),
                       other.calls(address, "stranger"),
                       self.server.calls):
             self.refused(unavailable, calls.pull, "w")
@@ -261,7 +262,8 @@ class Required(World):
             worker.start()
         for _ in range(3):
             before = self.ends()
-            self.authority.sign("server", "DNS:localhost,IP:127.0.0.1", days=str(30 + before[1]))
+            self.authority.sign("server", "DNS:localhost,IP:127.0.0.1",
+                                ends=(1 + before[1]) * DAY)
             wait_until(lambda b=before: self.ends()[0] != b[0], "the new certificate is taken")
         stop.set()
         for worker in workers:

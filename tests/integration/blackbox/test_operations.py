@@ -210,6 +210,39 @@ class Refusals(unittest.TestCase):
             self.assertIn(address, text)
             self.assertIn("Address already in use", text)
 
+    def test_an_address_whose_owner_is_still_ending(self):
+        """What kill -9 and a new start one after the other meet on a busy machine."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            with subprocess.Popen([program("pserver"), "--listen", address],
+                                  stderr=subprocess.PIPE, text=True) as server:
+                seen = ""
+                while "waiting for an address that is in use" not in seen:
+                    seen = server.stderr.readline()
+                    self.assertNotEqual(seen, "", "the server has ended")
+                taken.close()
+                while "listening address=" + address not in seen:
+                    seen = server.stderr.readline()
+                    self.assertNotEqual(seen, "", "the server has ended")
+                server.terminate()
+                server.stderr.read()
+                self.assertEqual(server.wait(), 0)
+
+    def test_asked_to_end_while_waiting_for_an_address(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            with subprocess.Popen([program("pserver"), "--listen", address],
+                                  stderr=subprocess.PIPE, text=True) as server:
+                while "waiting for an address" not in server.stderr.readline():
+                    pass
+                server.terminate()
+                self.assertNotIn("listening", server.stderr.read())
+                self.assertEqual(server.wait(), 0)
+
     def test_two_servers_do_not_share_an_address(self):
         with Server() as server:
             code, text = self.refused("--listen", server.address)

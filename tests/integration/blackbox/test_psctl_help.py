@@ -82,7 +82,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("he"), ["health", "help"])
         self.assertEqual(self.complete("--etcd", "http://x", "--timeout", "2", "ch"),
                          ["checkpoint"])
-        self.assertEqual(self.complete("help", "dr"), ["drain"])
+        self.assertEqual(self.complete("help", "dra"), ["drain"])
         self.assertEqual(self.complete("completion", ""), ["bash", "zsh", "fish"])
         self.assertEqual(self.complete("get", ""), [])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client/examples/python/trainer.py: what a trainer in Python makes of the manuals alone."""
+"""client/examples/python: what trainers in Python make of the manuals alone."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from blackbox import Server
 from cluster import PATIENCE, REPOSITORY, free_port, wait_until
 
 PROGRAM = os.path.join(REPOSITORY, "client", "examples", "python", "run_trainer.sh")
+TABLE = os.path.join(os.path.dirname(PROGRAM), "run_table.sh")
 
 
 class Trainer(unittest.TestCase):
@@ -19,16 +20,16 @@ class Trainer(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def begin(self, *servers):
+    def begin(self, *servers, program=PROGRAM):
         addresses = ",".join(server.address for server in servers)
-        child = subprocess.Popen([PROGRAM, addresses], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+        child = subprocess.Popen([program, addresses], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, stdin=subprocess.PIPE,
                                  env={**os.environ, "OUT": self.folder})
         self.addCleanup(child.kill)
         return child
 
-    def end(self, child):
-        output, errors = child.communicate(timeout=PATIENCE)
+    def end(self, child, text=""):
+        output, errors = child.communicate(text, timeout=PATIENCE)
         self.assertEqual((child.returncode, errors), (0, ""))
         return output
 
@@ -51,6 +52,17 @@ class Trainer(unittest.TestCase):
             second.process.kill()
             second.start()
             self.assertEqual(self.end(child), "table = 0.0\nbias = -1.0 0.0\n")
+
+    def test_words_are_counted_in_a_table(self):
+        """By another client than libpsclient, which must find the same keys at the same servers."""
+        text = "the cat and the dog and the bird"
+        with Server() as first, Server() as second:
+            once = self.end(self.begin(first, second, program=TABLE), text)
+            self.assertEqual(once.split()[::2], list("31231231"))
+            second.process.kill()
+            second.start()
+            twice = self.end(self.begin(first, second, program=TABLE), text)
+            self.assertEqual(twice.split()[::2], list("62462462"))
 
     def test_more_small_parameters_than_one_batch_may_have_go_in_several(self):
         work = ("import array, sys, trainer\n"

@@ -12,12 +12,16 @@ import re
 import resource
 import shutil
 import subprocess
+import types
 import unittest
 
 import grpc
 from recover_world import LAST, PUSHES, Page, World, digest, flip, offset_of
 from cluster import BIN, wait_until
 from journal_files import records_end
+from test_define_param import Trainer
+from test_rounds import Worker, rounds
+from test_tables import WIDTH, Rows, configuration
 
 def in_each_world(test):
     """A server alone, and two with etcd."""
@@ -141,6 +145,51 @@ class Checkpoints(Recovery):
                     "The newest checkpoint is damaged")
 
         self.check(world, lost=0)
+
+    def test_damaged_rounds_in_the_newest_checkpoint(self):
+        with World(1) as world:
+            world.start_all()
+            world.calls[0].init("w", [0.0])
+            world.calls[0].finish()
+            server = types.SimpleNamespace(calls=world.calls[0])
+            Trainer(server, b"owner").define("m", [10.0], rounds(2))
+            workers = [Worker(server, rank) for rank in range(2)]
+            self.assertTrue(workers[0].contribute([1.0]).held)
+            world.save()
+            world.kill()
+            newest = world.checkpoints(0)[-1]
+            flip(newest, offset_of(newest, "ps.rounds"))
+
+            self.served(world, "a bit of `ps.rounds` or `ps.clocks` flipped, in the newest",
+                        "The newest checkpoint is damaged")
+
+            world.start_all()
+            server.calls = world.calls[0]
+            self.assertFalse(workers[1].contribute([3.0]).held)
+            self.assertEqual(server.calls.pull("m"), ([8.0], 1))
+
+    def test_damaged_keys_of_a_table_in_the_newest_checkpoint(self):
+        with World(1) as world:
+            world.start_all()
+            world.calls[0].init("w", [0.0])
+            world.calls[0].finish()
+            server = types.SimpleNamespace(calls=world.calls[0])
+            table = Rows(server, "t")
+            table.define(configuration())
+            for sequence in range(2):
+                table.push([(key, [float(sequence)] * WIDTH) for key in range(sequence, 50)])
+                world.save()
+            values = table.values(range(60))
+            world.kill()
+            newest = world.checkpoints(0)[-1]
+            flip(newest, offset_of(newest, "ps.keys/t"))
+
+            self.served(world, "a bit of a table's keys (`ps.keys/NAME`) flipped, in the newest",
+                        "The newest checkpoint is damaged")
+
+            world.start_all()
+            server.calls = world.calls[0]
+            self.assertEqual(table.values(range(60)), values)
 
     @in_each_world
     def test_damaged_sessions_in_every_checkpoint(self, world):

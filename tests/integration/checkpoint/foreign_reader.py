@@ -68,14 +68,36 @@ def load(path):
     return content, length, metadata, tensors
 
 
+def records_of(data):
+    """(type, name, version, content) of each record of a section, every rule of it checked."""
+    found = []
+    while data:
+        magic, crc, form, kind, _, id_size, name_size, encoding, zero = \
+            struct.unpack_from("<4sIBBBBHBB", data)
+        content_crc, fingerprint, size, position, epoch, durable, version, session, sequence = \
+            struct.unpack_from("<IIQQQQQQQ", data, 16)
+        assert (magic, form, id_size, encoding, zero) == (b"PSJR", 2, 0, 0, 0)
+        assert (fingerprint, session, sequence) == (0, 0, 0)
+        assert (position, epoch, durable) == (9007199254740993, 7, 9007199254740993)
+        begin = (80 + name_size + 7) // 8 * 8
+        end = (begin + size + 7) // 8 * 8
+        assert crc32c(b"\0\0\0\0" + data[8:begin]) == crc, "the head's checksum"
+        assert crc32c(data[begin:begin + size]) == content_crc, "the content's checksum"
+        assert not any(data[80 + name_size:begin]) and not any(data[begin + size:end])
+        name = data[80:80 + name_size].decode("utf-8")
+        found.append((kind, name, version, data[begin:begin + size]))
+        data = data[end:]
+    return found
+
+
 class ForeignReader(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def written(self, count):
-        line = subprocess.run([WRITER, self.folder.name + "/new/folder", str(count)], check=True,
-                              capture_output=True, text=True).stdout
+    def written(self, count, *more):
+        line = subprocess.run([WRITER, self.folder.name + "/new/folder", str(count), *more],
+                              check=True, capture_output=True, text=True).stdout
         path, crc32, size = line.rsplit(" ", 2)
         content, length, metadata, tensors = load(path)
         self.header = json.loads(content[8:8 + length])
@@ -121,6 +143,47 @@ class ForeignReader(unittest.TestCase):
         self.assertEqual((label, data), ("U8", b"remembered"))
         self.assertEqual(begin, max(begin for _, begin, _ in tensors.values()))
         self.assertEqual("%08x" % crc32c(data), metadata["ps.sessions_crc32c"])
+
+    def test_open_rounds_and_clocks_are_records_behind_the_sessions(self):
+        _, _, metadata, tensors = self.written(5, "sections")
+        self.assertEqual(list(tensors)[-3:], ["ps.sessions", "ps.rounds", "ps.clocks"])
+        self.assertEqual(metadata["ps.format"], "3")
+        for name in ("ps.rounds", "ps.clocks"):
+            label, _, data = tensors[name]
+            self.assertEqual(label, "U8")
+            self.assertEqual("%08x" % crc32c(data), metadata[name + "_crc32c"])
+        self.assertEqual(records_of(tensors["ps.rounds"][2]), [
+            (7, "p0", 10, struct.pack("<IHH", 9, 0, 1 << 5)),
+            (6, "p0", 10, struct.pack("<If", 2, 1.5) + b"grad")])
+        self.assertEqual(records_of(tensors["ps.clocks"][2]), [
+            (8, "main", 0, struct.pack("<IIIIQ", 2, 1, 3, 1, 30000)),
+            (9, "main", 0, struct.pack("<IIQ", 1, 0, 77))])
+
+    def test_tables_are_matrices_with_their_keys(self):
+        _, _, metadata, tensors = self.written(12, "tables")
+        self.assertEqual(metadata["ps.format"], "3")
+        entries = {entry["name"]: entry for entry in json.loads(metadata["ps.parameters"])}
+        for i in range(1, 12, 2):
+            rows, name = (0 if i == 1 else i + 1), "p%d" % i
+            label, _, data = tensors[name]
+            self.assertEqual(entries[name]["width"], "3")
+            self.assertEqual(self.header[name]["shape"], [rows, 3])
+            self.assertEqual(struct.unpack("<%d%s" % (3 * rows, CODES[label]), data),
+                             tuple([2 * i + 1] * (3 * rows)))
+            keys, clock = tensors["ps.keys/" + name], tensors["ps.clock/" + name]
+            self.assertEqual((keys[0], clock[0]), ("U64", "U32"))
+            self.assertEqual(struct.unpack("<%dQ" % rows, keys[2]),
+                             tuple(range(0, 1000 * rows, 1000)))
+            self.assertEqual(struct.unpack("<%dI" % rows, clock[2]), tuple(range(5, 5 + rows)))
+            for state in range(i % 3):
+                self.assertEqual(self.header["ps.state/%d/%s" % (state, name)]["shape"],
+                                 [rows, 1 if state == 0 else 3])
+            sums = ["%08x" % crc32c(tensors[tensor][2]) for tensor in
+                    [name] + ["ps.state/%d/%s" % (state, name) for state in range(i % 3)] +
+                    ["ps.keys/" + name, "ps.clock/" + name]]
+            self.assertEqual(entries[name]["crc32c"], sums)
+        for name, (label, begin, _) in tensors.items():
+            self.assertEqual(begin % WIDTHS[label], 0, name)
 
     def test_the_metadata_says_what_the_documentation_says(self):
         _, _, metadata, _ = self.written(3)

@@ -81,7 +81,7 @@ class Head:
         if head.type == 1 and \
                 head.content_bytes != SEGMENT_CONTENT.get(head.format, head.content_bytes):
             return None
-        if head.type == 2 and name_bytes == 0:
+        if head.type in (2, 3, 4, 5) and name_bytes == 0:
             return None
         names = data[offset + HEAD.size:offset + HEAD.size + id_bytes + name_bytes]
         head.client_id, head.name = names[:id_bytes], names[id_bytes:]
@@ -89,8 +89,9 @@ class Head:
         return head
 
     def known(self):
-        push = self.type == 2 and self.dtype < 6 and self.encoding < 7 and self.zero == 0
-        return self.format in (1, 2) and (self.type == 1 or push)
+        other = (self.type in (2, 3, 4, 5) and self.dtype < 6 and self.encoding < 7 and
+                 self.zero == 0)
+        return self.format in (1, 2) and (self.type == 1 or other)
 
 
 class Segment:

@@ -1,28 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a checkpoint whose content foreign_reader.py knows, and says where:
  *
- *     write_checkpoint FOLDER COUNT
+ *     write_checkpoint FOLDER COUNT [sections|tables]
  *
  * Parameter i of COUNT is called "p<i>", has type i mod 6, i + 1 elements of the value 2 i + 1 and
- * i mod 3 states, whose elements are 1 and 2 more; every fourth has two dimensions. Prints
- * one line: path, CRC-32, bytes. */
-#include "checkpoint/checkpoint.h"
+ * i mod 3 states, whose elements are 1 and 2 more; every fourth has two dimensions. With "sections"
+ * worker 2 has contributed to p0, with weight 1.5, worker 5 of 9 is evicted there, and the clocks
+ * "main" of 2 workers are set, of which the second is at 77. With "tables" every odd parameter is
+ * a table of as many rows of 3 elements, but p1 of none; its first state has one element for a row,
+ * row r has the key 1000 r and the clock 5 + r. Prints one line: path, CRC-32, bytes. */
+#include "checkpoint/array_layout.h"
+#include "checkpoint/journal.h"
+#include "checkpoint/journal_clocks.h"
+#include "checkpoint/journal_held.h"
+#include "checkpoint/journal_round.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define ARRAYS_MAX (1 + PS_STATES_MAX)
+#define ARRAYS_MAX PS_CHECKPOINT_ARRAYS_MAX
+#define TABLE_WIDTH 3
 
 struct content {
     struct ps_checkpoint_parameter *parameters;
     struct ps_bytes *pieces; /* ARRAYS_MAX per parameter */
     char (*names)[24];
     size_t count;
+    bool has_tables;
 };
 
-static bool content_init(struct content *content, size_t count);
+/* Two records for each section. */
+struct sections {
+    struct ps_record records[PS_CHECKPOINT_SECTION_COUNT][2];
+    struct ps_bytes pieces[PS_CHECKPOINT_SECTION_COUNT][2];
+    uint8_t bytes[PS_CHECKPOINT_SECTION_COUNT][2][PS_ROUND_RECORD_BYTES_MAX];
+};
+
+static void sections_init(struct sections *sections, struct ps_checkpoint_facts *facts);
+static void give(void *self, size_t i, struct ps_record *record);
+static bool content_init(struct content *content, size_t count, bool has_tables);
 static bool fill_parameter(struct content *content, size_t i);
+static void make_table(struct ps_checkpoint_parameter *parameter, size_t rows);
+static void *row_numbers(enum ps_dtype dtype, size_t rows);
 static void *filled_array(enum ps_dtype dtype, size_t count, size_t value);
 static void content_fini(struct content *content);
 
@@ -39,9 +60,13 @@ int main(int argc, char **argv)
     struct ps_checkpoint_place place;
     struct ps_error error = {0};
     struct content content;
-    if (argc != 3)
+    struct sections sections;
+    if (argc != 3 && argc != 4)
         return 2;
-    if (!content_init(&content, strtoul(argv[2], NULL, 10)))
+    bool has_tables = argc == 4 && strcmp(argv[3], "tables") == 0;
+    if (argc == 4 && !has_tables)
+        sections_init(&sections, &facts);
+    if (!content_init(&content, strtoul(argv[2], NULL, 10), has_tables))
         return 3;
     enum ps_status status =
         ps_checkpoint_write(ps_files_real(), argv[1], &facts, content.parameters, content.count,
@@ -54,9 +79,44 @@ int main(int argc, char **argv)
     return status == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static bool content_init(struct content *content, size_t count)
+static void sections_init(struct sections *sections, struct ps_checkpoint_facts *facts)
 {
-    *content = (struct content){.count = count};
+    static const uint8_t nobody[2] = {0};
+    static const uint8_t fifth[2] = {1u << 5};
+    *sections = (struct sections){0};
+    struct ps_bytes(*pieces)[2] = sections->pieces;
+    uint8_t(*bytes)[2][PS_ROUND_RECORD_BYTES_MAX] = sections->bytes;
+    size_t size = ps_round_record_write(&(struct ps_round_record){9, nobody, fifth}, bytes[0][0]);
+    pieces[0][0] = (struct ps_bytes){bytes[0][0], size};
+    ps_held_head_write(&(struct ps_held_head){2, 1.5f}, bytes[0][1]);
+    memcpy(bytes[0][1] + PS_HELD_HEAD_BYTES, "grad", 4);
+    pieces[0][1] = (struct ps_bytes){bytes[0][1], PS_HELD_HEAD_BYTES + 4};
+    ps_clocks_record_write(
+        &(struct ps_clocks_record){
+            .workers = 2, .consistency = 1, .staleness = 3, .straggler = 1, .ttl_ms = 30000},
+        bytes[1][0]);
+    pieces[1][0] = (struct ps_bytes){bytes[1][0], PS_CLOCKS_RECORD_BYTES};
+    ps_clock_record_write(&(struct ps_clock_record){1, false, 77}, bytes[1][1]);
+    pieces[1][1] = (struct ps_bytes){bytes[1][1], PS_CLOCK_RECORD_BYTES};
+    for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
+        for (size_t j = 0; j < 2; j++)
+            sections->records[i][j] = (struct ps_record){
+                .type = (enum ps_record_type)(i == 0 ? PS_RECORD_ROUND - j : PS_RECORD_CLOCKS + j),
+                .name = ps_bytes_of_text(i == 0 ? "p0" : "main"),
+                .version = i == 0 ? 10 : 0,
+                .content = ps_view_of(&pieces[i][j])};
+        facts->sections[i] = (struct ps_checkpoint_records){2, give, sections->records[i]};
+    }
+}
+
+static void give(void *self, size_t i, struct ps_record *record)
+{
+    *record = ((const struct ps_record *)self)[i];
+}
+
+static bool content_init(struct content *content, size_t count, bool has_tables)
+{
+    *content = (struct content){.count = count, .has_tables = has_tables};
     content->parameters = calloc(count + 1, sizeof *content->parameters);
     content->pieces = calloc((count + 1) * ARRAYS_MAX, sizeof *content->pieces);
     content->names = calloc(count + 1, sizeof *content->names);
@@ -80,25 +140,50 @@ static bool fill_parameter(struct content *content, size_t i)
     parameter->id = i;
     parameter->version = 10 + i;
     parameter->step = 20 + i;
-    parameter->state_count = (uint32_t)(i % ARRAYS_MAX);
-    for (uint32_t array = 0; array <= parameter->state_count; array++) {
+    parameter->state_count = (uint32_t)(i % (1 + PS_STATES_MAX));
+    if (content->has_tables && i % 2 == 1)
+        make_table(parameter, i == 1 ? 0 : i + 1);
+    for (uint32_t array = 0; array < ps_array_count(parameter); array++) {
         struct ps_bytes *piece = &content->pieces[i * ARRAYS_MAX + array];
-        piece->data = filled_array(parameter->dtype, i + 1, 2 * i + 1 + array);
-        piece->size = (i + 1) * ps_dtype_size(parameter->dtype);
-        struct ps_view view = ps_view_of(piece);
+        enum ps_dtype dtype = ps_array_dtype(parameter, array);
+        size_t elements = (size_t)ps_array_elements(parameter, array);
+        bool is_of_rows = array > parameter->state_count;
+        piece->data = is_of_rows ? row_numbers(dtype, elements)
+                                 : filled_array(dtype, elements, 2 * i + 1 + array);
+        piece->size = (size_t)ps_array_bytes(parameter, array);
         if (piece->data == NULL)
             return false;
-        if (array == 0)
-            parameter->values = view;
-        else
-            parameter->states[array - 1] = view;
+        ps_array_set_view(parameter, array, ps_view_of(piece));
     }
     return true;
 }
 
+static void make_table(struct ps_checkpoint_parameter *parameter, size_t rows)
+{
+    parameter->is_table = true;
+    parameter->state_is_one[0] = true;
+    parameter->width = TABLE_WIDTH;
+    parameter->rows = rows;
+    parameter->count = rows * TABLE_WIDTH;
+    parameter->shape = (struct ps_shape){0};
+}
+
+/* Keys, which are of 8 bytes, or clocks. */
+static void *row_numbers(enum ps_dtype dtype, size_t rows)
+{
+    void *numbers = calloc(rows + 1, ps_dtype_size(dtype));
+    for (size_t row = 0; row < rows && numbers != NULL; row++) {
+        if (dtype == PS_U64)
+            ((uint64_t *)numbers)[row] = 1000 * row;
+        else
+            ((uint32_t *)numbers)[row] = (uint32_t)(5 + row);
+    }
+    return numbers;
+}
+
 static void *filled_array(enum ps_dtype dtype, size_t count, size_t value)
 {
-    void *elements = calloc(count, ps_dtype_size(dtype));
+    void *elements = calloc(count + 1, ps_dtype_size(dtype));
     for (size_t k = 0; k < count && elements != NULL; k++) {
         switch (dtype) {
 #define SET(TAG, suffix, T, SUM, label) \

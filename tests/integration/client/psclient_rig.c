@@ -63,7 +63,8 @@ void close_client(void)
 
 struct psclient_gradient gradient(const char *name)
 {
-    return (struct psclient_gradient){name, PSCLIENT_FLOAT32, ones, sizeof ones};
+    return (struct psclient_gradient){
+        .name = name, .type = PSCLIENT_FLOAT32, .content = ones, .content_size = sizeof ones};
 }
 
 struct psclient_parameter parameter(const char *name, float *content)

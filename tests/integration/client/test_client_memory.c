@@ -44,8 +44,9 @@ START_TEST(a_batch_survives_any_refused_allocation)
     const struct ps_allocator memory = fault_heap_allocator(&heap);
     struct fake_server *server = fake_server_start(0);
     const struct psclient_options options = {.servers = fake_server_address(server)};
-    struct psclient_gradient gradients[] = {{"a", PSCLIENT_FLOAT32, ones, sizeof ones},
-                                            {"b", PSCLIENT_FLOAT32, ones, sizeof ones}};
+    struct psclient_gradient gradients[] = {
+        {.name = "a", .type = PSCLIENT_FLOAT32, .content = ones, .content_size = sizeof ones},
+        {.name = "b", .type = PSCLIENT_FLOAT32, .content = ones, .content_size = sizeof ones}};
     struct psclient_result results[2];
     struct psclient *client = NULL;
     ck_assert_int_eq(ps_client_open(&options, &memory, &client, NULL), PS_OK);
@@ -73,7 +74,8 @@ START_TEST(beginning_an_operation_survives_any_refused_allocation)
     const struct ps_allocator memory = fault_heap_allocator(&heap);
     struct fake_server *server = fake_server_start(0);
     const struct psclient_options options = {.servers = fake_server_address(server)};
-    struct psclient_gradient gradient = {"a", PSCLIENT_FLOAT32, ones, sizeof ones};
+    struct psclient_gradient gradient = {
+        .name = "a", .type = PSCLIENT_FLOAT32, .content = ones, .content_size = sizeof ones};
     struct psclient_operation *operation = NULL;
     struct psclient *client = NULL;
     ck_assert_int_eq(ps_client_open(&options, &memory, &client, NULL), PS_OK);

@@ -30,21 +30,15 @@ static void expect_ok(int status)
     ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
 }
 
-static void start(uint32_t index, const char *listen)
+static void start(uint32_t index)
 {
-    char data[600], name[8];
-    snprintf(name, sizeof name, "s%u", index % 10);
-    const char *const arguments[] = {"--etcd-ttl", "60s", "--data-dir",
-                                     temp_folder_path(&folder, name, data, sizeof data), NULL};
-    pserver_process_start(&servers[index], PSERVER_PROGRAM, listen, arguments);
+    pserver_process_start_alone(&servers[index], PSERVER_PROGRAM, &folder, index);
 }
 
 static void kill_and_restart(uint32_t index)
 {
-    char address[sizeof servers[0].address];
-    memcpy(address, servers[index].address, sizeof address);
     pserver_process_kill(&servers[index]);
-    start(index, address);
+    start(index);
 }
 
 static struct psclient *open_as(const char *client_id)
@@ -62,8 +56,8 @@ static void begin(void)
 {
     int selected = 0;
     temp_folder_init(&folder);
-    start(0, "127.0.0.1:0");
-    start(1, "127.0.0.1:0");
+    start(0);
+    start(1);
     for (int i = 0; i < COUNT; i++)
         ones[i] = 1;
     struct psclient *client = open_as(NULL);
@@ -82,7 +76,8 @@ static void end(void)
 
 static int push(struct psclient *client, const char *name, size_t size)
 {
-    const struct psclient_gradient gradient = {name, PSCLIENT_FLOAT32, ones, size};
+    const struct psclient_gradient gradient = {
+        .name = name, .type = PSCLIENT_FLOAT32, .content = ones, .content_size = size};
     return psclient_push(client, &gradient, 1, LONG_MS, NULL, &error);
 }
 

@@ -52,7 +52,8 @@ static void open_client(const char *address)
         size_t size = sizeof(float) * (size_t)(1 + i * 31 % LENGTH);
         for (int k = 0; k < LENGTH; k++)
             values[i][k] = (float)(i + k);
-        gradients[i] = (struct psclient_gradient){names[i], PSCLIENT_FLOAT32, gradient, size};
+        gradients[i] = (struct psclient_gradient){
+            .name = names[i], .type = PSCLIENT_FLOAT32, .content = gradient, .content_size = size};
         parameters[i] = (struct psclient_parameter){
             .name = names[i], .type = PSCLIENT_FLOAT32, .content = values[i], .content_size = size};
     }
@@ -185,7 +186,10 @@ START_TEST(a_parameter_above_any_message_goes_in_ranges)
         content[i] = (float)(i % 65536);
     }
     large.content = content;
-    const struct psclient_gradient push = {"large", PSCLIENT_FLOAT32, ones, large.content_size};
+    const struct psclient_gradient push = {.name = "large",
+                                           .type = PSCLIENT_FLOAT32,
+                                           .content = ones,
+                                           .content_size = large.content_size};
     temp_folder_init(&folder);
     start_server("127.0.0.1:0");
     open_client(server.address);

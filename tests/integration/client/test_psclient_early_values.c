@@ -32,9 +32,10 @@ enum ps_status __real_ps_service_push_range(struct ps_service *service,
                                             const struct ps_push_request *request,
                                             struct ps_push_reply *reply, struct ps_push_wait *wait,
                                             struct ps_pull *made, struct ps_error *error);
-enum ps_status __real_ps_service_pull(struct ps_service *service,
-                                      const struct ps_pull_request *request, struct ps_pull *pull,
-                                      struct ps_error *error);
+enum ps_status __real_ps_service_pull_or_wait(struct ps_service *service,
+                                              const struct ps_pull_request *request,
+                                              struct ps_pull *pull, struct ps_pull_wait *wait,
+                                              struct ps_error *error);
 
 static unsigned now(atomic_uint *counter)
 {
@@ -82,12 +83,13 @@ enum ps_status __wrap_ps_service_push_range(struct ps_service *service,
     return status;
 }
 
-enum ps_status __wrap_ps_service_pull(struct ps_service *service,
-                                      const struct ps_pull_request *request, struct ps_pull *pull,
-                                      struct ps_error *reason)
+enum ps_status __wrap_ps_service_pull_or_wait(struct ps_service *service,
+                                              const struct ps_pull_request *request,
+                                              struct ps_pull *pull, struct ps_pull_wait *wait,
+                                              struct ps_error *reason)
 {
     atomic_fetch_add(&pulls, 1);
-    return __real_ps_service_pull(service, request, pull, reason);
+    return __real_ps_service_pull_or_wait(service, request, pull, wait, reason);
 }
 
 static void expect_ok(int status)
@@ -137,8 +139,10 @@ static uint64_t step(uint64_t *pulled)
 {
     struct psclient_parameter w = parameter();
     struct psclient_result result;
-    const struct psclient_gradient push = {"w", PSCLIENT_FLOAT32, gradient,
-                                           COUNT * sizeof *gradient};
+    const struct psclient_gradient push = {.name = "w",
+                                           .type = PSCLIENT_FLOAT32,
+                                           .content = gradient,
+                                           .content_size = COUNT * sizeof *gradient};
     memset(values, 0x55, COUNT * sizeof *values);
     expect_ok(psclient_push_pull(client, &push, &w, 1, LONG_MS, &result, &error));
     ck_assert_uint_ge(w.version, result.version);

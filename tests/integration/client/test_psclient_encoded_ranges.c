@@ -59,7 +59,10 @@ static struct psclient_parameter parameter(float *to)
 
 static struct psclient_gradient pushed(void)
 {
-    return (struct psclient_gradient){"large", PSCLIENT_FLOAT32, gradient, COUNT * sizeof(float)};
+    return (struct psclient_gradient){.name = "large",
+                                      .type = PSCLIENT_FLOAT32,
+                                      .content = gradient,
+                                      .content_size = COUNT * sizeof(float)};
 }
 
 /* SGD with rate 1: the values lose exactly what is pushed. */

@@ -77,7 +77,10 @@ static void fill(int step)
 
 static void push(void)
 {
-    const struct psclient_gradient pushed = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    const struct psclient_gradient pushed = {.name = "w",
+                                             .type = PSCLIENT_FLOAT32,
+                                             .content = gradient,
+                                             .content_size = sizeof gradient};
     int status = psclient_push(client, &pushed, 1, LONG_MS, NULL, &error);
     ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
 }
@@ -147,7 +150,10 @@ END_TEST
 START_TEST(a_push_with_a_pull_is_encoded_both_ways)
 {
     static float decoded[COUNT];
-    const struct psclient_gradient pushed = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    const struct psclient_gradient pushed = {.name = "w",
+                                             .type = PSCLIENT_FLOAT32,
+                                             .content = gradient,
+                                             .content_size = sizeof gradient};
     start();
     open_as(PSCLIENT_BFLOAT16, PSCLIENT_FLOAT16);
     fill(1);
@@ -218,8 +224,14 @@ START_TEST(a_gradient_that_cannot_be_encoded_fails_alone)
 {
     static float poisoned[10];
     struct psclient_result results[2];
-    const struct psclient_gradient pushed[] = {{"v", PSCLIENT_FLOAT32, poisoned, sizeof poisoned},
-                                               {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient}};
+    const struct psclient_gradient pushed[] = {{.name = "v",
+                                                .type = PSCLIENT_FLOAT32,
+                                                .content = poisoned,
+                                                .content_size = sizeof poisoned},
+                                               {.name = "w",
+                                                .type = PSCLIENT_FLOAT32,
+                                                .content = gradient,
+                                                .content_size = sizeof gradient}};
     start();
     open_as(PSCLIENT_INT8, PSCLIENT_NATIVE);
     fill(1);

@@ -18,7 +18,8 @@ static const struct fake_answer hold = {.kind = FAKE_HOLD};
 
 static int push(const char *name, uint64_t timeout_ms)
 {
-    struct psclient_gradient gradient = {name, PSCLIENT_FLOAT32, ones, sizeof ones};
+    struct psclient_gradient gradient = {
+        .name = name, .type = PSCLIENT_FLOAT32, .content = ones, .content_size = sizeof ones};
     return psclient_push(client, &gradient, 1, timeout_ms, NULL, &error);
 }
 
@@ -414,7 +415,9 @@ START_TEST(finishing_with_a_lost_lock_says_begin_again)
 
     ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_NOT_INITIALIZED);
 
-    ck_assert_str_eq(error.text, "no longer the owner of the lock");
+    ck_assert_str_eq(error.text,
+                     "no longer the owner of the lock, which passes on when nobody keeps "
+                     "it for 240000 ms: go on from psclient_begin_init");
     ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
     ck_assert_int_eq(selected, 1);
     ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);

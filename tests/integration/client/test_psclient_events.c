@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 static const float ones[4] = {1, 1, 1, 1};
-static const struct psclient_gradient small = {"w", PSCLIENT_FLOAT32, ones, sizeof ones};
+static const struct psclient_gradient small = {
+    .name = "w", .type = PSCLIENT_FLOAT32, .content = ones, .content_size = sizeof ones};
 static float values[4];
 static int events;
 

@@ -99,8 +99,10 @@ static void go_there_and_back(const struct psclient_options *options, size_t cou
     ck_assert_int_eq(w.type, types[kind]);
     ck_assert_mem_eq(taken.halves, given.halves, count * sizeof *taken.halves);
 
-    const struct psclient_gradient gradient = {"w", types[kind], given.halves,
-                                               count * sizeof *given.halves};
+    const struct psclient_gradient gradient = {.name = "w",
+                                               .type = types[kind],
+                                               .content = given.halves,
+                                               .content_size = count * sizeof *given.halves};
     expect_ok(psclient_push(client, &gradient, 1, LONG_MS, NULL, &error));
     expect_values(&given, 0);
 
@@ -138,8 +140,10 @@ START_TEST(halves_have_their_own_encoding)
     struct elements taken = make(100, PS_ENCODING_BFLOAT16);
     begin(&options, halves(&given, PSCLIENT_TYPE_BFLOAT16));
     struct psclient_parameter w = halves(&taken, PSCLIENT_TYPE_BFLOAT16);
-    const struct psclient_gradient gradient = {"w", PSCLIENT_TYPE_BFLOAT16, given.halves,
-                                               100 * sizeof *given.halves};
+    const struct psclient_gradient gradient = {.name = "w",
+                                               .type = PSCLIENT_TYPE_BFLOAT16,
+                                               .content = given.halves,
+                                               .content_size = 100 * sizeof *given.halves};
 
     expect_ok(psclient_push(client, &gradient, 1, LONG_MS, NULL, &error));
     expect_ok(psclient_pull(client, &w, 1, LONG_MS, NULL, &error));
@@ -171,8 +175,10 @@ START_TEST(a_cut_parameter_of_halves_is_whole)
     expect_ok(psclient_begin_init(client, LONG_MS, &selected, &error));
     expect_ok(psclient_init(client, &w, 1, LONG_MS, NULL, &error));
     expect_ok(psclient_finish_init(client, LONG_MS, &error));
-    const struct psclient_gradient gradient = {"w", PSCLIENT_TYPE_FLOAT16, given.halves,
-                                               COUNT * sizeof *given.halves};
+    const struct psclient_gradient gradient = {.name = "w",
+                                               .type = PSCLIENT_TYPE_FLOAT16,
+                                               .content = given.halves,
+                                               .content_size = COUNT * sizeof *given.halves};
 
     w = halves(&taken, PSCLIENT_TYPE_FLOAT16);
     memset(taken.halves, 0xff, COUNT * sizeof *taken.halves);
@@ -192,7 +198,8 @@ START_TEST(halves_that_cannot_be_are_refused)
 {
     struct elements given = make(8, PS_ENCODING_BFLOAT16);
     begin(&(struct psclient_options){0}, wide(&given));
-    struct psclient_gradient gradient = {"w", PSCLIENT_TYPE_BFLOAT16, given.halves, 15};
+    struct psclient_gradient gradient = {
+        .name = "w", .type = PSCLIENT_TYPE_BFLOAT16, .content = given.halves, .content_size = 15};
     struct psclient_parameter w = halves(&given, PSCLIENT_TYPE_BFLOAT16);
     struct psclient_replica *replica;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* Of the request id in a FinishInitParams: 16 random bytes, and numbers below 128. */
-#define REQUEST_ID_BYTES 31
+#define REQUEST_ID_BYTES 24
 
 START_TEST(b30_a_trainer_of_initialised_servers_is_not_selected)
 {

@@ -62,7 +62,8 @@ static int step_with(struct psclient *with, const struct large *large, uint64_t 
                      struct psclient_error *why)
 {
     size_t bytes = large->count * sizeof(float);
-    const struct psclient_gradient gradient = {"w", PSCLIENT_FLOAT32, large->gradient, bytes};
+    const struct psclient_gradient gradient = {
+        .name = "w", .type = PSCLIENT_FLOAT32, .content = large->gradient, .content_size = bytes};
     struct psclient_parameter w = {
         .name = "w", .type = PSCLIENT_FLOAT32, .content = large->values, .content_size = bytes};
     int status = psclient_push_pull(with, &gradient, &w, 1, LONG_MS, NULL, why);
@@ -128,7 +129,10 @@ START_TEST(large_steps_count_once_when_the_server_is_killed)
     strcpy(address, server.address);
     size_t bytes = large.count * sizeof(float);
     for (int turn = 1; turn <= 12; turn++) {
-        const struct psclient_gradient gradient = {"w", PSCLIENT_FLOAT32, large.gradient, bytes};
+        const struct psclient_gradient gradient = {.name = "w",
+                                                   .type = PSCLIENT_FLOAT32,
+                                                   .content = large.gradient,
+                                                   .content_size = bytes};
         struct psclient_operation *operation;
         for (size_t i = 0; i < large.count; i++)
             large.gradient[i] = -(float)turn;

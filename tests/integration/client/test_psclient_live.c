@@ -33,13 +33,9 @@ static void start_followed(uint32_t index, const char *listen)
     pserver_process_start(&servers[index], PSERVER_PROGRAM, listen, arguments);
 }
 
-static void start_alone(uint32_t index, const char *listen)
+static void start_alone(uint32_t index)
 {
-    char data[600], name[16];
-    snprintf(name, sizeof name, "s%u", index % 10);
-    const char *const arguments[] = {"--data-dir",
-                                     temp_folder_path(&folder, name, data, sizeof data), NULL};
-    pserver_process_start(&servers[index], PSERVER_PROGRAM, listen, arguments);
+    pserver_process_start_alone(&servers[index], PSERVER_PROGRAM, &folder, index);
 }
 
 static void open_with(const char *etcd_url, const char *list)
@@ -78,7 +74,8 @@ static void initialise(void)
 
 static int push_large(uint64_t timeout_ms)
 {
-    struct psclient_gradient gradient = {"large", PSCLIENT_FLOAT32, ones, sizeof ones};
+    struct psclient_gradient gradient = {
+        .name = "large", .type = PSCLIENT_FLOAT32, .content = ones, .content_size = sizeof ones};
     return psclient_push(client, &gradient, 1, timeout_ms, NULL, &error);
 }
 
@@ -101,8 +98,8 @@ START_TEST(a_cut_parameter_is_initialised_pushed_and_pulled)
 {
     char list[160];
     temp_folder_init(&folder);
-    start_alone(0, "127.0.0.1:0");
-    start_alone(1, "127.0.0.1:0");
+    start_alone(0);
+    start_alone(1);
     snprintf(list, sizeof list, "%s,%s", servers[0].address, servers[1].address);
     open_with(NULL, list);
     initialise();
@@ -127,11 +124,14 @@ END_TEST
 
 START_TEST(wrong_requests_are_answered_with_the_contracts_texts)
 {
-    struct psclient_gradient unknown = {"nothing", PSCLIENT_FLOAT32, ones, 4};
-    struct psclient_gradient shorter = {"small", PSCLIENT_FLOAT32, ones, 4};
-    struct psclient_gradient other = {"small", PSCLIENT_INT32, ones, 40};
+    struct psclient_gradient unknown = {
+        .name = "nothing", .type = PSCLIENT_FLOAT32, .content = ones, .content_size = 4};
+    struct psclient_gradient shorter = {
+        .name = "small", .type = PSCLIENT_FLOAT32, .content = ones, .content_size = 4};
+    struct psclient_gradient other = {
+        .name = "small", .type = PSCLIENT_INT32, .content = ones, .content_size = 40};
     temp_folder_init(&folder);
-    start_alone(0, "127.0.0.1:0");
+    start_alone(0);
     open_with(NULL, servers[0].address);
     struct psclient_parameter shapeless = large_and_small[1];
     shapeless.shape = two_rows;
@@ -157,7 +157,7 @@ END_TEST
 START_TEST(b17_a_pull_before_initialisation_waits_no_longer_than_its_timeout)
 {
     temp_folder_init(&folder);
-    start_alone(0, "127.0.0.1:0");
+    start_alone(0);
     open_with(NULL, servers[0].address);
     uint64_t start_ms = ps_now_ms(ps_clock_real());
 
@@ -172,19 +172,18 @@ END_TEST
 
 START_TEST(b11_a_server_killed_and_restarted_on_the_same_port_is_used_again)
 {
-    char address[64], list[160];
+    char list[160];
     temp_folder_init(&folder);
-    start_alone(0, "127.0.0.1:0");
-    start_alone(1, "127.0.0.1:0");
+    start_alone(0);
+    start_alone(1);
     snprintf(list, sizeof list, "%s,%s", servers[0].address, servers[1].address);
     open_with(NULL, list);
     initialise();
-    strcpy(address, servers[1].address);
 
     pserver_process_kill(&servers[1]);
     int lost = push_large(200);
     ck_assert(lost == PSCLIENT_UNAVAILABLE || lost == PSCLIENT_UNKNOWN);
-    start_alone(1, address);
+    start_alone(1);
 
     int status = pull_large(LONG_MS);
     ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
@@ -221,17 +220,15 @@ END_TEST
 
 START_TEST(a_server_that_is_stopped_loses_no_push_that_was_acknowledged)
 {
-    char address[64];
     temp_folder_init(&folder);
-    start_alone(0, "127.0.0.1:0");
-    strcpy(address, servers[0].address);
-    open_with(NULL, address);
+    start_alone(0);
+    open_with(NULL, servers[0].address);
     initialise();
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(push_large(LONG_MS), PSCLIENT_OK);
 
     ck_assert_int_eq(pserver_process_stop(&servers[0]), 0);
-    start_alone(0, address);
+    start_alone(0);
 
     int status = pull_large(LONG_MS);
     ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
@@ -252,9 +249,10 @@ START_TEST(a_large_push_to_a_server_that_stands_still_ends_with_its_timeout)
 {
     struct psclient_parameter parameter = {
         .name = "wide", .type = PSCLIENT_FLOAT32, .content = wide, .content_size = sizeof wide};
-    struct psclient_gradient gradient = {"wide", PSCLIENT_FLOAT32, wide, sizeof wide};
+    struct psclient_gradient gradient = {
+        .name = "wide", .type = PSCLIENT_FLOAT32, .content = wide, .content_size = sizeof wide};
     temp_folder_init(&folder);
-    start_alone(0, "127.0.0.1:0");
+    start_alone(0);
     const struct psclient_options options = {.servers = servers[0].address,
                                              .open_timeout_ms = LONG_MS,
                                              .shared_memory = PSCLIENT_SHARED_MEMORY_OFF};

@@ -50,7 +50,10 @@ static void begin(struct pair *pair, size_t size)
 
 static int push(struct psclient *with, const struct pair *pair, struct psclient_error *why)
 {
-    const struct psclient_gradient w = {"w", PSCLIENT_FLOAT32, pair->gradient, pair->size};
+    const struct psclient_gradient w = {.name = "w",
+                                        .type = PSCLIENT_FLOAT32,
+                                        .content = pair->gradient,
+                                        .content_size = pair->size};
     return psclient_push(with, &w, 1, LONG_MS, NULL, why);
 }
 

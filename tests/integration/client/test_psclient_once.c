@@ -62,7 +62,10 @@ static void *push_until_stopped(void *argument)
     struct psclient_gradient gradients[BATCH];
     struct psclient_result results[BATCH];
     for (size_t i = 0; i < BATCH; i++)
-        gradients[i] = (struct psclient_gradient){"w", PSCLIENT_FLOAT32, one_less, sizeof one_less};
+        gradients[i] = (struct psclient_gradient){.name = "w",
+                                                  .type = PSCLIENT_FLOAT32,
+                                                  .content = one_less,
+                                                  .content_size = sizeof one_less};
     while (!atomic_load(&stop)) {
         (void)psclient_push(client, gradients, BATCH, LONG_MS, results, NULL);
         for (size_t i = 0; i < BATCH; i++)

@@ -49,8 +49,10 @@ static struct psclient_parameter parameter(float *to)
 
 static int push(struct psclient *by, struct psclient_result *result)
 {
-    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
-                                          COUNT * sizeof(float)};
+    const struct psclient_gradient one = {.name = "large",
+                                          .type = PSCLIENT_FLOAT32,
+                                          .content = gradient,
+                                          .content_size = COUNT * sizeof(float)};
     return psclient_push(by, &one, 1, LONG_MS, result, &error);
 }
 
@@ -115,7 +117,10 @@ END_TEST
 
 START_TEST(a_step_brings_the_parameter_as_it_is_after_it)
 {
-    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, NULL, COUNT * sizeof(float)};
+    const struct psclient_gradient one = {.name = "large",
+                                          .type = PSCLIENT_FLOAT32,
+                                          .content = NULL,
+                                          .content_size = COUNT * sizeof(float)};
     struct psclient_gradient pushed = one;
     struct psclient_parameter large = parameter(NULL);
     start();
@@ -136,8 +141,10 @@ static void push_all_the_time(void *argument)
 {
     struct psclient *other = argument;
     struct psclient_error reason;
-    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
-                                          COUNT * sizeof(float)};
+    const struct psclient_gradient one = {.name = "large",
+                                          .type = PSCLIENT_FLOAT32,
+                                          .content = gradient,
+                                          .content_size = COUNT * sizeof(float)};
     while (!atomic_load(&stop))
         ck_assert_int_eq(psclient_push(other, &one, 1, LONG_MS, NULL, &reason), PSCLIENT_OK);
 }
@@ -165,8 +172,10 @@ static void push_five_times(void *argument)
 {
     struct psclient *other = argument;
     struct psclient_error reason;
-    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
-                                          COUNT * sizeof(float)};
+    const struct psclient_gradient one = {.name = "large",
+                                          .type = PSCLIENT_FLOAT32,
+                                          .content = gradient,
+                                          .content_size = COUNT * sizeof(float)};
     for (int i = 0; i < 5; i++)
         ck_assert_int_eq(psclient_push(other, &one, 1, LONG_MS, NULL, &reason), PSCLIENT_OK);
 }
@@ -192,8 +201,10 @@ END_TEST
 static void take_steps(struct psclient *by, float *to)
 {
     struct psclient_error reason;
-    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
-                                          COUNT * sizeof(float)};
+    const struct psclient_gradient one = {.name = "large",
+                                          .type = PSCLIENT_FLOAT32,
+                                          .content = gradient,
+                                          .content_size = COUNT * sizeof(float)};
     for (int step = 0; step < 5; step++) {
         struct psclient_parameter large = parameter(to);
         struct psclient_result result;
@@ -237,8 +248,10 @@ static atomic_uint acknowledged;
 static void push_and_count(void *argument)
 {
     struct psclient_error reason;
-    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
-                                          COUNT * sizeof(float)};
+    const struct psclient_gradient one = {.name = "large",
+                                          .type = PSCLIENT_FLOAT32,
+                                          .content = gradient,
+                                          .content_size = COUNT * sizeof(float)};
     while (!atomic_load(&stop)) {
         ck_assert_int_eq(psclient_push(argument, &one, 1, LONG_MS, NULL, &reason), PSCLIENT_OK);
         atomic_fetch_add(&acknowledged, 1);
@@ -328,8 +341,10 @@ START_TEST(a_server_that_has_gone_ends_the_call_at_its_deadline)
     struct psclient_parameter large = parameter(content);
     pserver_process_kill(&server);
     ck_assert_int_ne(psclient_pull(client, &large, 1, 300, NULL, &error), PSCLIENT_OK);
-    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
-                                          COUNT * sizeof(float)};
+    const struct psclient_gradient one = {.name = "large",
+                                          .type = PSCLIENT_FLOAT32,
+                                          .content = gradient,
+                                          .content_size = COUNT * sizeof(float)};
     ck_assert_int_ne(psclient_push_pull(client, &one, &large, 1, 300, NULL, &error), PSCLIENT_OK);
     finish();
 }

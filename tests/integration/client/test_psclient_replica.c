@@ -123,8 +123,10 @@ static int push_dense(void)
 {
     for (size_t i = 0; i < DENSE; i++)
         gradient[i] = -1;
-    const struct psclient_gradient push = {"dense", PSCLIENT_FLOAT32, gradient,
-                                           DENSE * sizeof(float)};
+    const struct psclient_gradient push = {.name = "dense",
+                                           .type = PSCLIENT_FLOAT32,
+                                           .content = gradient,
+                                           .content_size = DENSE * sizeof(float)};
     return psclient_push(client, &push, 1, LONG_MS, NULL, &error);
 }
 
@@ -139,8 +141,10 @@ static int push_sparse(float *room_for_gradient)
     memset(room_for_gradient, 0, SPARSE * sizeof(float));
     for (size_t i = 0; i < TOUCHED; i++)
         room_for_gradient[touched(i)] = -1;
-    const struct psclient_gradient push = {"sparse", PSCLIENT_FLOAT32, room_for_gradient,
-                                           SPARSE * sizeof(float)};
+    const struct psclient_gradient push = {.name = "sparse",
+                                           .type = PSCLIENT_FLOAT32,
+                                           .content = room_for_gradient,
+                                           .content_size = SPARSE * sizeof(float)};
     return psclient_push(chooser, &push, 1, LONG_MS, NULL, NULL);
 }
 

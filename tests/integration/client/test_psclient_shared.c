@@ -33,7 +33,10 @@ static struct psclient_parameter parameter(void)
 /* From any thread. */
 static int push(uint64_t timeout_ms)
 {
-    const struct psclient_gradient w = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    const struct psclient_gradient w = {.name = "w",
+                                        .type = PSCLIENT_FLOAT32,
+                                        .content = gradient,
+                                        .content_size = sizeof gradient};
     return psclient_push(client, &w, 1, timeout_ms, NULL, NULL);
 }
 
@@ -92,7 +95,10 @@ START_TEST(a_step_goes_there_and_back_through_one_slot)
 {
     begin("auto", _i == 1);
     struct psclient_parameter w = parameter();
-    const struct psclient_gradient step = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    const struct psclient_gradient step = {.name = "w",
+                                           .type = PSCLIENT_FLOAT32,
+                                           .content = gradient,
+                                           .content_size = sizeof gradient};
     for (int turn = 0; turn < TURNS; turn++) {
         for (size_t i = 0; i < COUNT; i++)
             gradient[i] = -(float)(i % 1000);
@@ -124,7 +130,8 @@ START_TEST(a_batch_shares_what_is_large_and_carries_what_is_small)
                                                     .type = PSCLIENT_FLOAT32,
                                                     .content = content[k],
                                                     .content_size = size};
-        gradients[k] = (struct psclient_gradient){names[k], PSCLIENT_FLOAT32, steps[k], size};
+        gradients[k] = (struct psclient_gradient){
+            .name = names[k], .type = PSCLIENT_FLOAT32, .content = steps[k], .content_size = size};
         for (size_t i = 0; i < GROUP_COUNT; i++)
             steps[k][i] = -(float)(k * 1000 + i % 100);
     }
@@ -211,7 +218,10 @@ static bool push_one(void *argument)
 static bool push_and_pull(void *argument)
 {
     float *pulled = argument;
-    const struct psclient_gradient step = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    const struct psclient_gradient step = {.name = "w",
+                                           .type = PSCLIENT_FLOAT32,
+                                           .content = gradient,
+                                           .content_size = sizeof gradient};
     struct psclient_parameter w = parameter();
     struct psclient_error why;
     w.content = pulled;

@@ -41,7 +41,8 @@ static void begin(const struct psclient_options *options, bool journal)
     for (int i = 0; i < COUNT; i++) {
         (void)snprintf(names[i], sizeof names[i], "p%d", i);
         size_t size = sizeof(float) * (size_t)(1 + i * 31 % LENGTH);
-        gradients[i] = (struct psclient_gradient){names[i], PSCLIENT_FLOAT32, gradient, size};
+        gradients[i] = (struct psclient_gradient){
+            .name = names[i], .type = PSCLIENT_FLOAT32, .content = gradient, .content_size = size};
         parameters[i] = (struct psclient_parameter){
             .name = names[i], .type = PSCLIENT_FLOAT32, .content = values[i], .content_size = size};
     }

@@ -51,7 +51,10 @@ static void begin(const struct way *way)
 
 static int push(uint64_t timeout_ms)
 {
-    const struct psclient_gradient w = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    const struct psclient_gradient w = {.name = "w",
+                                        .type = PSCLIENT_FLOAT32,
+                                        .content = gradient,
+                                        .content_size = sizeof gradient};
     return psclient_push(client, &w, 1, timeout_ms, NULL, &error);
 }
 
@@ -89,7 +92,10 @@ static void train(const struct way *way, float *result)
     pull();
     for (int turn = 0; turn < TURNS; turn++) {
         struct psclient_parameter w = parameter();
-        const struct psclient_gradient step = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+        const struct psclient_gradient step = {.name = "w",
+                                               .type = PSCLIENT_FLOAT32,
+                                               .content = gradient,
+                                               .content_size = sizeof gradient};
         for (size_t i = 0; i < COUNT; i++)
             gradient[i] = 0.3f * (values[i] - (float)i / 7.0f);
         if (turn % 2 == 0) {
@@ -136,8 +142,10 @@ START_TEST(wrong_sizes_are_told_there_too)
     struct psclient_parameter w = parameter();
     w.content_size -= sizeof(float);
     ck_assert_int_eq(psclient_pull(client, &w, 1, LONG_MS, NULL, &error), PSCLIENT_INVALID);
-    const struct psclient_gradient less = {"w", PSCLIENT_FLOAT32, gradient,
-                                           sizeof gradient - sizeof(float)};
+    const struct psclient_gradient less = {.name = "w",
+                                           .type = PSCLIENT_FLOAT32,
+                                           .content = gradient,
+                                           .content_size = sizeof gradient - sizeof(float)};
     ck_assert_int_eq(psclient_push(client, &less, 1, LONG_MS, NULL, &error), PSCLIENT_INVALID);
     finish();
 }
@@ -157,8 +165,10 @@ START_TEST(each_step_counts_once_when_the_server_is_killed)
         unsigned until = steps + 30;
         while (steps < until || counters().shared_bytes == shared) {
             struct psclient_parameter w = parameter();
-            const struct psclient_gradient step = {"w", PSCLIENT_FLOAT32, gradient,
-                                                   sizeof gradient};
+            const struct psclient_gradient step = {.name = "w",
+                                                   .type = PSCLIENT_FLOAT32,
+                                                   .content = gradient,
+                                                   .content_size = sizeof gradient};
             struct psclient_operation *operation;
             float value = (float)(++steps % 7 + 1);
             ck_assert_uint_lt(steps, 100000);

@@ -44,7 +44,10 @@ static struct psclient_parameter parameter(void)
 /* From any thread. */
 static int push(uint64_t timeout_ms)
 {
-    const struct psclient_gradient w = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    const struct psclient_gradient w = {.name = "w",
+                                        .type = PSCLIENT_FLOAT32,
+                                        .content = gradient,
+                                        .content_size = sizeof gradient};
     return psclient_push(client, &w, 1, timeout_ms, NULL, NULL);
 }
 
@@ -157,7 +160,8 @@ START_TEST(a_server_that_stands_still_does_not_keep_the_callers_memory)
     float *content = calloc(LARGE_COUNT, sizeof *content);
     struct psclient_parameter large = {
         .name = "l", .type = PSCLIENT_FLOAT32, .content = content, .content_size = size};
-    const struct psclient_gradient step = {"l", PSCLIENT_FLOAT32, content, size};
+    const struct psclient_gradient step = {
+        .name = "l", .type = PSCLIENT_FLOAT32, .content = content, .content_size = size};
     ck_assert_ptr_nonnull(content);
     serve(false);
     client = open_client(local, PSCLIENT_SHARED_MEMORY_OFF);

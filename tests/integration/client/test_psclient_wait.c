@@ -38,7 +38,8 @@ static struct psclient_operation *push(const struct psclient_gradient *gradient)
     return operation;
 }
 
-static const struct psclient_gradient small = {"w", PSCLIENT_FLOAT32, ones, sizeof ones};
+static const struct psclient_gradient small = {
+    .name = "w", .type = PSCLIENT_FLOAT32, .content = ones, .content_size = sizeof ones};
 
 static uint64_t version_of_w(void)
 {
@@ -182,8 +183,10 @@ END_TEST
 START_TEST(large_content_is_free_when_its_operation_has_ended)
 {
     float *gradient = calloc(LARGE, sizeof *gradient);
-    const struct psclient_gradient large = {"large", PSCLIENT_FLOAT32, gradient,
-                                            LARGE * sizeof *gradient};
+    const struct psclient_gradient large = {.name = "large",
+                                            .type = PSCLIENT_FLOAT32,
+                                            .content = gradient,
+                                            .content_size = LARGE * sizeof *gradient};
     begin();
     stop_server();
     struct psclient_operation *operation = push(&large);

@@ -59,6 +59,16 @@ class Calls:
         reply = self.call("SendGrad", request, timeout)
         return MESSAGES["pserver.v1.SendGradResponse"].FromString(reply).version
 
+    def push_as(self, name, values, sequence, client=b"a-client", session=1):
+        """A push under an id, as a client that may repeat it sends it."""
+        request = MESSAGES["pserver.v1.SendGradRequest"](
+            name=name, element_type=FLOAT32, content=struct.pack(f"<{len(values)}f", *values))
+        request.request.client_id = client
+        request.request.session = session
+        request.request.sequence = sequence
+        reply = self.call("SendGrad", request)
+        return MESSAGES["pserver.v1.SendGradResponse"].FromString(reply)
+
     def pull(self, name, timeout=PATIENCE):
         request = MESSAGES["pserver.v1.GetParamRequest"](name=name)
         reply = MESSAGES["pserver.v1.GetParamResponse"].FromString(

@@ -34,7 +34,8 @@ def begin(language, *seeds):
 
 def expected(run):
     w = [value - 0.5 * run for value in (1, 2, 3)]
-    return f"version {run}\nw = {w[0]:g} {w[1]:g} {w[2]:g}\nb = {4 - run:g}\n"
+    return f"version {run}\nw = {w[0]:g} {w[1]:g} {w[2]:g}\nb = {4 - run:g}\n" \
+           f"counts = {2 * run} {run} 0\n"
 
 
 class Seeds(unittest.TestCase):

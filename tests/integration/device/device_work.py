@@ -44,6 +44,7 @@ PARAMETERS = {
     "sgd": (FLOAT32, 1000, config(optimizer=1)),
     "momentum": (FLOAT32, 70001, config(optimizer=1, sgd={"momentum": 0.9})),
     "nesterov": (FLOAT64, 333, config(optimizer=1, sgd={"momentum": 0.9, "nesterov": True})),
+    "outer": (FLOAT32, 4095, config(optimizer=208)),
     "adagrad": (FLOAT32, 1023, config(optimizer=3)),
     "adam": (FLOAT32, 200003, config(optimizer=4, adam={"decay": 0.01})),
     "adam64": (FLOAT64, 5, config(optimizer=4)),

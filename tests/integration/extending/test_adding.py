@@ -108,7 +108,7 @@ class Adding(unittest.TestCase):
         self.assertEqual(without.returncode, USAGE, without.stderr)
         self.assertIn("lion", without.stderr)
         self.assertNotEqual(refused.returncode, 0)
-        self.assertIn("Optimizer has no number 208", refused.stderr)
+        self.assertIn("Optimizer has no number 209", refused.stderr)
 
     def init(self, calls):
         config = MESSAGES["paddle.OptimizerConfig"](optimizer=205).SerializeToString()

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds deploy/Dockerfile and runs what comes out. Needs root, buildah, debootstrap and Debian's
-# packages, two minutes and 3 GB for a while; leaves nothing behind. Exit code 77: cannot be tried
-# on this machine, and the reason is printed.
+# Builds deploy/Dockerfile and runs what comes out; then, in Debians that have nothing else,
+# packages.sh tries the Python packages and pages.sh the commands of README and tutorial. Needs
+# root, buildah, debootstrap and Debian's packages, some minutes and 5 GB for a while; leaves
+# nothing behind. Exit code 77: cannot be tried on this machine, and the reason is printed.
 #
 #   tests/integration/image/image.sh [--keep FOLDER]     FOLDER keeps the Debian base between runs
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
+. tests/integration/image/packages.sh
+. tests/integration/image/pages.sh
 
 skip() {
     echo "image: skipped: $1"
@@ -29,11 +32,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/pserver-image-XXXXXX")
 base=${keep:-$work}/base
 export BUILDAH_ISOLATION=chroot
 builder=(buildah --storage-driver vfs --root "$work/storage" --runroot "$work/run")
-container=""
 cleanup() {
-    if [ -n "$container" ]; then
-        "${builder[@]}" rm "$container" >/dev/null 2>&1 || true
-    fi
+    "${builder[@]}" rm --all >/dev/null 2>&1 || true
     rm -rf "$work"
 }
 trap cleanup EXIT
@@ -58,12 +58,18 @@ scratch=$("${builder[@]}" from scratch)
 "${builder[@]}" rm "$scratch" >/dev/null
 "${builder[@]}" tag docker.io/library/debian:bookworm-slim localhost/debian:bookworm-slim
 
-step "building"
-"${builder[@]}" bud --isolation chroot --pull-never -f deploy/Dockerfile -t pserver:test . \
-    >"$work/build.log" 2>&1 || {
-    tail -n 40 "$work/build.log"
-    fail "the image does not build"
+# The stage that compiles is kept for the pages; the final one takes the programs from there.
+build() { # NAME ARGUMENTS...
+    "${builder[@]}" bud --isolation chroot --pull-never -t "$@" . >"$work/build.log" 2>&1 || {
+        tail -n 40 "$work/build.log"
+        fail "the image does not build"
+    }
 }
+step "building"
+build pserver:build --target build -f deploy/Dockerfile
+sed -e '/ AS build$/,/"--install"/d' -e 's,--from=build,--from=localhost/pserver:build,' \
+    deploy/Dockerfile >"$work/Dockerfile"
+build pserver:test -f "$work/Dockerfile"
 
 step "running"
 user=$("${builder[@]}" inspect --type image --format '{{.OCIv1.Config.User}}' pserver:test)
@@ -74,8 +80,13 @@ case "$title" in
 *) fail "the image has no title: $title" ;;
 esac
 container=$("${builder[@]}" from --pull-never pserver:test)
+within() { # CONTAINER COMMAND...
+    local where=$1
+    shift
+    "${builder[@]}" run --isolation chroot "$where" -- "$@"
+}
 inside() {
-    "${builder[@]}" run --isolation chroot "$container" -- "$@"
+    within "$container" "$@"
 }
 [ "$(inside id -u)" = 65532 ] || fail "the programs run as $(inside id -u)"
 inside test -w /data || fail "the user cannot write /data"
@@ -105,4 +116,9 @@ inside sh -c "$(cat "$work/life.sh")" >"$work/life.log" 2>&1 || {
 }
 grep -q '"msg":"serving"' "$work/life.log" || fail "the server never served"
 mounted=$("${builder[@]}" mount "$container")
-step "done, $(du -sm "$mounted" | cut -f 1) MB"
+step "the image is well, $(du -sm "$mounted" | cut -f 1) MB"
+
+compiler=$("${builder[@]}" from --pull-never pserver:build)
+try_packages
+try_pages
+step "done"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client/python/examples/mnist_like.py: two trainers, two servers, a kill -9, the same accuracy."""
+"""client/python/examples: trainers, servers, a kill -9, and the same accuracy as in one process."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,10 +39,22 @@ class Example(unittest.TestCase):
         with open(curve, encoding="ascii") as file:
             self.assertEqual(file.read().count("<polyline"), 3)
 
-    def test_a_trainer_takes_no_more_than_25_lines(self):
+    def test_a_click_model_over_a_table_is_as_good_as_in_one_process(self):
+        done = subprocess.run(
+            [sys.executable, "-B", os.path.join(EXAMPLES, "embedding.py"), "--workers", "2",
+             "--steps", "300"], capture_output=True, text=True, check=False)
+        print(done.stdout)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("killed one server", done.stdout)
+        self.assertGreater(min(map(float, re.findall(r"accuracy ([\d.]+)", done.stdout))), 0.8)
+
+    def test_a_trainer_takes_no_more_than_25_lines_and_is_shown(self):
         with open(os.path.join(EXAMPLES, "dense_trainer.py"), encoding="utf-8") as file:
-            lines = [line for line in file if line.strip()]
-        self.assertLessEqual(len(lines), 25)
+            text = file.read()
+        self.assertLessEqual(len([line for line in text.splitlines() if line.strip()]), 25)
+        with open(os.path.join(REPOSITORY, "docs", "python.md"), encoding="utf-8") as file:
+            shown = re.search(r"^```py\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE).group(1)
+        self.assertIn(shown, text)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ import unittest
 REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 PACKAGE = os.path.join(REPOSITORY, "client", "python")
 MODULES = ["pserver", *(f"pserver.{name}" for name in (
-    "about", "aio", "arrays", "client", "errors", "loops", "operation", "optimizers", "replica",
-    "testing"))]
+    "about", "aio", "arrays", "batches", "client", "errors", "loops", "operation", "optimizers",
+    "protobuf", "replica", "rounds", "table_settings", "tables", "testing"))]
 
 
 def public_names(module):
@@ -53,10 +53,22 @@ class Surface(unittest.TestCase):
         extension = importlib.import_module("pserver._pserver")
         with open(os.path.join(PACKAGE, "pserver", "_pserver.pyi"), encoding="utf-8") as file:
             declared = file.read()
-        for kind in (extension.Client, extension.Operation, extension.Replica):
+        for kind in (extension.Client, extension.Operation, extension.Replica, extension.Table,
+                     extension.Ahead):
             for name in vars(kind):
                 if not name.startswith("_"):
                     self.assertIn(f"def {name}(", declared)
+
+    @unittest.skipUnless(shutil.which("mypy"), "no mypy")
+    def test_types_of_the_examples_without_the_package_are_strict(self):
+        """But for what protoc and gRPC have no types of."""
+        folder = os.path.join(REPOSITORY, "client", "examples", "python")
+        with tempfile.TemporaryDirectory() as cache:
+            done = subprocess.run(
+                [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports",
+                 "--cache-dir", cache, "example.py", "trainer.py", "table.py"],
+                capture_output=True, text=True, check=False, cwd=folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     @unittest.skipUnless(shutil.which("mypy"), "no mypy")
     def test_types_are_strict(self):

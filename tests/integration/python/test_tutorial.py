@@ -1,41 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/tutorial.md, followed literally: every command of it, in an empty folder, on free ports."""
+"""docs/tutorial.md and README.md, followed literally: every command but those that install and
+build, in an empty folder, on free ports. tests/integration/image runs those, too."""
 
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import unittest
 
 REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 sys.path.insert(0, os.path.join(REPOSITORY, "tests", "integration", "cluster"))
 
 from cluster import BIN, PATIENCE, free_port  # noqa: E402
-
-PAGE = os.path.join(REPOSITORY, "docs", "tutorial.md")
-
-
-def commands():
-    """The page's commands as one script, its ports replaced by free ones."""
-    with open(PAGE, encoding="utf-8") as file:
-        blocks = re.findall(r"^```bash\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE)
-    script = "\n".join(blocks)
-    for port in sorted(set(re.findall(r"127\.0\.0\.1:(\d+)", script))):
-        script = script.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
-    # A shell that is typed into stops at nothing; here any command that fails ends the test.
-    return "set -euo pipefail\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n" + script
+from page_commands import commands  # noqa: E402
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
+class Pages(unittest.TestCase):
+    def follow(self, page):
+        """What the page's commands print, with this build, free ports and a folder of their own."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        script = commands(os.path.join(REPOSITORY, page))
+        script = re.sub(r"^(\./deploy|cmake).*$", "", script, flags=re.MULTILINE)
+        script = script.replace("$PWD/build/release", os.path.dirname(BIN))
+        script = script.replace("/tmp/pserver", os.path.join(folder, "data"))
+        for port in sorted(set(re.findall(r"127\.0\.0\.1:(\d+)", script))):
+            script = script.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
         done = subprocess.run(
-            ["bash", "-c", commands()], cwd=folder, timeout=2 * PATIENCE, check=False,
+            ["bash", "-c", script], cwd=folder, timeout=2 * PATIENCE, check=False,
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            env={**os.environ, "PATH": f"{BIN}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"})
-    print(done.stdout, done.stderr)
-    right = re.search(r"([\d.]+) % of 5000 rows", done.stdout)
-    return 0 if done.returncode == 0 and right and float(right.group(1)) > 80 else 1
+            env={"PATH": "/usr/bin:/bin", "TMPDIR": folder, "PYTHONDONTWRITEBYTECODE": "1"})
+        print(done.stdout, done.stderr)
+        self.assertEqual(done.returncode, 0)
+        return done.stdout
+
+    def test_the_tutorial_ends_with_a_trained_model(self):
+        shown = self.follow("docs/tutorial.md")
+        self.assertGreater(float(re.search(r"([\d.]+) % of 5000 rows", shown).group(1)), 80)
+
+    def test_the_readme_trains_and_shows_a_value(self):
+        shown = self.follow("README.md")
+        self.assertIn("{'w': 1}", shown)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    unittest.main(verbosity=2)

@@ -210,9 +210,10 @@ enum ps_status __real_ps_service_push_range(struct ps_service *service,
                                             const struct ps_push_request *request,
                                             struct ps_push_reply *reply, struct ps_push_wait *wait,
                                             struct ps_pull *made, struct ps_error *error);
-enum ps_status __real_ps_service_pull(struct ps_service *service,
-                                      const struct ps_pull_request *request, struct ps_pull *pull,
-                                      struct ps_error *error);
+enum ps_status __real_ps_service_pull_or_wait(struct ps_service *service,
+                                              const struct ps_pull_request *request,
+                                              struct ps_pull *pull, struct ps_pull_wait *wait,
+                                              struct ps_error *error);
 
 static uint8_t *copy_of(struct ps_view view)
 {
@@ -249,11 +250,12 @@ enum ps_status __wrap_ps_service_push(struct ps_service *service,
     return __wrap_ps_service_push_range(service, request, reply, wait, NULL, error);
 }
 
-enum ps_status __wrap_ps_service_pull(struct ps_service *service,
-                                      const struct ps_pull_request *request, struct ps_pull *pull,
-                                      struct ps_error *error)
+enum ps_status __wrap_ps_service_pull_or_wait(struct ps_service *service,
+                                              const struct ps_pull_request *request,
+                                              struct ps_pull *pull, struct ps_pull_wait *wait,
+                                              struct ps_error *error)
 {
-    enum ps_status status = __real_ps_service_pull(service, request, pull, error);
+    enum ps_status status = __real_ps_service_pull_or_wait(service, request, pull, wait, error);
     if (added == IN_PULLS && status == PS_OK)
         free(copy_of(pull->reply.content));
     return status;

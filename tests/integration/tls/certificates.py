@@ -49,16 +49,20 @@ class Authority:
         return os.path.join(self.folder, "ca.pem")
 
     def sign(self, name, alternatives, begins=-DAY, ends=DAY, subject=None):
-        """A pair of paths: a certificate and its key. Times are seconds from now."""
+        """A pair of paths: a certificate and its key. Times are seconds from now. Both are put in
+        the place of older ones as a whole, as whoever renews certificates does."""
         subject = f"/CN={name}" if subject is None else subject
         def stamp(seconds):
             return time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + seconds))
-        self._key(name)
-        openssl("req", "-new", "-key", f"{name}.key", "-subj", subject, "-addext",
-                f"subjectAltName={alternatives}", "-out", f"{name}.csr", folder=self.folder)
+        named = ("-addext", f"subjectAltName={alternatives}") if alternatives else ()
+        self._key(f"{name}.new")
+        openssl("req", "-new", "-key", f"{name}.new.key", "-subj", subject, *named, "-out",
+                f"{name}.csr", folder=self.folder)
         openssl("ca", "-batch", "-config", "config", "-notext", "-cert", "ca.pem", "-keyfile",
                 "ca.key", "-startdate", stamp(begins), "-enddate", stamp(ends), "-in",
-                f"{name}.csr", "-out", f"{name}.pem", folder=self.folder)
+                f"{name}.csr", "-out", f"{name}.new.pem", folder=self.folder)
+        for new, path in zip(self.pair(f"{name}.new"), self.pair(name)):
+            os.rename(new, path)
         return self.pair(name)
 
     def pair(self, name):

@@ -2,6 +2,8 @@
 /* Starting, killing and stopping a real server. */
 #include "tests/support/client/pserver_process.h"
 
+#include "tests/support/temp_folder.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -67,6 +69,18 @@ void pserver_process_start(struct pserver_process *process, const char *program,
     close(ends[1]);
     process->log = ends[0];
     read_address(process);
+}
+
+void pserver_process_start_alone(struct pserver_process *process, const char *program,
+                                 const struct temp_folder *folder, unsigned index)
+{
+    char data[600], name[16], listen[sizeof process->address] = "127.0.0.1:0";
+    const char *const arguments[] = {"--etcd-ttl", "60s", "--data-dir", data, NULL};
+    (void)snprintf(name, sizeof name, "s%u", index);
+    temp_folder_path(folder, name, data, sizeof data);
+    if (process->address[0] != '\0')
+        memcpy(listen, process->address, sizeof listen);
+    pserver_process_start(process, program, listen, arguments);
 }
 
 static int end_with(struct pserver_process *process, int signal_number)

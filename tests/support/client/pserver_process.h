@@ -11,6 +11,8 @@
 
 #include <sys/types.h>
 
+struct temp_folder;
+
 struct pserver_process {
     pid_t pid;        /* 0: not running */
     int log;          /* what it writes to standard error */
@@ -21,6 +23,11 @@ struct pserver_process {
  * test. */
 void pserver_process_start(struct pserver_process *process, const char *program, const char *listen,
                            const char *const *arguments);
+
+/* Starts a server without a store, with the data folder "s<index>" of `folder`: at the address that
+ * this process had before, or at a free port of its own. */
+void pserver_process_start_alone(struct pserver_process *process, const char *program,
+                                 const struct temp_folder *folder, unsigned index);
 
 /* SIGKILL, and waits for its end. Accepts one that is not running. */
 void pserver_process_kill(struct pserver_process *process);

@@ -43,6 +43,17 @@ START_TEST(precise_time_goes_forward_with_the_clock)
 }
 END_TEST
 
+START_TEST(time_of_a_thread_goes_forward_with_its_work)
+{
+    uint64_t start_ns = ps_clock_thread_ns();
+    uint64_t last_ns = start_ns;
+    while (last_ns == start_ns)
+        last_ns = ps_clock_thread_ns();
+
+    ck_assert_uint_gt(last_ns, start_ns);
+}
+END_TEST
+
 START_TEST(deadline_is_now_and_the_timeout)
 {
     struct fake_clock fake = {.now_ms = 1000};
@@ -81,6 +92,7 @@ int main(void)
     TCase *tests = tcase_create("clock");
     tcase_add_test(tests, real_clock_never_goes_back);
     tcase_add_test(tests, real_clock_knows_the_century);
+    tcase_add_test(tests, time_of_a_thread_goes_forward_with_its_work);
     tcase_add_test(tests, precise_time_goes_forward_with_the_clock);
     tcase_add_test(tests, deadline_is_now_and_the_timeout);
     tcase_add_test(tests, endless_timeouts_never_wrap);

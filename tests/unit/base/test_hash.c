@@ -68,6 +68,29 @@ START_TEST(bytes_above_127_count_as_unsigned)
 }
 END_TEST
 
+static const struct {
+    const char *name;
+    uint64_t placement, hash;
+    uint32_t of[4];
+} placed[] = {{"param_a", 2, UINT64_C(0xb05f1acff0ab9a02), {0, 1, 0, 0}},
+              {"param_b", 2, UINT64_C(0xb05f19cff0ab984f), {1, 2, 1, 5}},
+              {"p_1", 2, UINT64_C(0x783e191956d92593), {1, 1, 1, 7}},
+              {"param_a", 3, UINT64_C(0xb05f1acff0ab9a02), {1, 0, 1, 1}},
+              {"param_a", 506330, UINT64_C(0xb05f1acff0ab9a02), {0, 1, 2, 6}},
+              {"param_a", UINT64_MAX, UINT64_C(0xb05f1acff0ab9a02), {1, 0, 1, 9}}};
+
+/* The vectors of docs/placement.md, made by a program in another language. */
+START_TEST(a_placement_puts_names_where_the_page_says)
+{
+    static const uint32_t counts[4] = {2, 3, 4, 10};
+    uint64_t hash = ps_hash_fnv1a64(ps_bytes_of_text(placed[_i].name));
+    ck_assert_uint_eq(hash, placed[_i].hash);
+    for (int i = 0; i < 4; i++)
+        ck_assert_uint_eq(ps_hash_placed_shard(hash, placed[_i].placement, counts[i]),
+                          placed[_i].of[i]);
+}
+END_TEST
+
 START_TEST(placement_over_no_shards_is_a_bug)
 {
     (void)ps_hash_shard(ps_bytes_of_text("w"), 0);
@@ -82,6 +105,8 @@ int main(void)
     tcase_add_loop_test(tests, names_live_where_they_always_lived, 0, 4);
     tcase_add_test(tests, thousand_names_spread_over_ten_shards);
     tcase_add_test(tests, bytes_above_127_count_as_unsigned);
+    tcase_add_loop_test(tests, a_placement_puts_names_where_the_page_says, 0,
+                        (int)(sizeof placed / sizeof placed[0]));
     tcase_add_test_raise_signal(tests, placement_over_no_shards_is_a_bug, SIGABRT);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

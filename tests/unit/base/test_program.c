@@ -47,7 +47,7 @@ struct entry {
     int number;
 };
 
-static const struct entry entries[] = {{{"look", 0}, 7}, {{"take", 2}, 8}};
+static const struct entry entries[] = {{{"look", 0}, 7}, {{"take", 2}, 8}, {{"many", -1}, 9}};
 
 /* What was written to the stream since redirect. */
 static char written[4096];
@@ -179,6 +179,16 @@ START_TEST(a_command_with_other_words_is_refused)
 }
 END_TEST
 
+START_TEST(a_command_may_take_more_words_but_not_fewer)
+{
+    ck_assert_ptr_eq(command(2, "many"), &entries[2]);
+    ck_assert_ptr_eq(command(4, "many"), &entries[2]);
+    ck_assert_ptr_null(command(1, "many"));
+    ck_assert_str_eq(written,
+                     "example: many takes at least 1 argument, not 0; see example --help\n");
+}
+END_TEST
+
 START_TEST(an_unknown_command_is_named)
 {
     ck_assert_ptr_null(command(1, "tkae"));
@@ -189,7 +199,7 @@ END_TEST
 START_TEST(no_command_at_all_lists_them)
 {
     ck_assert_ptr_null(command(0, ""));
-    ck_assert_str_eq(written, "example: which command? look, take; see example --help\n");
+    ck_assert_str_eq(written, "example: which command? look, take, many; see example --help\n");
 }
 END_TEST
 
@@ -204,6 +214,7 @@ int main(void)
     tcase_add_test(tests, a_wrong_option_ends_it_with_the_usage_status);
     tcase_add_test(tests, a_command_is_found_by_its_name_and_number_of_words);
     tcase_add_test(tests, a_command_with_other_words_is_refused);
+    tcase_add_test(tests, a_command_may_take_more_words_but_not_fewer);
     tcase_add_test(tests, an_unknown_command_is_named);
     tcase_add_test(tests, no_command_at_all_lists_them);
     suite_add_tcase(suite, tests);

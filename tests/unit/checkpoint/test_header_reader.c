@@ -24,7 +24,7 @@ START_TEST(a_whole_header_is_read)
     ck_assert_uint_eq(sample.header.facts.epoch, 5);
     ck_assert_uint_eq(sample.header.count, 1);
     ck_assert_uint_eq(sample.header.parameters[0].about.count, 2);
-    ck_assert_uint_eq(sample.header.parameters[0].offset, sample.head_size);
+    ck_assert_uint_eq(sample.header.parameters[0].offset[0], sample.head_size);
     ck_assert_uint_eq(sample.header.parameters[0].crc32c[0], 0x0123abcd);
     ck_assert(ps_bytes_equal(sample.header.parameters[0].about.config, ps_bytes_of_text("foo")));
     ps_header_fini(&sample.header);
@@ -55,7 +55,7 @@ END_TEST
 START_TEST(facts_that_are_missing_double_or_malformed_are_corrupt)
 {
     assert_header_corrupt("\"a\":\"b\"", "", 0, "no ps.format");
-    assert_header_corrupt("\"ps.format\":\"3\"", "", 0, "format 3 is unknown");
+    assert_header_corrupt("\"ps.format\":\"4\"", "", 0, "format 4 is unknown");
     assert_header_corrupt("\"ps.format\":1", "", 0, "no ps.format");
     assert_header_corrupt("\"ps.format\":\"1\"," FACTS LIST(""), "", 0, "no ps.format");
     assert_header_corrupt("\"ps.format\":\"1\"", "", 0, "ps.uuid");

@@ -14,6 +14,8 @@
 static struct ps_buffer head;
 static struct sample sample;
 
+static struct ps_header_section sections[PS_CHECKPOINT_SECTION_COUNT];
+
 static void set_up(void)
 {
     ps_buffer_init(&head, ps_allocator_heap(), PS_HEADER_LENGTH_BYTES + PS_HEADER_BYTES_MAX);
@@ -24,6 +26,7 @@ static void tear_down(void)
 {
     ps_buffer_fini(&head);
     sample_fini(&sample);
+    memset(sections, 0, sizeof sections);
 }
 
 /* The two parameters of the sample, an I32 and a U32, in their order. */
@@ -31,8 +34,9 @@ static void write_head(void)
 {
     struct ps_header_slot slots[] = {{.parameter = &sample.parameters[1], .crc32c = {0xabc}},
                                      {.parameter = &sample.parameters[0], .crc32c = {0xdef}}};
-    ck_assert_int_eq(ps_header_write(&sample.facts, slots, 2, ps_allocator_heap(), &head, NULL),
-                     PS_OK);
+    ck_assert_int_eq(
+        ps_header_write(&sample.facts, sections, slots, 2, ps_allocator_heap(), &head, NULL),
+        PS_OK);
 }
 
 static struct ps_json *parsed(void)
@@ -165,17 +169,6 @@ START_TEST(a_shape_of_several_dimensions_is_the_tensors_and_another_format)
 }
 END_TEST
 
-START_TEST(state_stands_under_a_name_of_its_own)
-{
-    char name[PS_HEADER_TENSOR_NAME_BYTES];
-
-    (void)ps_header_tensor_name(ps_bytes_of_text("w"), -1, name);
-    ck_assert_str_eq(name, "w");
-    (void)ps_header_tensor_name(ps_bytes_of_text("w"), 1, name);
-    ck_assert_str_eq(name, "ps.state/1/w");
-}
-END_TEST
-
 /* Refuses the first allocation, then the second, and so on. */
 START_TEST(a_refused_allocation_gives_no_header)
 {
@@ -186,7 +179,8 @@ START_TEST(a_refused_allocation_gives_no_header)
     struct ps_buffer other;
     ps_buffer_init(&other, &memory, PS_HEADER_BYTES_MAX);
 
-    enum ps_status status = ps_header_write(&sample.facts, slots, 2, &memory, &other, NULL);
+    enum ps_status status =
+        ps_header_write(&sample.facts, sections, slots, 2, &memory, &other, NULL);
 
     ck_assert_int_eq(status, heap.seen > _i ? PS_ERR_NO_MEMORY : PS_OK);
     ps_buffer_fini(&other);
@@ -211,6 +205,8 @@ START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
     sample.facts.index = sample.facts.shard_count = UINT32_MAX;
     sample.facts.sessions = (struct ps_bytes){config, sizeof config};
     memset(sample.facts.uuid, 'a', 36);
+    for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        sections[i] = (struct ps_header_section){UINT64_C(1) << 60, UINT32_MAX};
     ck_assert_int_eq(ps_header_facts_bytes("a-job", ps_allocator_heap(), &most, NULL), PS_OK);
     for (size_t i = 0; i < 5; i++) {
         uint64_t share = 0;
@@ -227,8 +223,9 @@ START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
         slots[i] = (struct ps_header_slot){.parameter = &rows[i], .crc32c = {UINT32_MAX}};
     }
 
-    ck_assert_int_eq(ps_header_write(&sample.facts, slots, 5, ps_allocator_heap(), &head, NULL),
-                     PS_OK);
+    ck_assert_int_eq(
+        ps_header_write(&sample.facts, sections, slots, 5, ps_allocator_heap(), &head, NULL),
+        PS_OK);
 
     ck_assert_uint_le(head.size, most);
     ck_assert_uint_gt(head.size + 500, most);
@@ -248,7 +245,6 @@ int main(void)
     tcase_add_test(tests, the_checksum_covers_length_and_header);
     tcase_add_test(tests, wide_elements_come_first_then_names_decide);
     tcase_add_test(tests, a_shape_of_several_dimensions_is_the_tensors_and_another_format);
-    tcase_add_test(tests, state_stands_under_a_name_of_its_own);
     tcase_add_loop_test(tests, a_refused_allocation_gives_no_header, 0, 16);
     tcase_add_test(tests, a7_no_header_is_larger_than_the_shares_of_its_parameters);
     suite_add_tcase(suite, tests);

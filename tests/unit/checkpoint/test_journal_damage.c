@@ -229,7 +229,7 @@ START_TEST(a_type_of_a_later_version_is_unsupported)
 {
     struct one_segment one;
     one_segment_init(&one);
-    put_strange_record(&one, (enum ps_record_type)3);
+    put_strange_record(&one, (enum ps_record_type)(PS_RECORD_TYPE_LAST + 1));
 
     struct sample_result result = read_all(0);
 

@@ -239,7 +239,7 @@ START_TEST(what_a_later_version_wrote_is_unknown_not_bad)
     ck_assert_int_eq(verdict_with(8, 2), PS_JOURNAL_BAD); /* of no segment of format 1 */
     ck_assert_int_eq(verdict_with(8, 3), PS_JOURNAL_UNKNOWN);
     ck_assert_int_eq(verdict_with(9, 0), PS_JOURNAL_UNKNOWN);
-    ck_assert_int_eq(verdict_with(9, 3), PS_JOURNAL_UNKNOWN);
+    ck_assert_int_eq(verdict_with(9, PS_RECORD_TYPE_LAST + 1), PS_JOURNAL_UNKNOWN);
     ck_assert_int_eq(verdict_with(10, PS_DTYPE_COUNT), PS_JOURNAL_UNKNOWN);
     ck_assert_int_eq(verdict_with(14, PS_ENCODING_TOP_K), PS_JOURNAL_GOOD);
     ck_assert_int_eq(verdict_with(14, PS_ENCODING_COUNT), PS_JOURNAL_UNKNOWN);

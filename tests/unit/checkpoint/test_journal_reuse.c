@@ -192,7 +192,7 @@ START_TEST(a_record_of_a_later_version_in_this_life_is_unsupported)
 {
     struct made made;
     made_short(&made);
-    struct ps_record later = {.type = (enum ps_record_type)3,
+    struct ps_record later = {.type = (enum ps_record_type)(PS_RECORD_TYPE_LAST + 1),
                               .position = RECORDS + 1,
                               .epoch = 7,
                               .name = ps_bytes_of_text("w")};

@@ -48,6 +48,12 @@ void ranges_rig_begin(struct ranges_rig *rig, enum ps_method method)
         rig->request.push_pull.push = push, rig->request.push_pull.pull = pull;
     rig->options.above_bytes = sizeof(float) * RIG_RANGE;
     rig->options.range_bytes = sizeof(float) * RIG_RANGE;
+    ranges_rig_again(rig);
+}
+
+void ranges_rig_again(struct ranges_rig *rig)
+{
+    rig->sent_count = 0;
     ps_ranges_begin(&rig->ranges, &rig->options, &rig->request);
     note_what_leaves(rig);
 }

@@ -32,6 +32,8 @@ struct ranges_rig {
 
 /* Begins a call of that method, with an id where it has one. */
 void ranges_rig_begin(struct ranges_rig *rig, enum ps_method method);
+/* Begins it anew, with whatever the test has changed in its request. */
+void ranges_rig_again(struct ranges_rig *rig);
 
 /* The request of the oldest range that waits for an answer. */
 const struct ps_call_request *ranges_rig_oldest(const struct ranges_rig *rig);

@@ -22,6 +22,10 @@ START_TEST(each_half_is_found_where_its_method_has_it)
     ck_assert_ptr_eq(ps_call_push_of(&both), &both.push_pull.push);
     ck_assert_ptr_eq(ps_call_pull_of(&both), &both.push_pull.pull);
     ck_assert_ptr_null(ps_call_push_of(&init));
+    const struct ps_call_request define = {.method = PS_METHOD_DEFINE};
+    ck_assert_ptr_eq(ps_call_init_of(&init), &init.init);
+    ck_assert_ptr_eq(ps_call_init_of(&define), &define.init);
+    ck_assert_ptr_null(ps_call_init_of(&push));
 }
 END_TEST
 

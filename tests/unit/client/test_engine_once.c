@@ -446,22 +446,6 @@ START_TEST(a_server_that_never_remembers_is_given_up_at_the_deadline)
 }
 END_TEST
 
-START_TEST(an_engine_begins_with_the_session_it_is_given)
-{
-    const struct ps_engine_options options = {
-        .memory = ps_allocator_heap(), .shard_count = 1, .session = 41};
-    struct ps_item items[] = {bench_push_item("w", values, 1)};
-    memset(&bench, 0, sizeof bench);
-    bench.heap.refuse_at = -1;
-    ck_assert_int_eq(ps_engine_create(&options, &bench.engine, NULL), PS_OK);
-    ps_engine_member(bench.engine, 0, 1);
-    bench_start(&bench, PS_METHOD_PUSH, items, 1, 100);
-    expect_id(0, 41, 1);
-    bench_succeed(&bench, 0, 1);
-    bench_close(&bench);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("engine_once");
@@ -487,7 +471,6 @@ int main(void)
     tcase_add_test(tests, a_new_session_waits_for_the_last_number_of_the_old_one);
     tcase_add_test(tests, an_initialisation_goes_on_in_a_new_session_whatever_broke);
     tcase_add_test(tests, a_server_that_never_remembers_is_given_up_at_the_deadline);
-    tcase_add_test(tests, an_engine_begins_with_the_session_it_is_given);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -12,18 +12,26 @@
 static const float values[4] = {1, 2, 3, 4};
 static struct bench bench;
 
-/* On a bench whose client has chosen its id. */
-static void open_named(uint32_t shard_count, const char *client_name)
+/* NULL: of a random id. */
+static void open_at(uint32_t shard_count, const char *client_name, uint64_t session)
 {
     memset(&bench, 0, sizeof bench);
     bench.heap.refuse_at = -1;
     bench.memory = fault_heap_allocator(&bench.heap);
     bench.now_ms = 1000;
-    const struct ps_engine_options options = {
-        .memory = &bench.memory, .shard_count = shard_count, .client_name = client_name};
+    const struct ps_engine_options options = {.memory = &bench.memory,
+                                              .shard_count = shard_count,
+                                              .client_name = client_name,
+                                              .session = session};
     ck_assert_int_eq(ps_engine_create(&options, &bench.engine, NULL), PS_OK);
     for (uint32_t i = 0; i < shard_count; i++)
         ps_engine_member(bench.engine, i, 1);
+}
+
+/* On a bench whose client has chosen its id. */
+static void open_named(uint32_t shard_count, const char *client_name)
+{
+    open_at(shard_count, client_name, 0);
 }
 
 static void wake(void)
@@ -72,6 +80,35 @@ START_TEST(requests_go_under_the_name_and_the_shard)
     }
     while (bench.sent_count > 0)
         bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_chosen_id_begins_with_the_session_it_is_given)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    open_at(1, "t7", 41);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 100);
+
+    ck_assert_uint_eq(bench_id(&bench, 0).session, 41);
+    bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+/* A server refuses a session that is ahead of its clock, and the client could only wait for it. */
+START_TEST(a_random_id_begins_below_every_clock_whatever_its_own_says)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    open_at(1, NULL, UINT64_MAX / 2);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 1000);
+    ck_assert_uint_eq(bench_id(&bench, 0).session, 1);
+
+    bench_answer(&bench, 0, PS_ERR_STALE_SESSION, true);
+    wake();
+
+    ck_assert_uint_eq(bench_id(&bench, 0).session, 2);
+    bench_succeed(&bench, 0, 1);
     bench_close(&bench);
 }
 END_TEST
@@ -136,6 +173,8 @@ int main(void)
     tcase_add_test(tests, names_are_short_and_print);
     tcase_add_test(tests, the_longest_name_is_an_id_on_the_last_shard);
     tcase_add_test(tests, requests_go_under_the_name_and_the_shard);
+    tcase_add_test(tests, a_chosen_id_begins_with_the_session_it_is_given);
+    tcase_add_test(tests, a_random_id_begins_below_every_clock_whatever_its_own_says);
     tcase_add_test(tests, the_session_that_a_server_has_begun_is_adopted);
     tcase_add_test(tests, a_clock_that_is_behind_is_put_right_by_the_server);
     tcase_add_test(tests, a_client_that_was_taken_over_stays_so);

@@ -10,6 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct ps_placement place(size_t size, size_t element_size, uint64_t split_bytes,
+                                 uint32_t shard_count)
+{
+    const struct ps_layout layout = {.split_bytes = split_bytes, .shard_count = shard_count};
+    return ps_placement_of(size, element_size, &layout);
+}
+
 START_TEST(whole_parameters_live_where_fnv_says)
 {
     static const struct {
@@ -20,7 +27,7 @@ START_TEST(whole_parameters_live_where_fnv_says)
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct ps_bytes name = ps_bytes_of_text(rows[i].name);
-        struct ps_placement placement = ps_placement_of(40, 4, 1000, rows[i].shards);
+        struct ps_placement placement = place(40, 4, 1000, rows[i].shards);
         struct ps_range range = ps_placement_range(&placement, name, 0);
 
         ck_assert_uint_eq(placement.range_count, 1);
@@ -32,14 +39,14 @@ END_TEST
 
 START_TEST(a_parameter_of_exactly_the_split_size_stays_whole)
 {
-    ck_assert_uint_eq(ps_placement_of(4096, 4, 4096, 3).range_count, 1);
-    ck_assert_uint_eq(ps_placement_of(4100, 4, 4096, 3).range_count, 3);
+    ck_assert_uint_eq(place(4096, 4, 4096, 3).range_count, 1);
+    ck_assert_uint_eq(place(4100, 4, 4096, 3).range_count, 3);
 }
 END_TEST
 
 START_TEST(the_first_ranges_take_what_is_left_over)
 {
-    struct ps_placement placement = ps_placement_of(11 * 4, 4, 8, 4);
+    struct ps_placement placement = place(11 * 4, 4, 8, 4);
     static const struct ps_range expected[] = {{0, 0, 12}, {1, 12, 12}, {2, 24, 12}, {3, 36, 8}};
 
     for (uint32_t k = 0; k < 4; k++) {
@@ -53,7 +60,7 @@ END_TEST
 
 START_TEST(fewer_elements_than_shards_make_fewer_ranges)
 {
-    struct ps_placement placement = ps_placement_of(3 * 8, 8, 8, 5);
+    struct ps_placement placement = place(3 * 8, 8, 8, 5);
 
     ck_assert_uint_eq(placement.range_count, 3);
     ck_assert_uint_eq(ps_placement_range(&placement, ps_bytes_of_text("w"), 2).size, 8);
@@ -62,7 +69,7 @@ END_TEST
 
 START_TEST(one_element_is_never_cut)
 {
-    ck_assert_uint_eq(ps_placement_of(8, 8, 1, 5).range_count, 1);
+    ck_assert_uint_eq(place(8, 8, 1, 5).range_count, 1);
 }
 END_TEST
 
@@ -75,7 +82,7 @@ START_TEST(any_cut_covers_every_byte_once)
         size_t size = (1 + (size_t)ps_random_below(&random, 5000)) * element_size;
         uint32_t shards = 1 + (uint32_t)ps_random_below(&random, 64);
         struct ps_placement placement =
-            ps_placement_of(size, element_size, ps_random_below(&random, size + 10), shards);
+            place(size, element_size, ps_random_below(&random, size + 10), shards);
         size_t end = 0;
 
         for (uint32_t k = 0; k < placement.range_count; k++) {
@@ -94,8 +101,8 @@ END_TEST
 START_TEST(ranges_are_named_after_their_number)
 {
     char text[PS_NAME_BYTES_MAX];
-    struct ps_placement cut = ps_placement_of(400, 4, 8, 12);
-    struct ps_placement whole = ps_placement_of(4, 4, 8, 12);
+    struct ps_placement cut = place(400, 4, 8, 12);
+    struct ps_placement whole = place(4, 4, 8, 12);
 
     size_t size = ps_placement_name(&cut, ps_bytes_of_text("layer/w"), 11, text);
     ck_assert(ps_bytes_equal((struct ps_bytes){(uint8_t *)text, size},

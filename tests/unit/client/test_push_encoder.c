@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define COUNT 1000
-#define NEVER_SPLIT (1 << 20)
+/* Everything stays whole, on the only shard. */
+static const struct ps_layout whole = {.split_bytes = 1 << 20, .shard_count = 1};
 
 static struct fault_heap heap;
 static struct ps_allocator memory;
@@ -71,7 +72,7 @@ static void add_sent(const struct ps_encoded_push *encoded, double *sums)
 static void push(enum ps_status status, double *sums)
 {
     struct ps_item item = item_of("w", gradient, sizeof gradient);
-    ps_push_encoder_encode(&encoder, &item, NEVER_SPLIT, 1);
+    ps_push_encoder_encode(&encoder, &item, &whole);
     ck_assert_ptr_nonnull(item.encoded);
     ck_assert_int_eq(item.encoded->error.status, PS_OK);
     if (sums != NULL)
@@ -155,8 +156,8 @@ START_TEST(pushes_of_one_parameter_may_be_under_way_together)
     struct ps_item second = first;
     begin(PS_ENCODING_TOP_K);
     fill(1);
-    ps_push_encoder_encode(&encoder, &first, NEVER_SPLIT, 1);
-    ps_push_encoder_encode(&encoder, &second, NEVER_SPLIT, 1);
+    ps_push_encoder_encode(&encoder, &first, &whole);
+    ps_push_encoder_encode(&encoder, &second, &whole);
     ck_assert_uint_eq(ps_push_encoder_bytes(&encoder), 2 * sizeof gradient);
 
     ps_push_encoder_settle(&encoder, &second);
@@ -176,7 +177,7 @@ START_TEST(parameters_are_told_apart)
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < 5; i++) {
             struct ps_item item = item_of(names[i], gradient, sizeof gradient);
-            ps_push_encoder_encode(&encoder, &item, NEVER_SPLIT, 1);
+            ps_push_encoder_encode(&encoder, &item, &whole);
             ps_push_encoder_settle(&encoder, &item);
         }
     }
@@ -193,16 +194,34 @@ START_TEST(a_parameter_of_another_length_begins_anew)
     struct ps_item shorter = item_of("w", gradient, 40);
     begin(PS_ENCODING_INT8);
     fill(3);
-    ps_push_encoder_encode(&encoder, &longer, NEVER_SPLIT, 1);
-    ps_push_encoder_encode(&encoder, &shorter, NEVER_SPLIT, 1);
+    ps_push_encoder_encode(&encoder, &longer, &whole);
+    ps_push_encoder_encode(&encoder, &shorter, &whole);
     ps_push_encoder_settle(&encoder, &longer);
     ps_push_encoder_settle(&encoder, &shorter);
     shorter = item_of("w", gradient, 40);
 
-    ps_push_encoder_encode(&encoder, &shorter, NEVER_SPLIT, 1);
+    ps_push_encoder_encode(&encoder, &shorter, &whole);
     ps_push_encoder_settle(&encoder, &shorter);
 
     ck_assert_uint_eq(ps_push_encoder_bytes(&encoder), 40);
+    end();
+}
+END_TEST
+
+START_TEST(a_parameter_that_was_dropped_leaves_nothing_behind)
+{
+    static double first[COUNT], again[COUNT];
+    begin(PS_ENCODING_TOP_K);
+    fill(1);
+    push(PS_OK, first);
+    ck_assert_uint_gt(ps_push_encoder_bytes(&encoder), 0);
+
+    ps_push_encoder_forget(&encoder, ps_bytes_of_text("nobody"));
+    ps_push_encoder_forget(&encoder, ps_bytes_of_text("w"));
+
+    ck_assert_uint_eq(ps_push_encoder_bytes(&encoder), 0);
+    push(PS_OK, again);
+    ck_assert_mem_eq(first, again, sizeof first);
     end();
 }
 END_TEST
@@ -213,7 +232,7 @@ START_TEST(more_than_may_be_kept_is_refused)
     begin(PS_ENCODING_TOP_K);
     encoder.bytes_max = sizeof gradient - 1;
 
-    ps_push_encoder_encode(&encoder, &item, NEVER_SPLIT, 1);
+    ps_push_encoder_encode(&encoder, &item, &whole);
 
     ck_assert_int_eq(item.encoded->error.status, PS_ERR_BUSY);
     ps_push_encoder_settle(&encoder, &item);
@@ -229,7 +248,7 @@ START_TEST(int8_of_what_is_not_finite_is_refused_and_keeps_nothing)
     fill(1);
     gradient[999] = NAN;
 
-    ps_push_encoder_encode(&encoder, &item, NEVER_SPLIT, 1);
+    ps_push_encoder_encode(&encoder, &item, &whole);
 
     ck_assert_int_eq(item.encoded->error.status, PS_ERR_BAD_INPUT);
     ck_assert_ptr_nonnull(strstr(item.encoded->error.text, "768 to 999"));
@@ -247,7 +266,7 @@ START_TEST(a_cut_parameter_is_encoded_range_by_range)
     struct ps_item item = item_of("w", gradient, sizeof gradient);
     begin(encoding);
     fill(4);
-    ps_push_encoder_encode(&encoder, &item, 100, 3);
+    ps_push_encoder_encode(&encoder, &item, &(struct ps_layout){100, 0, 3});
 
     for (uint32_t k = 0; k < 3; k++) {
         size_t count = k == 0 ? 334 : 333;
@@ -280,7 +299,7 @@ START_TEST(what_needs_no_encoding_is_left_as_it_is)
 
     struct ps_item *items[] = {&numbers, &empty, &odd, &unknown};
     for (size_t i = 0; i < 4; i++) {
-        ps_push_encoder_encode(&encoder, items[i], NEVER_SPLIT, 1);
+        ps_push_encoder_encode(&encoder, items[i], &whole);
         ck_assert_ptr_null(items[i]->encoded);
         ps_push_encoder_settle(&encoder, items[i]);
     }
@@ -296,7 +315,7 @@ START_TEST(any_refused_allocation_fails_the_one_gradient)
     for (;; refused++) {
         struct ps_item item = item_of("w", gradient, sizeof gradient);
         heap.refuse_at = heap.seen + refused;
-        ps_push_encoder_encode(&encoder, &item, NEVER_SPLIT, 1);
+        ps_push_encoder_encode(&encoder, &item, &whole);
         heap.refuse_at = -1;
         enum ps_status status = item.encoded->error.status;
         item.status = status;
@@ -323,6 +342,7 @@ int main(void)
     tcase_add_test(tests, pushes_of_one_parameter_may_be_under_way_together);
     tcase_add_test(tests, parameters_are_told_apart);
     tcase_add_test(tests, a_parameter_of_another_length_begins_anew);
+    tcase_add_test(tests, a_parameter_that_was_dropped_leaves_nothing_behind);
     tcase_add_test(tests, more_than_may_be_kept_is_refused);
     tcase_add_test(tests, int8_of_what_is_not_finite_is_refused_and_keeps_nothing);
     tcase_add_loop_test(tests, a_cut_parameter_is_encoded_range_by_range, PS_ENCODING_FLOAT64,

@@ -64,6 +64,22 @@ START_TEST(no_memory_does_not_say_that_a_push_was_not_applied)
 }
 END_TEST
 
+START_TEST(a_change_of_the_table_is_done_once_as_a_push_is)
+{
+    static const enum ps_method changes[] = {PS_METHOD_DEFINE, PS_METHOD_DROP, PS_METHOD_CONFIGURE};
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        ck_assert(!ps_retry_is_refusal(changes[i], PS_ERR_UNAVAILABLE));
+        ck_assert_int_eq(ps_retry_verdict(changes[i], PS_ERR_STALE_SESSION, true),
+                         PS_VERDICT_FAILED);
+        ck_assert_int_eq(ps_retry_verdict(changes[i], PS_ERR_STALE_SESSION, false),
+                         PS_VERDICT_RENUMBER);
+        ck_assert_int_eq(ps_retry_verdict(changes[i], PS_ERR_INTERNAL, true), PS_VERDICT_AGAIN);
+        ck_assert_int_eq(ps_retry_verdict(changes[i], PS_ERR_NOT_READY, false), PS_VERDICT_AGAIN);
+        ck_assert_int_eq(ps_retry_verdict(changes[i], PS_ERR_EXISTS, true), PS_VERDICT_FAILED);
+    }
+}
+END_TEST
+
 START_TEST(a_drain_that_was_meant_for_another_server_is_not_sent_again)
 {
     ck_assert_int_eq(ps_retry_verdict(PS_METHOD_DRAIN, PS_ERR_STALE_EPOCH, true),
@@ -175,6 +191,7 @@ int main(void)
     tcase_add_test(tests, a_forgotten_session_is_final_only_for_a_push_that_may_have_been_applied);
     tcase_add_test(tests, unavailable_does_not_say_that_a_push_was_not_applied);
     tcase_add_test(tests, no_memory_does_not_say_that_a_push_was_not_applied);
+    tcase_add_test(tests, a_change_of_the_table_is_done_once_as_a_push_is);
     tcase_add_test(tests, a_drain_that_was_meant_for_another_server_is_not_sent_again);
     tcase_add_test(tests, a_push_before_initialisation_fails_at_once);
     tcase_add_test(tests, a_save_before_initialisation_fails_at_once);

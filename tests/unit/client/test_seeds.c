@@ -390,6 +390,40 @@ START_TEST(a_server_that_was_only_told_of_is_asked_when_all_seeds_are_gone)
 }
 END_TEST
 
+static void lose_a_and_cut_b_off(void)
+{
+    nodes[0].address = NULL;
+    nodes[1].silent = true;
+    nodes[2].rows[0] = "d:1";
+    nodes[2].epochs[0] = 40;
+    nodes[2].revision = 41;
+}
+
+/* A host that went away without a word answers no connection; the next one knows who is where. */
+START_TEST(a_silent_server_does_not_hold_up_the_question_to_the_next)
+{
+    for (uint32_t i = 0; i < 3; i++)
+        nodes[i] = (struct node){.address = i == 0   ? "a:1"
+                                            : i == 1 ? "b:1"
+                                                     : "c:1",
+                                 .shard_count = 3,
+                                 .self = i,
+                                 .rows = {"a:1", "b:1", "c:1"},
+                                 .epochs = {11, 12, 13},
+                                 .revision = 20};
+    open_list("a:1", NULL);
+    expect_cluster();
+    uint64_t start_ms = fake.now_ms;
+    on_idle = lose_a_and_cut_b_off;
+
+    while (members.shard_count == 0 || members.rows[0].epoch != 40)
+        ck_assert(next() == PS_OK || error.status == PS_ERR_UNAVAILABLE);
+
+    ck_assert_uint_le(fake.now_ms - start_ms, 600);
+    finish();
+}
+END_TEST
+
 START_TEST(an_interrupt_ends_a_wait_and_asks_anew)
 {
     open_list("a:1", "b:1");
@@ -439,6 +473,7 @@ int main(void)
     tcase_add_test(tests, servers_are_called_at_the_addresses_of_the_list);
     tcase_add_test(tests, a_server_that_moved_is_followed);
     tcase_add_test(tests, a_server_that_was_only_told_of_is_asked_when_all_seeds_are_gone);
+    tcase_add_test(tests, a_silent_server_does_not_hold_up_the_question_to_the_next);
     tcase_add_test(tests, an_interrupt_ends_a_wait_and_asks_anew);
     tcase_add_test(tests, a_server_of_another_number_of_shards_is_not_believed);
     suite_add_tcase(suite, tests);

@@ -13,6 +13,7 @@ const struct kind kinds[KIND_COUNT] = {
     {"add", PS_U32, false},      {"max", PS_I64, false},     {"min", PS_U64, false},
     {"sgd", PS_I32, true},       {"sgd", PS_U32, true},      {"sgd", PS_I64, true},
     {"sgd", PS_U64, true},       {"assign", PS_F32, false},  {"add", PS_F64, false},
+    {"outer", PS_F32, false},    {"outer", PS_F64, false},
 };
 
 /* Gradients of every type: small whole numbers, halves for floats. */

@@ -18,7 +18,7 @@ struct kind {
     bool stochastic;
 };
 
-#define KIND_COUNT 24
+#define KIND_COUNT 26
 extern const struct kind kinds[KIND_COUNT];
 
 #define ELEMENTS 1000

@@ -3,6 +3,7 @@
  * added up. Pulls and snapshots are held while the shard goes on, and looked at when released. */
 #include "base/random.h"
 #include "server/core/recovery/snapshot.h"
+#include "tests/unit/core/core_change.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <stdio.h>
@@ -137,6 +138,57 @@ static void try_push(void)
     EXPECT(reply.version == parameter->version);
 }
 
+/* A parameter while the shard trains: a new one, an equal one, or one that differs. */
+static void try_define(void)
+{
+    size_t i = below(NAMES);
+    struct model_parameter *parameter = &model.parameters[i];
+    size_t count = parameter->count > 0 && below(2) == 0 ? parameter->count : 1 + below(50);
+    uint32_t value = (uint32_t)below(1000);
+    struct ps_bytes piece = {(const uint8_t *)numbers, fill_numbers(count, value)};
+    const struct ps_init_request request = {.name = text(name_of(i)),
+                                            .dtype = PS_U32,
+                                            .content = ps_view_of(&piece),
+                                            .config = config_of("add", 1)};
+    struct ps_init_reply reply;
+    enum ps_status status = ps_service_define(world.service, &request, &reply, NULL, NULL);
+    if (!model.ready) {
+        EXPECT(status == PS_ERR_NOT_READY);
+    } else if (parameter->count == 0) {
+        EXPECT(status == PS_OK && !reply.existed);
+        *parameter = (struct model_parameter){.count = count, .value = value};
+        model.position++;
+    } else if (parameter->count == count) {
+        EXPECT(status == PS_OK && reply.existed);
+    } else {
+        EXPECT(status == PS_ERR_EXISTS);
+    }
+}
+
+static void try_drop(void)
+{
+    size_t i = below(NAMES);
+    struct model_parameter *parameter = &model.parameters[i];
+    enum ps_status expected = parameter->count > 0 ? PS_OK : PS_ERR_NOT_FOUND;
+    EXPECT(change_drop(&world, name_of(i), 0) == (model.ready ? expected : PS_ERR_NOT_READY));
+    if (!model.ready || expected != PS_OK)
+        return;
+    EXPECT(answers.changed.version == parameter->version);
+    *parameter = (struct model_parameter){0};
+    model.position++;
+}
+
+/* The rule adds gradients as they are: a configuration moves the position and nothing else. */
+static void try_configure(void)
+{
+    size_t i = below(NAMES);
+    enum ps_status expected = model.parameters[i].count > 0 ? PS_OK : PS_ERR_NOT_FOUND;
+    enum ps_status status = change_configure_to(&world, name_of(i), config_of("add", 1), 0);
+    EXPECT(status == (model.ready ? expected : PS_ERR_NOT_READY));
+    if (model.ready && expected == PS_OK)
+        model.position++;
+}
+
 static void hold_or_release_pull(void)
 {
     struct held_pull *held = &pulls[below(HELD_MAX)];
@@ -216,7 +268,7 @@ static void lose_and_recover(void)
 
 static void one_step(void)
 {
-    switch (below(model.ready ? 40 : 8)) {
+    switch (below(model.ready ? 40 : 10)) {
     case 0:
         hold_or_release_snapshot();
         return;
@@ -233,6 +285,12 @@ static void one_step(void)
     case 5:
         if (below(4) == 0)
             lose_and_recover();
+        return;
+    case 6:
+        try_define();
+        return;
+    case 7:
+        (below(2) == 0 ? try_drop : try_configure)();
         return;
     default:
         break;

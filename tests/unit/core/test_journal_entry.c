@@ -36,13 +36,27 @@ static struct ps_push_request request_in(uint8_t bytes[32], struct ps_bytes piec
         .hold = {.drop = drop}};
 }
 
+/* The record of a push. */
+static struct ps_journal_entry *make(const struct ps_allocator *from,
+                                     const struct ps_push_request *request, void *kept)
+{
+    const struct ps_journal_draft draft = {.type = PS_RECORD_PUSH,
+                                           .name = request->name,
+                                           .dtype = request->dtype,
+                                           .encoding = request->encoding,
+                                           .request = request->request,
+                                           .content = request->content,
+                                           .hold = request->hold};
+    return ps_journal_entry_make(from, &draft, kept);
+}
+
 START_TEST(a_copied_record_outlives_its_request)
 {
     uint8_t bytes[32];
     struct ps_bytes pieces[2];
     const struct ps_push_request request = request_in(bytes, pieces);
 
-    struct ps_journal_entry *entry = ps_journal_entry_make(&memory, &request, NULL);
+    struct ps_journal_entry *entry = make(&memory, &request, NULL);
 
     ck_assert_ptr_nonnull(entry);
     memset(bytes, 0, sizeof bytes);
@@ -66,7 +80,7 @@ START_TEST(a_held_record_lets_go_once)
     const struct ps_push_request request = request_in(bytes, pieces);
     held = 1;
 
-    struct ps_journal_entry *entry = ps_journal_entry_make(&memory, &request, &held);
+    struct ps_journal_entry *entry = make(&memory, &request, &held);
 
     ck_assert_ptr_nonnull(entry);
     memset(pieces, 0, sizeof pieces);
@@ -106,13 +120,13 @@ START_TEST(a_held_record_counts_the_message_that_it_holds_once)
     request.hold.count_back = count_back;
     held = 3;
 
-    struct ps_journal_entry *first = ps_journal_entry_make(&memory, &request, &held);
-    struct ps_journal_entry *second = ps_journal_entry_make(&memory, &request, &held);
+    struct ps_journal_entry *first = make(&memory, &request, &held);
+    struct ps_journal_entry *second = make(&memory, &request, &held);
 
     ck_assert_uint_ge(first->bytes, 1 << 20);
     ck_assert_uint_lt(second->bytes, 1024);
     ps_journal_entry_release(first);
-    struct ps_journal_entry *third = ps_journal_entry_make(&memory, &request, &held);
+    struct ps_journal_entry *third = make(&memory, &request, &held);
     ck_assert_uint_ge(third->bytes, 1 << 20);
     ps_journal_entry_release(second);
     ps_journal_entry_release(third);
@@ -130,7 +144,7 @@ START_TEST(no_memory_leaves_the_content_with_the_caller)
     held = 1;
     heap.refuse_at = 0;
 
-    ck_assert_ptr_null(ps_journal_entry_make(&memory, &request, &held));
+    ck_assert_ptr_null(make(&memory, &request, &held));
 
     ck_assert_int_eq(held, 1);
     ps_journal_entries_release(NULL);

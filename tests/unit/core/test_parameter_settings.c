@@ -124,6 +124,11 @@ START_TEST(the_numbers_of_each_rule_are_taken_over)
     ck_assert_double_eq(settings.ftrl_l2, 2);
     ck_assert_double_eq(settings.ftrl_beta, 3);
     ck_assert_double_eq(settings.l2, 0);
+
+    (void)ps_optimizer_config_choose(&config, "outer");
+    ps_optimizer_config_set(&config, "momentum", 0.75);
+    ck_assert_int_eq(read_as(PS_F32), PS_OK);
+    ck_assert_double_eq(settings.momentum, 0.75);
 }
 END_TEST
 

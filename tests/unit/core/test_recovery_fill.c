@@ -149,6 +149,41 @@ START_TEST(the_position_goes_on_where_it_was)
 }
 END_TEST
 
+/* As saved, and as the job's key has it; 0: nothing is said. */
+static const struct {
+    uint64_t saved, job;
+    enum ps_status status;
+} placements[] = {{17, 17, PS_OK}, {17, 0, PS_OK}, {0, 17, PS_OK}, {17, 18, PS_ERR_UNSUPPORTED}};
+
+START_TEST(a_checkpoint_of_another_placement_is_refused_and_one_that_is_loaded_keeps_it)
+{
+    struct core_world saved;
+    struct core_world other;
+    struct ps_checkpoint_place place;
+    struct memory_files *disk = memory_files_create(1);
+    const struct ps_finish_request finish = {.placement = placements[_i].saved};
+    struct ps_ticket ticket;
+    disk_world_init(&saved, 1);
+    ps_service_begin_empty(saved.service);
+    ck_assert_uint_eq(ps_service_placement(saved.service), 0);
+    ck_assert_int_eq(ps_service_finish(saved.service, &finish, &ticket, NULL), PS_OK);
+    disk_save(&saved, disk, &place);
+    uint64_t kept = placements[_i].saved != 0 ? placements[_i].saved : 1;
+    ck_assert_uint_eq(ps_service_placement(saved.service), kept);
+
+    disk_world_init(&other, 2);
+    ps_service_expect_placement(other.service, placements[_i].job);
+    ck_assert_int_eq(load_place(&other, disk, &place), placements[_i].status);
+
+    bool is_loaded = placements[_i].status == PS_OK;
+    ck_assert_uint_eq(ps_service_placement(other.service), is_loaded ? kept : 0);
+    ck_assert(is_loaded || strstr(other.error.text, "placement 17") != NULL);
+    world_fini(&saved);
+    world_fini(&other);
+    memory_files_destroy(disk);
+}
+END_TEST
+
 START_TEST(a_checkpoint_of_another_shard_is_refused)
 {
     struct core_world saved;
@@ -334,6 +369,8 @@ int main(void)
     tcase_add_test(tests, arrays_of_several_blocks_come_back);
     tcase_add_test(tests, a_loaded_shard_is_ready_and_initialised);
     tcase_add_test(tests, the_position_goes_on_where_it_was);
+    tcase_add_loop_test(
+        tests, a_checkpoint_of_another_placement_is_refused_and_one_that_is_loaded_keeps_it, 0, 4);
     tcase_add_loop_test(tests, a_checkpoint_of_another_shard_is_refused, 0, 2);
     tcase_add_test(tests, a_checkpoint_beyond_the_memory_limit_is_refused);
     tcase_add_test(tests, a_damaged_array_leaves_the_service_empty);

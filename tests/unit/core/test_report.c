@@ -113,6 +113,64 @@ START_TEST(list_is_sorted_and_goes_page_by_page)
 }
 END_TEST
 
+START_TEST(a_prefix_and_configurations_are_asked_for)
+{
+    static const char *const names[] = {"a/b", "b", "a", "a/c"};
+    struct core_world world;
+    struct ps_list_reply reply;
+    init_named(&world, names, 4);
+    struct ps_list_request request = {.prefix = text("a/"), .with_config = true};
+
+    ck_assert_int_eq(ps_service_list(world.service, &request, &reply, NULL), PS_OK);
+    ck_assert_uint_eq(reply.param_count, 2);
+    ck_assert(!reply.more);
+    ck_assert(ps_bytes_equal(reply.params[0].name, text("a/b")));
+    ck_assert(ps_bytes_equal(reply.params[1].config, config_of("adam", 0.25)));
+    ps_service_list_release(world.service, &reply);
+
+    request = (struct ps_list_request){.after = text("a/b")};
+    ck_assert_int_eq(ps_service_list(world.service, &request, &reply, NULL), PS_OK);
+    ck_assert_uint_eq(reply.param_count, 2);
+    ck_assert_uint_eq(reply.params[0].config.size, 0);
+    ps_service_list_release(world.service, &reply);
+    world_fini(&world);
+}
+END_TEST
+
+/* 20 of 60 KiB: a field that no reader knows, behind the configuration. */
+START_TEST(a_page_of_long_configurations_is_shorter)
+{
+    static uint8_t config[60000] = {0xa2, 0x1f, 0xdb, 0xd4, 0x3};
+    struct core_world world;
+    struct ps_list_reply reply;
+    size_t seen = 0;
+    char name[8] = "";
+    world_init_empty(&world);
+    for (int i = 0; i < 20; i++) {
+        (void)snprintf(name, sizeof name, "p%02d", i);
+        ck_assert_int_eq(world_init_param(&world, name, PS_F32, ones, sizeof ones,
+                                          (struct ps_bytes){config, sizeof config}),
+                         PS_OK);
+    }
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    struct ps_list_request request = {.with_config = true};
+
+    for (bool more = true; more;) {
+        ck_assert_int_eq(ps_service_list(world.service, &request, &reply, NULL), PS_OK);
+        ck_assert_uint_gt(reply.param_count, 0);
+        ck_assert_uint_le(reply.param_count, 17);
+        seen += reply.param_count;
+        memcpy(name, reply.params[reply.param_count - 1].name.data, 3);
+        request.after = text(name);
+        more = reply.more;
+        ps_service_list_release(world.service, &reply);
+    }
+
+    ck_assert_uint_eq(seen, 20);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(a_row_tells_everything)
 {
     static const char *const names[] = {"w"};
@@ -196,6 +254,8 @@ int main(void)
     tcase_add_test(tests, lost_pushes_are_counted_in_status_and_metrics);
     tcase_add_test(tests, status_works_in_every_state);
     tcase_add_test(tests, list_is_sorted_and_goes_page_by_page);
+    tcase_add_test(tests, a_prefix_and_configurations_are_asked_for);
+    tcase_add_test(tests, a_page_of_long_configurations_is_shorter);
     tcase_add_test(tests, a_row_tells_everything);
     tcase_add_test(tests, a_list_keeps_its_names_when_the_shard_is_lost);
     tcase_add_test(tests, an_empty_list_is_a_list);

@@ -248,9 +248,52 @@ START_TEST(early_values_without_any_push_are_a_conflict)
 }
 END_TEST
 
+START_TEST(a_pull_waits_for_a_version_also_beside_gradients)
+{
+    serve_begin_ready();
+    serve_add_push("w");
+    serve_add_pull("w")->at_least_version = 2;
+
+    ck_assert_int_eq(serve_step(turn), PS_SERVE_WAITS);
+    ck_assert_uint_eq(serve.topic, ps_topic_of_name(text("w")));
+    ck_assert_uint_eq(ps_serve_pulled(&serve), 0);
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones.data, ones.size, NULL), PS_OK);
+
+    ck_assert_int_eq(serve_step(turn), PS_SERVE_DONE);
+    ck_assert_uint_eq(pushes[0].reply.version, 1);
+    serve_expect_pulled(-1);
+    serve_end();
+}
+END_TEST
+
+/* What was waited for stands in the text; gradients keep their own results. */
+START_TEST(a_pull_that_waited_too_long_or_may_not_wait_says_why)
+{
+    static const struct ps_error crowded = {.status = PS_ERR_BUSY, .text = "full", .retry_ms = 7};
+    const struct ps_serve_turn turns[] = {
+        {.may_wait = true, .is_late = true}, {.is_late = false}, {.refusal = &crowded}};
+    const enum ps_status expected[] = {PS_ERR_TIMEOUT, PS_ERR_UNAVAILABLE, PS_ERR_BUSY};
+    const char *const texts[] = {"parameter: w is at version 1, waited for: 2", "shutting down",
+                                 "full"};
+    serve_begin_ready();
+    serve_add_push("w");
+    serve_add_pull("w")->at_least_version = 2;
+
+    ck_assert_int_eq(serve_step(turns[_i]), PS_SERVE_DONE);
+
+    ck_assert_int_eq(pushes[0].status.status, PS_OK);
+    ck_assert_int_eq(pulls[0].status.status, expected[_i]);
+    ck_assert(ps_bytes_equal(pulls[0].status.text, text(texts[_i])));
+    ck_assert_uint_eq(pulls[0].status.retry_ms, _i == 2 ? 7 : 0);
+    serve_end();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("serve");
+    tcase_add_test(tests, a_pull_waits_for_a_version_also_beside_gradients);
+    tcase_add_loop_test(tests, a_pull_that_waited_too_long_or_may_not_wait_says_why, 0, 3);
     tcase_add_test(tests, a_push_alone_is_done_in_one_step);
     tcase_add_test(tests, p1_pushes_wait_until_the_last_of_them_is_durable);
     tcase_add_test(tests, p1_a_push_waits_whatever_the_caller_allows);

@@ -2,6 +2,7 @@
 /* Pushes that are applied as they come and are overtaken, or refused in the end: nothing of them
  * was applied. What a range makes is told while the others are missing. */
 #include "core_early.h"
+#include "server/core/requests/change.h"
 
 #include <math.h>
 #include <string.h>
@@ -199,9 +200,34 @@ START_TEST(an_element_that_is_not_finite_refuses_all_of_it)
 }
 END_TEST
 
+/* Ranges that were applied as they came are no contribution: they come again, and then the push is
+ * judged as one. */
+START_TEST(a_push_that_a_configuration_for_rounds_overtakes_comes_again)
+{
+    /* OptimizerConfig{rounds{workers: 2}} */
+    static const uint8_t rounds[] = {0x92, 0x0d, 2, 0x08, 2};
+    const struct ps_change_request change = {.name = text("w"), .change = {rounds, sizeof rounds}};
+    struct ps_changed changed;
+    early_begin(false);
+    early_push_ranges(1, 0, RANGES - 1);
+    ck_assert_int_eq(ps_service_configure(world.service, &change, &changed, NULL, &world.error),
+                     PS_OK);
+    ps_changed_release(&changed);
+
+    early_push_ranges(1, RANGES - 1, RANGES);
+
+    ck_assert(world.reply.staged);
+    early_push_ranges(1, 0, RANGES - 1);
+    ck_assert_int_eq(early_push_range(1, RANGES - 1), PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "say worker"));
+    early_end();
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("update_overtaken");
+    tcase_add_test(t, a_push_that_a_configuration_for_rounds_overtakes_comes_again);
     tcase_add_loop_test(t, a_range_brings_what_it_makes_before_the_push_is_whole, 0, 2);
     tcase_add_test(t, what_is_not_known_or_came_to_nothing_is_not_brought);
     tcase_add_test(t, who_is_overtaken_sends_all_again_and_is_applied_once);

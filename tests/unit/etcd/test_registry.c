@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/registry*.c: the job's keys and the conditions under which they are written. */
-#include "registry_fixture.h"
 #include "run_suite.h"
+#include "tests/support/etcd/registry_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/registry_init.c: one trainer at a time initialises. */
-#include "registry_fixture.h"
 #include "run_suite.h"
+#include "tests/support/etcd/registry_fixture.h"
 
 #include <stdlib.h>
 

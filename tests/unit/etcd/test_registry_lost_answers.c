@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/registry*.c when the answer of a write is lost: the write may have happened or not. */
-#include "registry_fixture.h"
 #include "run_suite.h"
+#include "tests/support/etcd/registry_fixture.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd/registry_servers.c: claims, addresses and the list of servers. */
-#include "registry_fixture.h"
 #include "run_suite.h"
+#include "tests/support/etcd/registry_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

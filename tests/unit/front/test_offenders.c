@@ -42,7 +42,7 @@ START_TEST(many_offences_shut_the_host_out_until_time_has_passed)
     offend(&one, PS_OFFENCES_AT_ONCE, 1000);
     ck_assert_int_eq(trust(&one, 1000), PS_TRUST_NONE);
     ck_assert_int_eq(trust(&other, 1000), PS_TRUST_FULL);
-    ck_assert_int_eq(trust(&one, 1000 + 1000 / PS_OFFENCES_PER_S), PS_TRUST_LITTLE);
+    ck_assert_int_eq(trust(&one, 1000 + 60000 / PS_OFFENCES_A_MINUTE), PS_TRUST_LITTLE);
 }
 END_TEST
 
@@ -51,7 +51,7 @@ START_TEST(offences_beyond_the_bucket_do_not_add_up)
 {
     offend(&one, 100 * PS_OFFENCES_AT_ONCE, 1000);
     ck_assert_int_eq(trust(&one, 1000), PS_TRUST_NONE);
-    ck_assert_int_eq(trust(&one, 1000 + 1000 / PS_OFFENCES_PER_S), PS_TRUST_LITTLE);
+    ck_assert_int_eq(trust(&one, 1000 + 60000 / PS_OFFENCES_A_MINUTE), PS_TRUST_LITTLE);
 }
 END_TEST
 

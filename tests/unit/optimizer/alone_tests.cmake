@@ -5,7 +5,7 @@
 function(ps_optimizer_alone_tests)
     set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
     foreach(name test_decode test_encode test_encoding_loops test_golden_vectors
-            test_integer_rules test_loops test_rules)
+            test_integer_rules test_loops test_outer test_rules)
         add_executable(${name} ${here}/${name}.c)
         target_link_libraries(${name} PRIVATE ${ARGN} m)
         set_target_properties(${name} PROPERTIES

@@ -142,6 +142,29 @@ static void nesterov_is_torch_nesterov(struct expect *expect)
     expect_model(expect, &settings, nesterov_model);
 }
 
+/* As PyTorch has it under a scheduler: the rate of the step applies to all that has gathered. */
+static void outer_model(struct weight *weight, double gradient, int step)
+{
+    gradient += WEIGHT_DECAY * weight->value;
+    weight->first = step == 1 ? gradient : 0.9 * weight->first + gradient;
+    weight->value -= RATE * pow(0.5, step / 2.0) * (gradient + 0.9 * weight->first);
+}
+
+static void outer_is_torch_nesterov_while_the_rate_changes(struct expect *expect)
+{
+    struct ps_optimizer_settings settings = {
+        .rule = PS_RULE_OUTER,
+        .learning_rate = {.schedule = PS_SCHEDULE_EXP, .rate = RATE, .a = 0.5, .b = 2},
+        .momentum = 0.9,
+        .l2 = WEIGHT_DECAY};
+
+    expect_model(expect, &settings, outer_model);
+
+    /* The rule that keeps the rate in its velocity goes elsewhere then. */
+    settings.rule = PS_RULE_NESTEROV;
+    EXPECT(expect, greatest_error(PS_F64, &settings, outer_model) > 1e-3);
+}
+
 static void adagrad_model(struct weight *weight, double gradient, int step)
 {
     gradient += WEIGHT_DECAY * weight->value;
@@ -354,6 +377,8 @@ static const struct {
     {"min", PS_U64, UINT64_C(0x165cbca83714e46b)},
     {"min", PS_F32, UINT64_C(0x2c116c2ed144cc13)},
     {"min", PS_F64, UINT64_C(0x904789ab19b1089a)},
+    {"outer", PS_F32, UINT64_C(0x2f073a836c19c932)},
+    {"outer", PS_F64, UINT64_C(0xb591a5c8b7442503)},
 };
 
 #define HASHED 4099
@@ -431,6 +456,7 @@ int main(void)
     EXPECT_RUN(&expect, sgd_decay_is_torch_weight_decay);
     EXPECT_RUN(&expect, momentum_is_torch_momentum);
     EXPECT_RUN(&expect, nesterov_is_torch_nesterov);
+    EXPECT_RUN(&expect, outer_is_torch_nesterov_while_the_rate_changes);
     EXPECT_RUN(&expect, adagrad_with_epsilon_outside_is_torch_adagrad);
     EXPECT_RUN(&expect, rmsprop_is_torch_rmsprop);
     EXPECT_RUN(&expect, adadelta_is_torch_adadelta);

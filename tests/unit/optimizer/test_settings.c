@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the check of an optimizer's settings lets through, and what it refuses with which words. */
 #include "optimizer/settings.h"
+
+#include "base/bounds.h"
 #include "run_suite.h"
 
 #include <check.h>
@@ -63,7 +65,7 @@ START_TEST(other_rules_on_whole_numbers_are_refused_with_the_allowed_list)
 {
     static const enum ps_rule refused[] = {PS_RULE_MOMENTUM, PS_RULE_NESTEROV, PS_RULE_ADAGRAD,
                                            PS_RULE_RMSPROP,  PS_RULE_ADADELTA, PS_RULE_ADAM,
-                                           PS_RULE_ADAMW,    PS_RULE_FTRL};
+                                           PS_RULE_ADAMW,    PS_RULE_FTRL,     PS_RULE_OUTER};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct ps_optimizer_settings settings = sound(refused[i]);
         for (enum ps_dtype dtype = PS_I32; dtype <= PS_U64; dtype++) {
@@ -405,10 +407,35 @@ START_TEST(a_rule_is_found_by_its_name)
 }
 END_TEST
 
+START_TEST(rounds_are_for_floats_and_within_their_bounds)
+{
+    struct ps_optimizer_settings settings = sound(PS_RULE_SGD);
+    settings.rounds = (struct ps_round_settings){.workers = PS_ROUND_WORKERS_MAX,
+                                                 .quorum = PS_ROUND_WORKERS_MAX,
+                                                 .grace_ms = PS_ROUND_GRACE_MS_MAX,
+                                                 .combine = PS_COMBINE_WEIGHTED,
+                                                 .late = PS_LATE_NEXT};
+    ck_assert_int_eq(check(&settings, PS_F32), PS_OK);
+    ck_assert_int_eq(check(&settings, PS_F64), PS_OK);
+    expect_refused(&settings, PS_I32, "training in rounds is only for float32 and float64");
+    settings.rounds.quorum++;
+    expect_refused(&settings, PS_F32, "rounds.quorum");
+    settings.rounds.workers++;
+    expect_refused(&settings, PS_F32, "rounds.workers");
+    settings.rounds = (struct ps_round_settings){.grace_ms = PS_ROUND_GRACE_MS_MAX + 1};
+    expect_refused(&settings, PS_F32, "rounds.grace_ms");
+    settings.rounds = (struct ps_round_settings){.combine = (enum ps_combine)3};
+    expect_refused(&settings, PS_F32, "rounds.combine");
+    settings.rounds = (struct ps_round_settings){.late = (enum ps_late)2};
+    expect_refused(&settings, PS_F32, "rounds.late");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("settings");
     TCase *cases = tcase_create("settings");
+    tcase_add_test(cases, rounds_are_for_floats_and_within_their_bounds);
     tcase_add_test(cases, every_rule_works_on_floats);
     tcase_add_test(cases, every_number_and_flag_can_be_set_by_its_name);
     tcase_add_test(cases, a_rule_is_found_by_its_name);

@@ -54,6 +54,17 @@ static enum ps_status echo_pull_reply(struct ps_view view, struct ps_buffer *out
     return PS_OK;
 }
 
+static enum ps_status echo_pull(struct ps_view view, struct ps_buffer *out)
+{
+    struct ps_pull_request message;
+    struct ps_decoded decoded;
+    PS_TRY(ps_decode_pull(view, ps_allocator_heap(), &message, &decoded, NULL));
+    ps_encode_pull(&message, out);
+    append_view(out, message.keys);
+    ps_decoded_release(&decoded);
+    return PS_OK;
+}
+
 static enum ps_status echo_push_reply(struct ps_view view, struct ps_buffer *out)
 {
     struct ps_push_reply message;
@@ -82,7 +93,6 @@ static enum ps_status echo_init_reply(struct ps_view view, struct ps_buffer *out
         return PS_OK;                                                                  \
     }
 ECHO(finish, ps_finish_request)
-ECHO(pull, ps_pull_request)
 ECHO(list, ps_list_request)
 ECHO(list_reply, ps_list_reply)
 ECHO(status_reply, ps_status_reply)

@@ -230,6 +230,28 @@ START_TEST(encodings_come_back)
 }
 END_TEST
 
+START_TEST(keys_of_a_pull_come_back)
+{
+    uint64_t keys[3] = {1, UINT64_MAX, 1};
+    struct ps_bytes piece = {(const uint8_t *)keys, sizeof keys};
+    const struct ps_pull_request pull = {.name = text("t"), .keys = ps_view_of(&piece)};
+    struct ps_pull_request read;
+    struct ps_decoded decoded;
+    struct ps_buffer head = new_head();
+
+    ps_encode_pull(&pull, &head);
+    struct ps_bytes bytes = join(&head, pull.keys);
+    ck_assert_int_eq(ps_decode_pull(ps_view_of(&bytes), ps_allocator_heap(), &read, &decoded, NULL),
+                     PS_OK);
+
+    uint64_t got[3];
+    ck_assert_uint_eq(read.keys.size, sizeof keys);
+    ps_view_copy(read.keys, 0, got, sizeof got);
+    ck_assert_mem_eq(got, keys, sizeof keys);
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
 START_TEST(replies_come_back)
 {
     uint8_t content[24] = {4, 5, 6};
@@ -361,9 +383,9 @@ END_TEST
 
 START_TEST(unknown_fields_are_skipped)
 {
-    /* Field 10 as varint, fixed64, bytes and fixed32, around a name. */
-    const uint8_t bytes[] = {0x50, 0x96, 1,    0x51, 1,   2,   3,   4,    5, 6, 7, 8, 0x0a,
-                             1,    'n',  0x52, 3,    'x', 'y', 'z', 0x55, 1, 2, 3, 4};
+    /* Field 127 as varint, fixed64, bytes and fixed32, around a name. */
+    const uint8_t bytes[] = {0xf8, 7,   0x96, 1, 0xf9, 7,   1,   2,   3,    4, 5, 6, 7, 8, 0x0a,
+                             1,    'n', 0xfa, 7, 3,    'x', 'y', 'z', 0xfd, 7, 1, 2, 3, 4};
     struct ps_bytes piece = {bytes, sizeof bytes};
     struct ps_pull_request read;
     struct ps_decoded decoded;
@@ -457,6 +479,7 @@ int main(void)
     tcase_add_test(tests, what_older_programs_send_has_no_epoch);
     tcase_add_test(tests, finish_comes_back_with_its_epoch_and_request_id);
     tcase_add_test(tests, encodings_come_back);
+    tcase_add_test(tests, keys_of_a_pull_come_back);
     tcase_add_test(tests, replies_come_back);
     tcase_add_test(tests, ranges_of_a_pull_come_back);
     tcase_add_test(tests, push_reply_comes_back);

@@ -104,7 +104,8 @@ static void encode_list(struct ps_buffer *buffer, char names[][16])
                                            .version = (uint64_t)i,
                                            .rule = "adam",
                                            .learning_rate = 1.0 / (1 + i),
-                                           .state_bytes = 3};
+                                           .state_bytes = 3,
+                                           .config = ps_bytes_of_text(i > 0 ? names[i] : "")};
     }
     const struct ps_list_reply sent = {params, PARAMS, true};
     ps_encode_list_reply(&sent, buffer);
@@ -131,6 +132,7 @@ START_TEST(a_list_comes_back)
         ck_assert_uint_eq(read.params[i].element_count, 1ULL << i);
         ck_assert_str_eq(read.params[i].rule, "adam");
         ck_assert_double_eq(read.params[i].learning_rate, 1.0 / (1 + i));
+        ck_assert_uint_eq(read.params[i].config.size, i > 0 ? strlen(names[i]) : 0);
     }
     ps_decoded_release(&decoded);
     ps_buffer_fini(&buffer);
@@ -139,7 +141,10 @@ END_TEST
 
 START_TEST(a_list_request_comes_back)
 {
-    const struct ps_list_request sent = {.after = ps_bytes_of_text("p_9"), .limit = UINT32_MAX};
+    const struct ps_list_request sent = {.after = ps_bytes_of_text("p_9"),
+                                         .limit = UINT32_MAX,
+                                         .with_config = true,
+                                         .prefix = ps_bytes_of_text("p_")};
     struct ps_buffer buffer = new_buffer();
     ps_encode_list(&sent, &buffer);
     struct ps_bytes bytes = bytes_of(&buffer);
@@ -151,6 +156,8 @@ START_TEST(a_list_request_comes_back)
 
     ck_assert(ps_bytes_equal(read.after, sent.after));
     ck_assert_uint_eq(read.limit, UINT32_MAX);
+    ck_assert(read.with_config);
+    ck_assert(ps_bytes_equal(read.prefix, sent.prefix));
     ps_decoded_release(&decoded);
     ps_buffer_fini(&buffer);
 }
@@ -235,7 +242,7 @@ START_TEST(lists_survive_any_refused_allocation)
         ps_decode_list_reply(ps_view_of(&bytes), &memory, &read, &decoded, NULL);
 
     ck_assert_int_eq(status, heap.seen > _i ? PS_ERR_NO_MEMORY : PS_OK);
-    ck_assert(_i < 79 || status == PS_OK);
+    ck_assert(_i < 119 || status == PS_OK);
     ps_decoded_release(&decoded);
     ck_assert_int_eq(heap.live, 0);
     ps_buffer_fini(&buffer);
@@ -273,7 +280,7 @@ int main(void)
     tcase_add_loop_test(tests, a_request_without_fields_is_still_a_message, 0, 6);
     tcase_add_test(tests, malformed_lists_are_refused);
     tcase_add_test(tests, lists_that_blow_up_are_refused);
-    tcase_add_loop_test(tests, lists_survive_any_refused_allocation, 0, 80);
+    tcase_add_loop_test(tests, lists_survive_any_refused_allocation, 0, 120);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

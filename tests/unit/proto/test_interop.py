@@ -65,6 +65,10 @@ def value_of(field, chance):
         return chance.random() < 0.5
     if field.type == field.TYPE_DOUBLE:
         return chance.uniform(-1e6, 1e6)
+    if field.type == field.TYPE_FLOAT:
+        return chance.randrange(-2 ** 24, 2 ** 24) / 8
+    if field.type == field.TYPE_STRING and field.name == "clocks":  # at most 64 bytes
+        return "".join(chance.choice("ab/_é漢😀") for _ in range(chance.randrange(17)))
     if field.type == field.TYPE_STRING:
         return "".join(chance.choice("ab/_é漢😀") for _ in range(chance.randrange(40)))
     if field.type == field.TYPE_BYTES:
@@ -76,9 +80,12 @@ def value_of(field, chance):
 
 
 def forget_empty_range(message):
-    """A range of shared memory that is all zero says the same as none."""
-    if "shared" in message.DESCRIPTOR.fields_by_name and not message.shared.ByteSize():
-        message.ClearField("shared")
+    """A range of shared memory that lies nowhere says the same as none, whatever it says of its
+    elements."""
+    if "shared" in message.DESCRIPTOR.fields_by_name:
+        shared = message.shared
+        if not (shared.segment or shared.offset or shared.size):
+            message.ClearField("shared")
 
 
 def forget_lengths_of_a_scalar(message):

@@ -158,6 +158,7 @@ static const struct {
     {"add", NULL, 0},
     {"max", NULL, 0},
     {"min", NULL, 0},
+    {"outer", "momentum", 0.9},
 };
 
 START_TEST(each_optimizer_comes_back_with_its_numbers)

@@ -203,7 +203,7 @@ static const char *const wrong_lines[] = {
     "push --servers 127.0.0.1:1 --namespace reno",
     "checkpoint --shard-size 4KiB",
     "scale --num-pservers 17",
-    "scale --workers 0",
+    "scale --workers 257",
 };
 
 START_TEST(durations_and_repeats_follow_the_benchmark)

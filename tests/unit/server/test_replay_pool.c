@@ -97,9 +97,10 @@ static void end(void)
     ck_assert_int_eq(atomic_load(&live), 0);
 }
 
-static enum ps_status put_sized(size_t parameter, uint64_t version, size_t claimed_bytes)
+static enum ps_status put_typed(enum ps_record_type type, size_t parameter, uint64_t version,
+                                size_t claimed_bytes)
 {
-    struct ps_journal_row row = {.memory = &memory};
+    struct ps_journal_row row = {.memory = &memory, .record.type = type};
     uint8_t *block = ps_zeroed(&memory, 64);
     int length = snprintf((char *)block, 64, "p%zu", parameter);
     row.block = block;
@@ -110,6 +111,11 @@ static enum ps_status put_sized(size_t parameter, uint64_t version, size_t claim
     enum ps_status status = sink.put(sink.self, &row, &error);
     ps_journal_row_release(&row);
     return status;
+}
+
+static enum ps_status put_sized(size_t parameter, uint64_t version, size_t claimed_bytes)
+{
+    return put_typed(PS_RECORD_PUSH, parameter, version, claimed_bytes);
 }
 
 static enum ps_status put(size_t parameter, uint64_t version)
@@ -265,6 +271,23 @@ static void expect_bound(size_t bytes, uint64_t bound)
     end();
 }
 
+/* With the target held a record that waited for the others would never be taken. */
+START_TEST(clocks_go_beside_the_pushes_and_in_their_order)
+{
+    begin_with(THREADS);
+    hold(true);
+    ck_assert_int_eq(put(0, 1), PS_OK);
+    ck_assert_int_eq(put_typed(PS_RECORD_CLOCKS, 1, 1, 24), PS_OK);
+    ck_assert_int_eq(put_typed(PS_RECORD_CLOCK, 1, 2, 16), PS_OK);
+    hold(false);
+
+    ck_assert_int_eq(sink.finish(sink.self, &error), PS_OK);
+    ck_assert_uint_eq(target.last[1], 2);
+    ck_assert_uint_eq(atomic_load(&target.disordered), 0);
+    end();
+}
+END_TEST
+
 START_TEST(rows_that_wait_are_bounded)
 {
     expect_bound(8, PS_REPLAY_QUEUE_ROWS + 1);
@@ -308,6 +331,7 @@ int main(void)
     tcase_add_test(tests, a_failure_behind_the_last_put_is_told_by_finish);
     tcase_add_test(tests, a_failure_is_forgotten_behind_finish);
     tcase_add_test(tests, without_threads_a_refused_row_stays_with_the_caller);
+    tcase_add_test(tests, clocks_go_beside_the_pushes_and_in_their_order);
     tcase_add_test(tests, rows_that_wait_are_bounded);
     tcase_add_test(tests, bytes_that_wait_are_bounded);
     tcase_add_test(tests, a_record_above_the_bound_goes_alone);

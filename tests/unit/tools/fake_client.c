@@ -20,6 +20,7 @@ struct psclient_operation {
     float answer[FAKE_ELEMENTS_MAX];
     struct psclient_parameter *parameters;
     size_t count;
+    uint64_t version;
     bool under_way;
 };
 
@@ -121,6 +122,36 @@ int psclient_finish_init(struct psclient *client, uint64_t timeout_ms, struct ps
     return PSCLIENT_OK;
 }
 
+int psclient_configure(struct psclient *client, const char *const *names, size_t count,
+                       const void *change, size_t change_size, uint64_t timeout_ms,
+                       struct psclient_result *results, struct psclient_config *configs,
+                       struct psclient_error *error)
+{
+    (void)client, (void)change, (void)timeout_ms, (void)results, (void)configs, (void)error;
+    note("configure %zu parameters from %s, %zu bytes\n", count, names[0], change_size);
+    return PSCLIENT_OK;
+}
+
+int psclient_set_clocks(struct psclient *client, const char *name,
+                        const struct psclient_clocks *clocks, uint64_t timeout_ms,
+                        struct psclient_error *error)
+{
+    (void)client, (void)timeout_ms, (void)error;
+    note("clocks %s of %u\n", name, clocks->workers);
+    return PSCLIENT_OK;
+}
+
+int psclient_clock(struct psclient *client, const char *name, uint32_t worker, uint64_t clock,
+                   uint64_t timeout_ms, uint64_t *now, struct psclient_error *error)
+{
+    (void)client, (void)name, (void)timeout_ms, (void)error;
+    ck_assert_uint_eq(worker, 3);
+    if (clock > fake_server.clock)
+        fake_server.clock = clock;
+    *now = fake_server.clock;
+    return PSCLIENT_OK;
+}
+
 int psclient_pull(struct psclient *client, struct psclient_parameter *parameters, size_t count,
                   uint64_t timeout_ms, struct psclient_result *results,
                   struct psclient_error *error)
@@ -130,8 +161,11 @@ int psclient_pull(struct psclient *client, struct psclient_parameter *parameters
     /* A real server would hold the pull back until its deadline. */
     ck_assert(fake_server.initialised);
     size_t at = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        parameters[i].version = fake_server.version;
+        fake_server.read_at = parameters[i].clocks != NULL ? parameters[i].clock : 0;
         at = move(fake_server.values, &parameters[i], at, false);
+    }
     note("pull %g\n", (double)fake_server.values[0]);
     return PSCLIENT_OK;
 }
@@ -145,6 +179,7 @@ static void apply(const struct psclient_gradient *gradients, size_t count)
             fake_server.values[at++] -= gradient[j];
     }
     ck_assert_uint_eq(at, fake_server.count);
+    fake_server.version++;
 }
 
 int psclient_push_pull_begin(struct psclient *client, const struct psclient_gradient *gradients,
@@ -160,6 +195,8 @@ int psclient_push_pull_begin(struct psclient *client, const struct psclient_grad
                                         .parameters = parameters,
                                         .count = count,
                                         .under_way = true};
+    fake_server.rounds[fake_server.pushes] = gradients[0].round;
+    fake_server.ranks[fake_server.pushes] = gradients[0].worker;
     fake_server.pushes++;
     if (++fake_server.under_way > fake_server.under_way_max)
         fake_server.under_way_max = fake_server.under_way;
@@ -169,6 +206,7 @@ int psclient_push_pull_begin(struct psclient *client, const struct psclient_grad
         made->fate = FAKE_LOST;
     else if (made->fate != FAKE_REFUSED)
         apply(gradients, count);
+    made->version = fake_server.version;
     memcpy(made->answer, fake_server.values, sizeof made->answer);
     note("push %zu\n", made->number);
     *operation = made;
@@ -191,8 +229,11 @@ int psclient_end(struct psclient_operation *operation, struct psclient_result *r
     fake_server.under_way--;
     size_t at = 0;
     for (size_t i = 0; i < operation->count; i++) {
-        if (results != NULL)
+        if (results != NULL) {
             results[i].status = statuses[operation->fate];
+            results[i].late = fake_server.late ? 1 : 0;
+        }
+        operation->parameters[i].version = operation->version;
         if (operation->fate == FAKE_OK)
             at = move(operation->answer, &operation->parameters[i], at, false);
         else
@@ -212,4 +253,15 @@ int psclient_push_pull(struct psclient *client, const struct psclient_gradient *
     (void)psclient_push_pull_begin(client, gradients, parameters, count, timeout_ms, NULL,
                                    &operation, error);
     return psclient_end(operation, results, error);
+}
+
+int psclient_push(struct psclient *client, const struct psclient_gradient *gradients, size_t count,
+                  uint64_t timeout_ms, struct psclient_result *results,
+                  struct psclient_error *error)
+{
+    (void)client, (void)timeout_ms;
+    apply(gradients, count);
+    for (size_t i = 0; i < count; i++)
+        results[i].status = PSCLIENT_OK;
+    return say(error, PSCLIENT_OK);
 }

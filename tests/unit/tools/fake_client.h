@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Elements of the largest model, weights and bias together. */
 #define FAKE_ELEMENTS_MAX 64
@@ -33,6 +34,12 @@ struct fake_server {
     bool refuse_open;
     enum fake_fate fates[64]; /* of the pushes, in order; FAKE_OK behind the last */
     size_t pushes;
+    uint64_t version;             /* pushes that were applied; rounds that were made */
+    uint64_t rounds[64];          /* that the pushes have named; 0: none */
+    uint32_t ranks[64];           /* 1 + those of their workers */
+    uint64_t clock;               /* of the only worker */
+    uint64_t read_at;             /* the clock of the last pull */
+    bool late;                    /* every push is told so */
     int under_way, under_way_max; /* operations */
     char trace[4096];
 };

@@ -11,20 +11,32 @@ static struct ps_model_servers servers;
 static struct ps_remote_model model;
 static struct ps_error error;
 
+static const uint8_t rounds[] = {0x92, 0x0d, 0x02, 0x08, 0x04};
+
 /* Two weights and a bias. */
-static void begin(bool pipeline)
+static void begin_as(bool pipeline, bool sync)
 {
     fake_server_begin();
     static const struct psclient_options client;
     ck_assert_int_eq(ps_model_servers_open(&servers, &client, &error), PS_OK);
-    const struct ps_remote_model_options options = {.servers = &servers,
-                                                    .shape = {.features = 2, .outputs = 1},
-                                                    .name = "m",
-                                                    .call_timeout_ms = 1000,
-                                                    .pipeline = pipeline};
+    const struct ps_remote_model_options options = {
+        .servers = &servers,
+        .shape = {.features = 2, .outputs = 1},
+        .name = "m",
+        .call_timeout_ms = 1000,
+        .worker = sync ? 2 : 0,
+        .pipeline = pipeline,
+        .rounds = {sync ? rounds : NULL, sync ? sizeof rounds : 0}};
     ck_assert_int_eq(ps_remote_model_init(&model, &options), PS_OK);
     ck_assert_int_eq(ps_remote_model_refresh(&model, &error), PS_OK);
+    ck_assert((strstr(fake_server.trace, "configure 2 parameters from m/weight, 5 bytes\n") !=
+               NULL) == sync);
     fake_server.trace[0] = '\0';
+}
+
+static void begin(bool pipeline)
+{
+    begin_as(pipeline, false);
 }
 
 static void end(void)
@@ -219,6 +231,88 @@ START_TEST(servers_that_are_not_found_leave_nothing_to_close)
 }
 END_TEST
 
+START_TEST(an_asynchronous_step_names_no_worker)
+{
+    begin(_i == 1);
+    (void)step();
+    ck_assert_int_eq(ps_remote_model_end(&model, &error), PS_OK);
+
+    ck_assert_uint_eq(fake_server.ranks[0], 0);
+    ck_assert_uint_eq(fake_server.rounds[0], 0);
+    end();
+}
+END_TEST
+
+/* Also behind rounds that were made without this worker. */
+START_TEST(a_synchronous_step_is_of_the_round_behind_the_values_at_hand)
+{
+    begin_as(false, true);
+    (void)step();
+    (void)step();
+    fake_server.version = 9;
+    (void)step();
+    fake_server.late = true;
+    (void)step();
+
+    const uint64_t named[] = {1, 2, 3, 11};
+    ck_assert_mem_eq(fake_server.rounds, named, sizeof named);
+    ck_assert_uint_eq(fake_server.ranks[3], 3);
+    ck_assert_uint_eq(model.counts.late_pushes, PS_MODEL_PARAMETERS);
+    end();
+}
+END_TEST
+
+/* A worker that was killed goes on from where the servers say that it stands. */
+START_TEST(a_step_by_clocks_is_read_when_it_is_told)
+{
+    static const struct psclient_clocks clocks = {.workers = 4, .consistency = PSCLIENT_SSP};
+    begin(false);
+    model.options.clocks = &clocks;
+    model.options.worker = 2;
+    model.stale = true;
+    fake_server.clock = 5;
+    ck_assert_int_eq(ps_remote_model_refresh(&model, &error), PS_OK);
+    ck_assert_uint_eq(ps_remote_model_position(&model), 5);
+    ck_assert(ps_remote_model_begin_round(&model, false));
+
+    (void)step();
+
+    ck_assert_uint_eq(fake_server.read_at, 6);
+    ck_assert_uint_eq(ps_remote_model_position(&model), 6);
+    expect_at_hand(1);
+    ck_assert(!ps_remote_model_begin_round(&model, true));
+    end();
+}
+END_TEST
+
+/* It waits for workers that do not come: at the next try it would wait as long. */
+START_TEST(a_round_that_is_not_over_in_time_is_the_workers_failure)
+{
+    struct ps_model_values gradient;
+    begin_as(false, true);
+    fake_server.fates[0] = FAKE_UNKNOWN;
+
+    ck_assert_int_eq(ps_remote_model_ready(&model, &gradient, &error), PS_OK);
+    ck_assert_int_eq(ps_remote_model_push(&model, &error), PS_ERR_UNAVAILABLE);
+
+    ck_assert_str_eq(error.text, "worker 2 could not push a gradient: as told (not ok)");
+    end();
+}
+END_TEST
+
+/* Others of the process have contributed to it already, and would wait for ever. */
+START_TEST(a_round_that_another_worker_has_begun_is_begun_by_all_before_a_stop)
+{
+    begin_as(false, true);
+    ck_assert(ps_remote_model_begin_round(&model, false));
+
+    ck_assert(ps_remote_model_begin_round(&model, true));
+    (void)step();
+    ck_assert(!ps_remote_model_begin_round(&model, true));
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("remote_model");
@@ -233,6 +327,11 @@ int main(void)
     tcase_add_test(tests, a_refused_push_ends_the_run_and_what_is_under_way_is_waited_for);
     tcase_add_test(tests, a_job_that_others_initialised_is_pulled_and_not_written);
     tcase_add_test(tests, servers_that_are_not_found_leave_nothing_to_close);
+    tcase_add_loop_test(tests, an_asynchronous_step_names_no_worker, 0, 2);
+    tcase_add_test(tests, a_synchronous_step_is_of_the_round_behind_the_values_at_hand);
+    tcase_add_test(tests, a_step_by_clocks_is_read_when_it_is_told);
+    tcase_add_test(tests, a_round_that_is_not_over_in_time_is_the_workers_failure);
+    tcase_add_test(tests, a_round_that_another_worker_has_begun_is_begun_by_all_before_a_stop);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

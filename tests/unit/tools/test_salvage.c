@@ -2,6 +2,7 @@
 /* What is whole is taken, whatever is not. */
 #include "tools/psckpt/salvage.h"
 
+#include "checkpoint/journal.h"
 #include "run_suite.h"
 #include "shard_fixture.h"
 #include "tests/support/fault_files.h"
@@ -25,8 +26,15 @@ static FILE *report;
 static char *said;
 static size_t said_size;
 static struct ps_error error;
+static struct ps_record held[2]; /* what the files hold of open rounds, where a test says so */
+static size_t held_count;
 static struct ps_checkpoint_place older;
 static struct ps_checkpoint_place newer;
+
+static void give(void *self, size_t i, struct ps_record *record)
+{
+    *record = ((const struct ps_record *)self)[i];
+}
 
 /* Three parameters "a", "b" (Adam) and "c/d"; values of the older one are 1000 higher. */
 static struct ps_checkpoint_place write_one(int base, uint64_t position, const char *uuid)
@@ -38,6 +46,8 @@ static struct ps_checkpoint_place write_one(int base, uint64_t position, const c
     ck_assert_int_eq(session_summary_forget(&nobody, NULL), PS_OK);
     fixture.facts.sessions = nobody.facts.sessions;
     fixture.facts.position = position;
+    fixture.facts.sections[PS_CHECKPOINT_ROUNDS] =
+        (struct ps_checkpoint_records){held_count, give, held};
     (void)snprintf(fixture.facts.uuid, sizeof fixture.facts.uuid, "%s", uuid);
     struct ps_checkpoint_place place = shard_fixture_write(&fixture, files, FOLDER);
     shard_state_fini(&nobody);
@@ -46,6 +56,7 @@ static struct ps_checkpoint_place write_one(int base, uint64_t position, const c
 
 static void set_up(void)
 {
+    held_count = 0;
     disk = memory_files_create(1);
     files = memory_files_files(disk);
     progress_init(&progress, ps_clock_real(), false);
@@ -132,6 +143,43 @@ START_TEST(what_is_damaged_in_the_newest_is_taken_from_the_one_before)
     ck_assert_uint_eq(salvage.state.facts.position, 12);
     ck_assert(first_of(0) == 1000.0f);
     ck_assert_ptr_nonnull(strstr(said, "a: taken from " FOLDER));
+}
+END_TEST
+
+/* Both files again, with contributions to "b" at its version in them, and at one before. */
+static void write_with_rounds(void)
+{
+    for (uint64_t i = 0; i < 2; i++)
+        held[i] = (struct ps_record){
+            .type = PS_RECORD_HELD, .name = ps_bytes_of_text("b"), .version = 3 + i};
+    held_count = 2;
+    older = write_one(1000, 12, "older");
+    newer = write_one(0, 20, "newer");
+}
+
+START_TEST(contributions_that_fit_what_was_taken_are_kept)
+{
+    write_with_rounds();
+    damage(&newer, "a", -1);
+
+    ck_assert_int_eq(load(), PS_OK);
+
+    ck_assert_uint_eq(salvage.state.facts.sections[PS_CHECKPOINT_ROUNDS].count, 1);
+    ck_assert_ptr_nonnull(strstr(said, "1 contributions to rounds are left out"));
+}
+END_TEST
+
+START_TEST(damaged_rounds_are_given_up_with_a_word)
+{
+    write_with_rounds();
+    damage(&newer, "ps.rounds", -1);
+
+    ck_assert_int_eq(load(), PS_OK);
+
+    ck_assert_uint_eq(salvage.taken_count, 3);
+    ck_assert_uint_eq(salvage.state.facts.position, 20);
+    ck_assert_uint_eq(salvage.state.facts.sections[PS_CHECKPOINT_ROUNDS].count, 0);
+    ck_assert_ptr_nonnull(strstr(said, "open rounds and clocks are not whole"));
 }
 END_TEST
 
@@ -269,6 +317,8 @@ int main(void)
     tcase_add_test(tcase, of_whole_checkpoints_the_newest_is_taken);
     tcase_add_test(tcase, what_is_damaged_in_the_newest_is_taken_from_the_one_before);
     tcase_add_test(tcase, a_tensor_that_is_whole_nowhere_is_left_out_and_named);
+    tcase_add_test(tcase, contributions_that_fit_what_was_taken_are_kept);
+    tcase_add_test(tcase, damaged_rounds_are_given_up_with_a_word);
     tcase_add_test(tcase, values_without_a_whole_optimizer_state_begin_anew);
     tcase_add_test(tcase, damaged_sessions_cost_no_tensor);
     tcase_add_test(tcase, one_file_is_taken_as_it_is);

@@ -37,6 +37,7 @@ static void begin(struct fixture *fixture, bool pipeline)
                                                    .epochs = 3,
                                                    .batch = 2,
                                                    .seed = 1,
+                                                   .accumulate = 1,
                                                    .pipeline = pipeline,
                                                    .call_timeout_ms = 1000};
 }
@@ -100,6 +101,74 @@ START_TEST(a_run_counts_every_step_and_ends_with_the_servers_values)
 }
 END_TEST
 
+/* A run ends at a multiple of its steps: who comes in the middle of one makes the rest of it. */
+START_TEST(a_synchronous_run_goes_on_from_the_servers_version)
+{
+    struct fixture fixture;
+    begin(&fixture, false);
+    fixture.options.rounds = (struct ps_bytes){(const uint8_t *)"\x92\x0d\x02\x08\x04", 5};
+    fake_server.initialised = true;
+    fake_server.count = FEATURES + 1;
+    fake_server.version = 9 + 5;
+
+    ck_assert_int_eq(run(&fixture), PS_OK);
+
+    ck_assert_uint_eq(fake_server.version, 2 * 9);
+    ck_assert_uint_eq(atomic_load(&fixture.progress.steps), 4);
+    ck_assert_uint_eq(fake_server.rounds[0], 15);
+    end(&fixture);
+}
+END_TEST
+
+/* The same steps in one process as in several: a share of rows for each. */
+START_TEST(batches_of_several_shares_make_one_step)
+{
+    struct fixture fixture;
+    begin(&fixture, false);
+    fixture.options.accumulate = 3;
+    fixture.options.batch = 1;
+    fixture.dataset.row_count = 5;
+    fixture.options.epochs = 1;
+
+    ck_assert_int_eq(run(&fixture), PS_OK);
+
+    ck_assert_uint_eq(atomic_load(&fixture.progress.steps), 2);
+    ck_assert_uint_eq(atomic_load(&fixture.progress.examples), 5);
+    end(&fixture);
+}
+END_TEST
+
+/* The rows of one epoch with a push for every row, and for every `_i`: at the server's rate the
+ * same descent, but for the rounding of differences. The first push begins at zeros: it has
+ * none. */
+START_TEST(local_steps_come_where_the_servers_steps_come)
+{
+    struct fixture each;
+    begin(&each, false);
+    each.options.batch = 1;
+    each.options.epochs = 1;
+    ck_assert_int_eq(run(&each), PS_OK);
+    struct fixture local;
+    begin(&local, false);
+    local.options = each.options;
+    local.options.train = &local.dataset;
+    local.options.map = &local.map;
+    local.options.local_steps = (uint32_t)_i;
+    local.options.local_rate = 1;
+
+    ck_assert_int_eq(run(&local), PS_OK);
+
+    ck_assert_uint_eq(atomic_load(&local.progress.examples), 6);
+    ck_assert_uint_eq(atomic_load(&local.progress.steps), (6 + (unsigned)_i - 1) / (unsigned)_i);
+    for (size_t i = 0; i <= FEATURES; i++)
+        ck_assert_float_eq_tol(local.trained.weights[i], each.trained.weights[i], 1e-6F);
+    if (_i >= 6)
+        ck_assert_mem_eq(local.trained.weights, each.trained.weights, FEATURES * sizeof(float));
+    end(&local);
+    end(&each);
+}
+END_TEST
+
 START_TEST(a_run_that_is_stopped_waits_for_its_steps)
 {
     struct fixture fixture;
@@ -135,6 +204,9 @@ int main(void)
     TCase *tests = tcase_create("trainer");
     tcase_add_test(tests, without_the_pipeline_a_run_is_gradient_descent_to_the_bit);
     tcase_add_loop_test(tests, a_run_counts_every_step_and_ends_with_the_servers_values, 0, 2);
+    tcase_add_test(tests, a_synchronous_run_goes_on_from_the_servers_version);
+    tcase_add_test(tests, batches_of_several_shares_make_one_step);
+    tcase_add_loop_test(tests, local_steps_come_where_the_servers_steps_come, 1, 9);
     tcase_add_loop_test(tests, a_run_that_is_stopped_waits_for_its_steps, 0, 2);
     tcase_add_loop_test(tests, a_failed_step_is_the_runs_failure_and_what_was_done_is_counted, 0,
                         2);

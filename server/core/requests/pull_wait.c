@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mark comes before the look, and the change before the look for marks: of a pull and a push at
+ * one moment at least one sees the other. */
+#include "server/core/requests/pull_wait.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+
+/* Leaves the mark of a name. A mark may outlive its waiter, whose client has gone: the next change
+ * then wakes nobody, and takes the mark away. */
+uint32_t ps_pull_await_name(struct ps_service *service, struct ps_bytes name)
+{
+    uint32_t topic = ps_topic_of_name(name);
+    PS_ASSERT(topic >= PS_TOPIC_NAMED && topic < PS_TOPIC_COUNT);
+    atomic_fetch_or(&service->awaited, PS_TOPIC_BIT(topic));
+    return topic;
+}
+
+/* The second look sees a contribution that came before the mark was left, and told nobody. A pull
+ * that waits for the journal leaves no mark: every write of the journal asks such pulls again. Who
+ * is missing is what people want to know of a round that does not end. */
+static enum ps_status check_round(struct ps_service *service, struct ps_parameter *parameter,
+                                  uint64_t wanted, struct ps_pull_wait *wait,
+                                  struct ps_round_effects *effects, struct ps_error *error)
+{
+    struct ps_round_view view;
+    struct ps_journal_state state;
+    struct ps_bytes name = parameter->spec->name;
+    PS_ASSERT(wanted > 0 && parameter->rounds != NULL);
+    ps_rounds_look(service, parameter, &view, effects);
+    if (view.version < wanted) {
+        wait->topic = ps_pull_await_name(service, name);
+        ps_rounds_look(service, parameter, &view, effects);
+    }
+    wait->again_ms = effects->again_ms;
+    if (view.version < wanted)
+        return ps_fail(error, PS_ERR_NOT_READY,
+                       "parameter: %.64s is at version %" PRIu64 ", waited for: %" PRIu64
+                       "; round %" PRIu64 " has %u of %u contributions, missing:%s",
+                       (const char *)name.data, view.version, wanted, view.version + 1,
+                       (unsigned)view.there, (unsigned)view.needed, view.missing);
+    ps_journal_queue_look(&service->queue, &state);
+    if (!service->queue.journals || view.position <= state.durable)
+        return PS_OK;
+    *wait = (struct ps_pull_wait){.topic = PS_TOPIC_JOURNAL};
+    return ps_fail(error, PS_ERR_NOT_READY,
+                   "parameter: %.64s, version %" PRIu64 " is not in the journal yet",
+                   (const char *)name.data, view.version);
+}
+
+/* Looked at twice: most pulls that name a version find it there, and leave no mark for a push to
+ * clear away. */
+enum ps_status ps_pull_wait_check(struct ps_service *service, struct ps_parameter *parameter,
+                                  const struct ps_pull_request *request, struct ps_pull_wait *wait,
+                                  struct ps_round_effects *effects, struct ps_error *error)
+{
+    uint64_t wanted = request->version == 0 ? request->at_least_version : 0;
+    PS_ASSERT(wait != NULL && !effects->tells);
+    if (wanted != 0 && parameter->rounds != NULL)
+        return check_round(service, parameter, wanted, wait, effects, error);
+    if (wanted == 0 || ps_parameter_version(parameter) >= wanted)
+        return PS_OK;
+    uint32_t topic = ps_pull_await_name(service, request->name);
+    /* A push that came before the mark was left tells nobody, and is seen here. */
+    uint64_t version = ps_parameter_version(parameter);
+    if (version >= wanted)
+        return PS_OK;
+    *wait = (struct ps_pull_wait){.topic = topic};
+    return ps_fail(
+        error, PS_ERR_NOT_READY, "parameter: %.*s is at version %" PRIu64 ", waited for: %" PRIu64,
+        ps_service_name_width(request->name), (const char *)request->name.data, version, wanted);
+}
+
+/* The name is hashed only while some pull waits for something. Taken away together with the
+ * telling: of two changes at one moment one tells, and whoever is asked then sees both. A name that
+ * shares the topic loses its mark as well, and its waiters, who are asked, leave another. */
+void ps_pull_wait_tell(struct ps_service *service, struct ps_bytes name)
+{
+    if (atomic_load(&service->awaited) == 0)
+        return;
+    uint64_t topic = PS_TOPIC_BIT(ps_topic_of_name(name));
+    PS_ASSERT(name.data != NULL || name.size == 0);
+    if ((atomic_fetch_and(&service->awaited, ~topic) & topic) != 0)
+        ps_service_tell_changed(service, topic);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a push says about itself, judged before anything is done with it. Replay asks the same of a
+ * record, so that the words for one mistake are the same wherever it is found. */
+#include "server/core/requests/service_state.h"
+
+#include "base/assert.h"
+#include "optimizer/encoded.h"
+#include "server/core/update/parameter_rows.h"
+
+#include <inttypes.h>
+
+/* Bytes that are no whole number of rows are refused here, in the words of this table; what the
+ * keys say is looked at with the rows. */
+static enum ps_status check_rows(const struct ps_parameter_spec *spec, enum ps_encoding encoding,
+                                 uint64_t bytes, struct ps_error *error)
+{
+    const char *name = (const char *)spec->name.data;
+    if (encoding != PS_ENCODING_ROWS)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %s is a table: a gradient is of rows (ENCODING_ROWS), not of %s",
+                       name, ps_encoding_name(encoding));
+    /* Both parts of the content have their size by the width: so the number of rows need not be
+     * said, and cannot be said wrongly. */
+    size_t each = PS_ROW_KEY_BYTES + ps_parameter_rows_row_bytes(spec);
+    PS_ASSERT(each > 0);
+    if (bytes % each == 0)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "Name: %s, %" PRIu64
+                   " bytes are not whole rows: each has %zu, a key and %" PRIu64 " elements of %s",
+                   name, bytes, each, spec->count, ps_dtype_name(spec->dtype));
+}
+
+/* Texts that clients know from before there were encodings stay as they are; what a type's number
+ * means is said behind it. */
+enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, enum ps_dtype dtype,
+                                         enum ps_encoding encoding, uint64_t bytes,
+                                         struct ps_error *error)
+{
+    PS_ASSERT(spec->count > 0);
+    /* The type first: a length in bytes says nothing about elements of another type. */
+    const char *name = (const char *)spec->name.data;
+    if (dtype != ps_parameter_spec_gradient(spec))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %s, parameter and gradient element type not match, parameter: %d, "
+                       "gradient: %d (%s, %s)",
+                       name, (int)spec->dtype, (int)dtype, ps_dtype_name(spec->dtype),
+                       dtype < PS_DTYPE_COUNT ? ps_dtype_name(dtype) : "no type");
+    if (ps_parameter_spec_is_table(spec))
+        return check_rows(spec, encoding, bytes, error);
+    if (encoding == PS_ENCODING_ROWS)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %s is not a table: a gradient of rows is for tables", name);
+    /* What an encoding's length has to be is the encoding's to say. */
+    if (encoding != PS_ENCODING_NATIVE) {
+        struct ps_error reason;
+        enum ps_status status =
+            ps_encoding_check(encoding, spec->dtype, spec->count, bytes, &reason);
+        return status == PS_OK ? PS_OK
+                               : ps_fail(error, status, "Name: %s, %.180s", name, reason.text);
+    }
+    if (bytes != ps_parameter_spec_bytes(spec))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %s, parameter and gradient does not have same content len, "
+                       "parameter: %zu, gradient: %" PRIu64,
+                       name, ps_parameter_spec_bytes(spec), bytes);
+    return PS_OK;
+}
+
+/* Keys come in any order: no part of a gradient of rows is a range of the table's. */
+enum ps_status ps_service_check_push_range(const struct ps_parameter_spec *spec,
+                                           struct ps_elements range, struct ps_error *error)
+{
+    PS_ASSERT(spec->count > 0);
+    if (!ps_parameter_spec_is_table(spec) || (range.first == 0 && range.count == 0))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %s is a table: a gradient of it has no range",
+                   (const char *)spec->name.data);
+}
+
+/* What a pull of a table says about itself, as what a push says. The order is that of a person who
+ * finds out: what kind of pull it is, then its keys, then how much comes of them.
+ *
+ * A table has no elements that stand in a row, so that nothing of a range applies to it. */
+static enum ps_status check_keys(const struct ps_parameter_spec *spec,
+                                 const struct ps_pull_request *request, struct ps_error *error)
+{
+    const char *name = (const char *)spec->name.data;
+    PS_ASSERT(ps_parameter_spec_is_table(spec));
+    if (request->held.present)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "Name: %s is a table, of which there are no deltas", name);
+    if (request->range.first != 0 || request->range.count != 0 || request->version != 0)
+        return ps_fail(
+            error, PS_ERR_BAD_INPUT,
+            "Name: %s is a table: rows are asked for by their keys, not by a range or by "
+            "a version",
+            name);
+    if (!ps_encoding_is_native(request->encoding, spec->dtype))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %s, rows of a table are sent as %s alone",
+                       name, ps_dtype_name(spec->dtype));
+    size_t key_bytes = PS_ROW_KEY_BYTES;
+    if (request->keys.size % key_bytes != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %s, %zu bytes are not whole keys: each has %zu", name,
+                       request->keys.size, key_bytes);
+    size_t row_bytes = ps_parameter_rows_row_bytes(spec);
+    if (request->keys.size / key_bytes > PS_REPLY_BYTES_MAX / row_bytes)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                       "Name: %s, %zu rows of %zu bytes take more than one message: ask for fewer",
+                       name, request->keys.size / key_bytes, row_bytes);
+    return PS_OK;
+}
+
+/* Asked with the cut held, as soon as the parameter is known: what cannot be answered does not wait
+ * for a version or for other workers. */
+enum ps_status ps_service_check_pull(const struct ps_parameter_spec *spec,
+                                     const struct ps_pull_request *request, struct ps_error *error)
+{
+    PS_ASSERT(spec->count > 0);
+    if (ps_parameter_spec_is_table(spec))
+        return check_keys(spec, request, error);
+    /* Both words are of tables alone. A client that sends them elsewhere takes this parameter for
+     * another, and must not get elements in the place of rows. */
+    if (request->keys.size == 0 && request->encoding != PS_ENCODING_ROWS)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %s is not a table: it has no keys and no rows",
+                   (const char *)spec->name.data);
+}
+
+/* A client that asks for more than the server can promise is told so, and not given less in
+ * silence. */
+enum ps_status ps_service_check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
+                                                struct ps_error *error)
+{
+    /* Whether there is a journal never changes, so a level that is accepted here can be kept until
+     * the reply. */
+    bool journals = service->queue.journals;
+    if (ack == PS_ACK_DEFAULT || ack == PS_ACK_MEMORY || (ack == PS_ACK_LOGGED && journals))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_UNSUPPORTED,
+                   "this server acknowledges what it has applied in memory (ACK_MEMORY)%s and "
+                   "offers no stronger level",
+                   journals ? " or has in its journal (ACK_LOGGED)" : "");
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a parameter that is trained in rounds has besides its values: the open round, and the
+ * contributions to it, decoded, until it ends.
+ *
+ * Threads:  any, with the lock, which is taken before the parameter's.
+ * Blocking: for the lock, which is held while a round ends.
+ * Errors:   said at each function.
+ * Memory:   as many contributions as workers at most, each as large as the values:
+ *           ps_contributions_bytes_max, which counts with the parameter.
+ */
+#ifndef PS_SERVER_CORE_CONTRIBUTIONS_H
+#define PS_SERVER_CORE_CONTRIBUTIONS_H
+
+#include "base/thread.h"
+#include "server/core/rounds/round.h"
+#include "server/core/values/blocks.h"
+
+/* One gradient that waits for the others, in the parameter's type. */
+struct ps_contribution {
+    struct ps_blocks *values; /* a reference; NULL: the worker has not contributed */
+    float weight;
+};
+
+struct ps_contributions {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    struct ps_mutex lock;              /* PS_RANK_ROUND; guards all that follows */
+    struct ps_round round;
+    uint64_t position; /* of the record of the last round that ended here; 0: none did */
+    struct ps_contribution held[]; /* by rank */
+};
+
+/* Returns those of a parameter with so many workers, none yet; NULL when memory is refused. */
+struct ps_contributions *ps_contributions_create(const struct ps_allocator *memory,
+                                                 uint32_t workers);
+
+/* Takes it; NULL is allowed. */
+void ps_contributions_destroy(struct ps_contributions *contributions);
+
+/* What they take at most. */
+uint64_t ps_contributions_bytes_max(const struct ps_parameter_spec *spec);
+
+/* Takes `values`: the contribution of a worker that has none. With the lock. */
+void ps_contributions_hold(struct ps_contributions *contributions, uint32_t worker,
+                           struct ps_blocks *values, float weight, uint64_t now_ms);
+
+/* The open round has ended: what is held goes, and this set is evicted. With the lock. */
+void ps_contributions_next(struct ps_contributions *contributions, const uint8_t *evicted);
+
+/* Asserts every invariant; takes the lock. */
+void ps_contributions_check(struct ps_contributions *contributions);
+
+#endif

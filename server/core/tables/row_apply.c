@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arithmetic of a push. Rows lie apart, and the rules' loops want runs: so the arrays of a few
+ * rows are brought together, stepped in one call, and taken back. They stay in the nearest cache
+ * meanwhile. Rows of many elements are runs themselves and are stepped where they lie.
+ *
+ * Nothing in here can fail. The record of the push is in the journal's order by now: a push that
+ * came to nothing from here on would come to something in a replay.
+ */
+#include "server/core/tables/row_push_parts.h"
+#include "server/core/tables/row_step.h"
+
+#include "base/assert.h"
+
+/* Rows whose first line is asked for ahead: prepare had them all, but a large push has outgrown the
+ * cache since. */
+#define AHEAD 8
+
+static void remove_victims(struct ps_row_push *push);
+static void apply_stripe(struct ps_row_push *push, uint32_t number,
+                         const struct ps_optimizer_step *step, uint64_t version);
+static void make_rows(struct ps_row_push *push, uint32_t number);
+
+/* Lock by lock, so that a reader waits for the rows of four stripes and not for all of a push.
+ * Rows that go are taken out first: what is in the table never passes the row limit. */
+void ps_row_push_apply(struct ps_row_push *push, const struct ps_optimizer_step *step,
+                       uint64_t version)
+{
+    struct ps_row_table *table = push->table;
+    PS_ASSERT(push->prepared);
+    PS_ASSERT(step->dtype == table->shape.layout.dtype);
+    push->prepared = false;
+    if (step->skip)
+        return;
+    table->version = version;
+    remove_victims(push);
+    /* Always from the first lock on: only readers need take turns (row_pull.c), since there is one
+     * push at a time. */
+    for (uint32_t lock = 0; lock < PS_ROW_LOCKS; lock++) {
+        uint32_t first = lock * PS_ROW_LOCK_STRIPES;
+        if (push->begins[first] == push->begins[first + PS_ROW_LOCK_STRIPES])
+            continue;
+        ps_mutex_lock(&table->locks[lock]);
+        for (uint32_t i = first; i < first + PS_ROW_LOCK_STRIPES; i++)
+            apply_stripe(push, i, step, version);
+        ps_mutex_unlock(&table->locks[lock]);
+    }
+    atomic_fetch_add(&table->rows, push->made);
+}
+
+/* One by one under their locks; a reader between two of them sees a table that is in order. */
+static void remove_victims(struct ps_row_push *push)
+{
+    PS_ASSERT(push->victim_count == 0 || push->victims != NULL);
+    struct ps_row_table *table = push->table;
+    for (uint32_t i = 0; i < push->victim_count; i++) {
+        uint32_t number = ps_row_stripe_of(push->victims[i].hash);
+        ps_mutex_lock(ps_row_lock_of(table, number));
+        ps_row_stripe_remove(table, &table->stripes[number], push->victims[i].hash,
+                             push->victims[i].row);
+        ps_mutex_unlock(ps_row_lock_of(table, number));
+    }
+    uint64_t before = atomic_fetch_sub(&table->rows, push->victim_count);
+    PS_ASSERT(before >= push->victim_count);
+}
+
+/* The version first, row by row, which brings the line of each row into the cache; then the rule,
+ * for all of the stripe in one call. */
+static void apply_stripe(struct ps_row_push *push, uint32_t number,
+                         const struct ps_optimizer_step *step, uint64_t version)
+{
+    uint32_t begin = push->begins[number];
+    uint32_t count = push->begins[number + 1] - begin;
+    if (count == 0)
+        return;
+    make_rows(push, number);
+    PS_ASSERT(push->begins[number] + count <= push->unique);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + AHEAD < count)
+            PS_PREFETCH(push->rows[begin + i + AHEAD]);
+        ps_row_set_touched(push->rows[begin + i], version);
+    }
+    ps_row_step(&push->table->shape, step, push->rows + begin, count,
+                push->gradients + begin * ps_row_push_row_bytes(push));
+}
+
+/* Under the lock, though the number was chosen without: from here on readers find the row. It has
+ * its first values then, and an instant later, still under the lock, those of this push. */
+static void make_rows(struct ps_row_push *push, uint32_t number)
+{
+    PS_ASSERT(number < PS_ROW_STRIPES);
+    struct ps_row_table *table = push->table;
+    struct ps_row_stripe *stripe = &table->stripes[number];
+    for (uint32_t i = push->begins[number]; i < push->begins[number + 1]; i++) {
+        if (push->rows[i] == NULL)
+            push->rows[i] = ps_row_stripe_insert(table, stripe, push->keys[i], push->hashes[i],
+                                                 push->numbers[i]);
+    }
+    stripe->free_from = ps_row_stripe_free(table, stripe, stripe->free_from);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One instant of a table, for a checkpoint: pushes go on beside it, and copy a page at most once
+ * for a hold.
+ *
+ * Threads:  take while nobody pushes; read and release from any one thread.
+ * Blocking: take copies the lists of pages: about a millisecond for 20 million rows of 16 floats.
+ * Errors:   PS_ERR_NO_MEMORY of take.
+ * Memory:   a hold keeps the table and the pages of its instant until it is released.
+ */
+#ifndef PS_SERVER_CORE_ROW_HOLD_H
+#define PS_SERVER_CORE_ROW_HOLD_H
+
+#include "server/core/tables/row_table.h"
+
+#include <stddef.h>
+
+struct ps_row_hold;
+
+/* A hold is about to be taken: gets memory ready for the copies of the first push behind it, which
+ * would otherwise wait for the kernel at each page. Beside pushes; takes some milliseconds for
+ * each 10 MiB, and nothing once there was a hold. Memory that is refused is not missed before it
+ * is needed. */
+void ps_row_hold_expect(struct ps_row_table *table);
+
+PS_MUST_USE enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold **hold,
+                                            struct ps_error *error);
+
+uint64_t ps_row_hold_rows(const struct ps_row_hold *hold);
+
+/* Bytes of one row in an array: 0 the values, 1.. the states, then the keys (8), then the low 32
+ * bits of the versions of the last pushes (4). */
+uint32_t ps_row_hold_arrays(const struct ps_row_hold *hold);
+size_t ps_row_hold_row_bytes(const struct ps_row_hold *hold, uint32_t array);
+
+/* Copies `size` bytes of an array from `offset` on; all arrays have the rows in the same order.
+ * What is asked for must lie within rows * row_bytes. Cannot fail; the status is the saver's
+ * interface. */
+PS_MUST_USE enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array,
+                                            uint64_t offset, void *to, size_t size,
+                                            struct ps_error *error);
+
+/* Takes `hold`; NULL is allowed. */
+void ps_row_hold_release(struct ps_row_hold *hold);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the hash of a key to the rows that may have it: lines of 64 bytes, each with 12 tags of one
+ * byte and 12 numbers of rows, and a count of the rows that went past it because it was full.
+ *
+ * The keys are not in here; they lie in their rows, which are read anyway. So the index takes about
+ * 6.7 bytes for a row. A look-up begins at the home line of the hash and ends at the first line
+ * that nobody went past; taking a row out counts those back, so that nothing has to be cleaned up.
+ *
+ * Of a hash the lower 32 bits are the home and bits 40 to 47 the tag.
+ *
+ * Threads:  as the owner says (row_stripes.h).
+ * Blocking: never.
+ * Errors:   ps_row_index_create says false when memory is refused.
+ * Memory:   the lines belong to the index.
+ */
+#ifndef PS_SERVER_CORE_ROW_INDEX_H
+#define PS_SERVER_CORE_ROW_INDEX_H
+
+#include "base/alloc.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PS_ROW_LINE_ROWS 12
+#define PS_ROW_NONE UINT32_MAX
+
+struct ps_row_line {
+    uint8_t tags[PS_ROW_LINE_ROWS]; /* 0: free */
+    uint32_t rows[PS_ROW_LINE_ROWS];
+    uint32_t past;
+};
+_Static_assert(sizeof(struct ps_row_line) == 64, "one line of the cache");
+
+struct ps_row_index {
+    struct ps_row_line *lines; /* NULL: there is no row yet */
+    void *allocated;
+    uint32_t line_count;
+    uint32_t rows_max; /* it is full with so many */
+};
+
+/* An empty index for `rows` rows at least, in `*index`, which is written on success alone. */
+bool ps_row_index_create(struct ps_row_index *index, const struct ps_allocator *memory,
+                         uint64_t rows);
+void ps_row_index_destroy(struct ps_row_index *index, const struct ps_allocator *memory);
+
+/* What ps_row_index_create would take for so many rows. */
+uint64_t ps_row_index_bytes(uint64_t rows);
+
+/* `row` with this hash is not in it, and it is not full. */
+void ps_row_index_insert(struct ps_row_index *index, uint64_t hash, uint32_t row);
+
+/* `row` with this hash is in it. */
+void ps_row_index_remove(struct ps_row_index *index, uint64_t hash, uint32_t row);
+
+static inline uint8_t ps_row_tag(uint64_t hash)
+{
+    uint8_t tag = (uint8_t)(hash >> 40);
+    return tag != 0 ? tag : 1;
+}
+
+static inline uint32_t ps_row_home(const struct ps_row_index *index, uint64_t hash)
+{
+    return (uint32_t)(((hash & UINT32_MAX) * index->line_count) >> 32);
+}
+
+static inline uint32_t ps_row_line_after(const struct ps_row_index *index, uint32_t line)
+{
+    return line + 1 == index->line_count ? 0 : line + 1;
+}
+
+/* The high bit of each byte of `word` that is 0, and no other bit. */
+static inline uint64_t ps_row_zero_bytes(uint64_t word)
+{
+    uint64_t low = word & 0x7F7F7F7F7F7F7F7Fu;
+    return ~((low + 0x7F7F7F7F7F7F7F7Fu) | word | 0x7F7F7F7F7F7F7F7Fu);
+}
+
+/* Which places of the line have this tag: bit i for place i. Twelve bytes are compared in two
+ * words, the second from place 4 on; its first four are left out of the result. */
+static inline uint32_t ps_row_line_match(const struct ps_row_line *line, uint8_t tag)
+{
+    uint64_t wanted = tag * 0x0101010101010101u;
+    uint64_t first;
+    uint64_t last;
+    memcpy(&first, line->tags, sizeof first);
+    memcpy(&last, line->tags + 4, sizeof last);
+    /* One bit of each byte, gathered in the highest byte by a product whose parts never meet. */
+    uint64_t gather = 0x0002040810204081u;
+    uint32_t low = (uint32_t)(((ps_row_zero_bytes(first ^ wanted) >> 7) * gather) >> 49) & 0xFF;
+    uint32_t high = (uint32_t)(((ps_row_zero_bytes(last ^ wanted) >> 7) * gather) >> 49) & 0xF0;
+    return low | high << 4;
+}
+
+#endif

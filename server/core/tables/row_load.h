@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows out of a checkpoint, into a table that nobody else has yet.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   as said below; the table is then good for ps_row_table_destroy alone.
+ * Memory:   everything is borrowed for the call.
+ */
+#ifndef PS_SERVER_CORE_ROW_LOAD_H
+#define PS_SERVER_CORE_ROW_LOAD_H
+
+#include "server/core/tables/row_table.h"
+
+#include <stddef.h>
+
+/* So many rows will be loaded: their index is made in one go. Not necessary, and no promise. The
+ * table is empty. PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status ps_row_table_expect(struct ps_row_table *table, uint64_t rows,
+                                               struct ps_error *error);
+
+/* Adds `rows` rows, in any order. values has width elements for each, states[i] as many as the
+ * layout says of that state; none of the arrays need be aligned. The row limit is not asked: what
+ * was saved is loaded.
+ *
+ * PS_ERR_CORRUPT        a key is there already
+ * PS_ERR_OUT_OF_RANGE   a key of another shard
+ * PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status ps_row_table_load(struct ps_row_table *table, const uint64_t *keys,
+                                             const uint32_t *touched, const void *values,
+                                             const void *const states[], size_t rows,
+                                             struct ps_error *error);
+
+#endif

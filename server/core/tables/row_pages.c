@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages out of slabs. The first slabs are small and from the heap, since most tables of a job may
+ * be small; then each is a large page of the processor: a look-up goes to a random page of a large
+ * table, and would need an address translation from memory for each with small ones.
+ *
+ * Nothing is given back to the system before the table ends. What a sweep or a hold has freed is
+ * used by the rows and the copies to come, and giving large pages back to have them again would
+ * cost the pushes a millisecond each time.
+ */
+#include "server/core/tables/row_pages.h"
+
+#include "base/assert.h"
+#include "base/slab.h"
+
+#define SLAB_BYTES_FIRST ((size_t)64 * 1024)
+#define LINE_BYTES ((size_t)64)
+
+struct ps_row_slab {
+    struct ps_row_slab *next;
+    void *memory; /* as it was got; the pages begin at the next multiple of LINE_BYTES */
+    size_t bytes;
+    bool of_heap;
+};
+
+static bool make_slab(struct ps_row_pages *pages);
+static void free_slab(struct ps_row_pages *pages, struct ps_row_slab *slab);
+static struct ps_row_page *cut_page(struct ps_row_pages *pages);
+static void give(struct ps_row_pages *pages, struct ps_row_page *page);
+
+/* A page is smaller than a slab, with room: the widest row has 4,096 elements of 8 bytes and two
+ * states of as many. */
+void ps_row_pages_init(struct ps_row_pages *pages, const struct ps_allocator *memory,
+                       size_t page_bytes)
+{
+    PS_ASSERT(page_bytes % sizeof(struct ps_row_page) == 0);
+    PS_ASSERT(page_bytes >= sizeof(struct ps_row_page) && page_bytes < PS_SLAB_BYTES);
+    *pages = (struct ps_row_pages){.memory = memory,
+                                   .page_bytes = page_bytes,
+                                   .bytes_limit = UINT64_MAX,
+                                   .slab_bytes = SLAB_BYTES_FIRST};
+    ps_mutex_init(&pages->lock, PS_RANK_LEAF);
+}
+
+/* The pages themselves are not looked at: whoever still had one was a bug of ours. */
+void ps_row_pages_fini(struct ps_row_pages *pages)
+{
+    PS_ASSERT(pages->holders == NULL);
+    for (struct ps_row_slab *slab = pages->slabs; slab != NULL;) {
+        struct ps_row_slab *next = slab->next;
+        free_slab(pages, slab);
+        slab = next;
+    }
+    pages->slabs = NULL;
+    ps_mutex_fini(&pages->lock);
+}
+
+/* One thread at a time makes a table larger, so that nothing comes between the question and the
+ * sum; a saver that gets pages ready may, and then the limit is passed by a slab. */
+bool ps_row_pages_count(struct ps_row_pages *pages, uint64_t bytes)
+{
+    PS_ASSERT(bytes <= UINT64_MAX / 2);
+    uint64_t limit = atomic_load(&pages->bytes_limit);
+    if (bytes > limit || atomic_load(&pages->bytes) > limit - bytes)
+        return false;
+    atomic_fetch_add(&pages->bytes, bytes);
+    return true;
+}
+
+void ps_row_pages_count_back(struct ps_row_pages *pages, uint64_t bytes)
+{
+    uint64_t before = atomic_fetch_sub(&pages->bytes, bytes);
+    PS_ASSERT(before >= bytes);
+}
+
+/* Free pages first, the last given back before the others: it is the likeliest to be in the cache.
+ * */
+struct ps_row_page *ps_row_pages_take(struct ps_row_pages *pages)
+{
+    ps_mutex_lock(&pages->lock);
+    struct ps_row_page *page = pages->free;
+    if (page != NULL) {
+        PS_ASSERT(pages->free_count > 0);
+        pages->free = page->next;
+        pages->free_count--;
+    } else {
+        page = cut_page(pages);
+    }
+    pages->taken_count += page != NULL ? 1 : 0;
+    ps_mutex_unlock(&pages->lock);
+    return page;
+}
+
+/* The next page of the newest slab; what is left of one that is too short for it is lost, less than
+ * a page of 2 MiB. */
+static struct ps_row_page *cut_page(struct ps_row_pages *pages)
+{
+    if (pages->uncut_bytes < pages->page_bytes && !make_slab(pages))
+        return NULL;
+    PS_ASSERT(pages->uncut_bytes >= pages->page_bytes);
+    struct ps_row_page *page = (struct ps_row_page *)(void *)pages->uncut;
+    pages->uncut += pages->page_bytes;
+    pages->uncut_bytes -= pages->page_bytes;
+    return page;
+}
+
+/* A slab of the heap is twice as large as the one before, until large pages are worth it: a table
+ * of ten rows has 64 KiB, and one of a million wastes no more than a fiftieth. */
+static bool make_slab(struct ps_row_pages *pages)
+{
+    size_t bytes = pages->slab_bytes;
+    while (bytes < pages->page_bytes)
+        bytes *= 2;
+    bool of_heap = bytes < PS_SLAB_BYTES;
+    PS_ASSERT(bytes <= PS_SLAB_BYTES);
+    struct ps_row_slab *slab = ps_zeroed(pages->memory, sizeof *slab);
+    if (slab == NULL)
+        return false;
+    /* Counted before it is had, so that a limit is kept also while the kernel is asked. */
+    *slab = (struct ps_row_slab){.next = pages->slabs, .bytes = bytes, .of_heap = of_heap};
+    if (ps_row_pages_count(pages, bytes)) {
+        slab->memory = of_heap ? ps_plain(pages->memory, bytes + LINE_BYTES) : ps_slab_take();
+        if (slab->memory != NULL) {
+            uintptr_t at = (uintptr_t)slab->memory + LINE_BYTES - 1;
+            pages->uncut = (uint8_t *)(at / LINE_BYTES * LINE_BYTES);
+            pages->uncut_bytes = bytes;
+            pages->slabs = slab;
+            pages->slab_bytes = of_heap ? 2 * bytes : bytes;
+            return true;
+        }
+        ps_row_pages_count_back(pages, bytes);
+    }
+    ps_release(pages->memory, slab);
+    return false;
+}
+
+/* Back to where it is from. */
+static void free_slab(struct ps_row_pages *pages, struct ps_row_slab *slab)
+{
+    PS_ASSERT(slab->memory != NULL && slab->bytes > 0);
+    if (slab->of_heap)
+        ps_release(pages->memory, slab->memory);
+    else
+        ps_slab_give(slab->memory);
+    ps_row_pages_count_back(pages, slab->bytes);
+    ps_release(pages->memory, slab);
+}
+
+/* Under the lock: a hold has a copy of each page at most, and of those left to it there is one. */
+static uint64_t copies_max(const struct ps_row_pages *pages, const struct ps_row_holder *holder)
+{
+    if (holder == NULL)
+        return pages->taken_count;
+    PS_ASSERT(holder->left_count <= pages->taken_count);
+    return pages->taken_count - holder->left_count;
+}
+
+/* Written outside the lock: the fault of a large page takes a tenth of a millisecond, for which a
+ * push that wants a page would wait. */
+void ps_row_pages_expect(struct ps_row_pages *pages, uint64_t count,
+                         const struct ps_row_holder *holder)
+{
+    for (;;) {
+        ps_mutex_lock(&pages->lock);
+        uint64_t copies = copies_max(pages, holder);
+        uint64_t wanted = count < copies ? count : copies;
+        struct ps_row_page *page = pages->free_count < wanted ? cut_page(pages) : NULL;
+        ps_mutex_unlock(&pages->lock);
+        if (page == NULL)
+            return;
+        /* One byte of each line: the page is then in memory, and in its cache for the copy. */
+        for (size_t at = 0; at < pages->page_bytes; at += LINE_BYTES)
+            ((volatile uint8_t *)page)[at] = 0;
+        ps_mutex_lock(&pages->lock);
+        give(pages, page);
+        ps_mutex_unlock(&pages->lock);
+    }
+}
+
+/* Under the lock. */
+static void give(struct ps_row_pages *pages, struct ps_row_page *page)
+{
+    PS_ASSERT(page != NULL);
+    page->next = pages->free;
+    pages->free = page;
+    pages->free_count++;
+}
+
+/* Under the lock. `holder` is one that may have the page; an older one has it only if the page is
+ * older still. */
+static void leave_to(struct ps_row_pages *pages, struct ps_row_holder *holder,
+                     struct ps_row_page *page)
+{
+    PS_ASSERT(holder == NULL || holder->older == NULL || holder->older->number < holder->number);
+    if (holder == NULL || holder->number <= page->age) {
+        PS_ASSERT(pages->taken_count > 0);
+        pages->taken_count--;
+        give(pages, page);
+        return;
+    }
+    page->next = holder->left;
+    holder->left = page;
+    holder->left_count++;
+}
+
+/* The newest hold certainly has the page, if any does: holds have all pages of their instant. That
+ * hold may have ended since the writer asked, and then the page is free at once. */
+void ps_row_pages_leave(struct ps_row_pages *pages, struct ps_row_page *page, uint64_t age)
+{
+    PS_ASSERT(page != NULL && age <= pages->hold_count);
+    ps_mutex_lock(&pages->lock);
+    page->age = age;
+    leave_to(pages, pages->holders, page);
+    ps_mutex_unlock(&pages->lock);
+}
+
+/* The number is all that a hold costs here: pages know how old they are, and are asked when
+ * somebody wants to write them. */
+void ps_row_pages_hold(struct ps_row_pages *pages, struct ps_row_holder *holder)
+{
+    ps_mutex_lock(&pages->lock);
+    PS_ASSERT(pages->hold_count < UINT64_MAX);
+    pages->hold_count++;
+    *holder = (struct ps_row_holder){.older = pages->holders, .number = pages->hold_count};
+    pages->holders = holder;
+    atomic_store(&pages->newest, holder->number);
+    ps_mutex_unlock(&pages->lock);
+}
+
+/* Holds end in any order. What was left to this one is handed to the next older one that has it,
+ * page by page: a page that is younger than that hold is nobody's any more. */
+void ps_row_pages_release(struct ps_row_pages *pages, struct ps_row_holder *holder)
+{
+    ps_mutex_lock(&pages->lock);
+    struct ps_row_holder **at = &pages->holders;
+    while (*at != holder) {
+        PS_ASSERT(*at != NULL);
+        at = &(*at)->older;
+    }
+    *at = holder->older;
+    for (struct ps_row_page *page = holder->left; page != NULL;) {
+        struct ps_row_page *next = page->next;
+        leave_to(pages, holder->older, page);
+        page = next;
+    }
+    holder->left = NULL;
+    /* From here on pages that only this hold had are written where they lie. */
+    atomic_store(&pages->newest, pages->holders == NULL ? 0 : pages->holders->number);
+    ps_mutex_unlock(&pages->lock);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything of a push that may fail, before anything has changed: the rows are looked up, the row
+ * limit is asked, pages that a hold has are copied, and there is room for the rows that will be
+ * made. A larger index, a copied page and an empty page are the same table to everybody, so nothing
+ * needs to be taken back when a later step fails.
+ *
+ * The pushing thread reads stripes without their locks here: it is the only one that changes them.
+ *
+ *
+ * The other half of the promise is in row_apply.c: what has been prepared can be applied, whatever
+ * memory there is by then. So every index has room for the rows to come, every row that will be
+ * made has its number, and every page that will be written may be.
+ */
+#include "server/core/tables/row_evict.h"
+#include "server/core/tables/row_look_up.h"
+#include "server/core/tables/row_push_parts.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+
+static void look_up(struct ps_row_push *push);
+static bool own_rows(struct ps_row_push *push, uint32_t stripe);
+static bool place_rows(struct ps_row_push *push, uint32_t stripe);
+
+/* Stripe by stripe, in the order of the keys: what is looked at for the one is warm for the other.
+ * The victims are chosen before anything is placed, by what the rows are now. */
+enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left,
+                                   struct ps_error *error)
+{
+    struct ps_row_table *table = push->table;
+    PS_ASSERT(!push->prepared);
+    PS_ASSERT(push->begins[PS_ROW_STRIPES] == push->unique);
+    uint64_t bytes = atomic_load(&table->pages.bytes);
+    atomic_store(&table->pages.bytes_limit,
+                 bytes_left > UINT64_MAX - bytes ? UINT64_MAX : bytes + bytes_left);
+    look_up(push);
+    PS_TRY(ps_row_evict_choose(push, error));
+    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
+        if (push->begins[i] == push->begins[i + 1])
+            continue;
+        if (!own_rows(push, i) || !place_rows(push, i))
+            return ps_fail(error, PS_ERR_NO_MEMORY,
+                           "no memory for %" PRIu32 " more rows of a table of %" PRIu64 " bytes",
+                           push->made, atomic_load(&table->pages.bytes));
+    }
+    push->prepared = true;
+    return PS_OK;
+}
+
+/* All of each row is asked for: apply comes soon, and finds it in the cache. */
+static void look_up(struct ps_row_push *push)
+{
+    ps_row_look_up(push->table, push->hashes, push->keys, push->unique, push->table->shape.stride,
+                   push->rows, push->numbers);
+    PS_ASSERT(push->table != NULL);
+    push->made = 0;
+    for (uint32_t i = 0; i < push->unique; i++)
+        push->made += push->numbers[i] == PS_ROW_NONE ? 1 : 0;
+}
+
+/* Rows that there are: their pages may be written afterwards, and stay where they are until the
+ * push has ended. Without a hold they may be already. */
+static bool own_rows(struct ps_row_push *push, uint32_t number)
+{
+    struct ps_row_table *table = push->table;
+    const struct ps_row_stripe *stripe = &table->stripes[number];
+    if (atomic_load(&table->pages.newest) == 0)
+        return true;
+    for (uint32_t i = push->begins[number]; i < push->begins[number + 1]; i++) {
+        uint32_t row = push->numbers[i];
+        if (row != PS_ROW_NONE && !ps_row_stripe_own(table, number, row >> table->shape.page_bits))
+            return false;
+    }
+    /* Only now: a copy for a later key may have moved the row of an earlier one. */
+    for (uint32_t i = push->begins[number]; i < push->begins[number + 1]; i++) {
+        /* A row that there is has both a number and an address, another one neither. */
+        PS_ASSERT((push->rows[i] == NULL) == (push->numbers[i] == PS_ROW_NONE));
+        if (push->numbers[i] != PS_ROW_NONE)
+            push->rows[i] = ps_row_at(&table->shape, stripe, push->numbers[i]);
+    }
+    return true;
+}
+
+/* Rows that will be made: each gets a number that is free, of a page that may be written. The
+ * numbers of rows that go for this push are not free yet: such a row may be read until the push is
+ * applied, and its page may be a hold's. */
+static bool place_rows(struct ps_row_push *push, uint32_t number)
+{
+    struct ps_row_table *table = push->table;
+    struct ps_row_stripe *stripe = &table->stripes[number];
+    uint64_t made = 0;
+    /* Numbers rise within the push, so that none is given twice: the bits do not know of them yet.
+     * */
+    uint32_t from = stripe->free_from;
+    for (uint32_t i = push->begins[number]; i < push->begins[number + 1]; i++) {
+        if (push->rows[i] != NULL)
+            continue;
+        uint32_t row = ps_row_stripe_free(table, stripe, from);
+        /* A number behind the last page makes a page; the next rows of this stripe come into it,
+         * too. */
+        if (row == PS_ROW_NONE || !ps_row_stripe_own(table, number, row >> table->shape.page_bits))
+            return false;
+        PS_ASSERT(row >= from);
+        push->numbers[i] = row;
+        from = row + 1;
+        made++;
+    }
+    /* The rows that go for this push are counted as well, since they are taken out at the same
+     * time as others are made, and the index must be large enough in any order. */
+    return made == 0 || ps_row_stripe_expect(table, number, stripe->rows + made);
+}

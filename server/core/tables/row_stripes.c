@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One stripe: finding, making and removing rows, and what must be ready before a row is made. What
+ * may fail (memory) changes nothing that anybody can see: a larger index has the same rows, a
+ * copied page the same bytes. So a push may do all of it before it is sure that it will happen.
+ *
+ * Three lists grow: the index, the pages, the bits that say which rows there are. Each is replaced
+ * by a longer one under the stripe's lock, for the time of an assignment; what takes long (going
+ * through the rows, copying) is done before, since readers may go on with the old one and nobody
+ * else writes.
+ */
+#include "server/core/tables/row_stripes.h"
+
+#include "base/assert.h"
+#include "optimizer/first_values.h"
+#include "optimizer/optimizer.h"
+
+#define INDEX_ROWS_FIRST 16
+#define PAGES_FIRST 4
+
+/* Rows that are read ahead while an index is rebuilt. */
+#define AHEAD 16
+
+/* The slow and certain way: every row of every line that the key may be in. row_look_up.c has the
+ * fast one, and comes here where it was wrong. */
+uint32_t ps_row_stripe_find(const struct ps_row_table *table, const struct ps_row_stripe *stripe,
+                            uint64_t key, uint64_t hash)
+{
+    PS_ASSERT(ps_row_stripe_of(hash) == (uint32_t)(stripe - table->stripes));
+    const struct ps_row_index *index = &stripe->index;
+    if (index->lines == NULL)
+        return PS_ROW_NONE;
+    uint8_t tag = ps_row_tag(hash);
+    for (uint32_t at = ps_row_home(index, hash);; at = ps_row_line_after(index, at)) {
+        const struct ps_row_line *line = &index->lines[at];
+        for (uint32_t found = ps_row_line_match(line, tag); found != 0; found &= found - 1) {
+            uint32_t row = line->rows[__builtin_ctz(found)];
+            if (ps_row_key(ps_row_at(&table->shape, stripe, row)) == key)
+                return row;
+        }
+        if (line->past == 0)
+            return PS_ROW_NONE;
+    }
+}
+
+/* Goes through the rows in the order of their pages; the line of a row is asked for a few rows
+ * before it is written. */
+static void fill_index(const struct ps_row_table *table, const struct ps_row_stripe *stripe,
+                       struct ps_row_index *index)
+{
+    uint64_t hashes[AHEAD];
+    uint32_t rows[AHEAD];
+    uint32_t count = 0;
+    uint32_t end = stripe->page_count << table->shape.page_bits;
+    for (uint32_t row = 0; row < end; row++) {
+        if (!ps_row_is_live(&table->shape, stripe, row))
+            continue;
+        uint32_t at = count % AHEAD;
+        /* Its line was asked for AHEAD rows ago. */
+        if (count >= AHEAD)
+            ps_row_index_insert(index, hashes[at], rows[at]);
+        rows[at] = row;
+        hashes[at] = ps_row_table_hash(table, ps_row_key(ps_row_at(&table->shape, stripe, row)));
+        PS_PREFETCH(&index->lines[ps_row_home(index, hashes[at])]);
+        count++;
+    }
+    PS_ASSERT(count == stripe->rows);
+    for (uint32_t i = count < AHEAD ? 0 : count - AHEAD; i < count; i++)
+        ps_row_index_insert(index, hashes[i % AHEAD], rows[i % AHEAD]);
+}
+
+/* Room for `rows`, a quarter more each time. Stripes have nearly the same number of rows, so each
+ * has steps of its own: with equal steps all of them would grow within a few pushes, and those
+ * pushes would take as long as rebuilding the index of the whole table. */
+static uint64_t index_room(uint32_t number, uint64_t rows)
+{
+    PS_ASSERT(number < PS_ROW_STRIPES);
+    double room = INDEX_ROWS_FIRST * (1 + 0.25 * number / PS_ROW_STRIPES);
+    while (room < (double)rows)
+        room *= 1.25;
+    return (uint64_t)room + 1;
+}
+
+/* The index takes 6.3 to 7.9 bytes a row. A stripe of 40,000 rows is gone through in a millisecond,
+ * which is the longest that a push waits for growth. */
+bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t number, uint64_t rows)
+{
+    PS_ASSERT(number < PS_ROW_STRIPES);
+    struct ps_row_stripe *stripe = &table->stripes[number];
+    if (rows <= stripe->index.rows_max)
+        return true;
+    uint64_t wanted = index_room(number, rows);
+    struct ps_row_index larger;
+    uint64_t bytes = ps_row_index_bytes(wanted);
+    if (!ps_row_pages_count(&table->pages, bytes))
+        return false;
+    if (!ps_row_index_create(&larger, table->memory, wanted)) {
+        ps_row_pages_count_back(&table->pages, bytes);
+        return false;
+    }
+    /* Only the pushing thread makes rows, so that no lock is needed but for the exchange. */
+    fill_index(table, stripe, &larger);
+    struct ps_row_index smaller = stripe->index;
+    ps_mutex_lock(ps_row_lock_of(table, number));
+    stripe->index = larger;
+    ps_mutex_unlock(ps_row_lock_of(table, number));
+    if (smaller.lines != NULL)
+        ps_row_pages_count_back(&table->pages,
+                                ((uint64_t)smaller.line_count + 1) * sizeof(struct ps_row_line));
+    ps_row_index_destroy(&smaller, table->memory);
+    return true;
+}
+
+/* Entries and bits, in this order: both are made of words of 8 bytes. */
+static uint64_t list_bytes(const struct ps_row_table *table, uint32_t pages)
+{
+    PS_ASSERT(table->shape.live_words > 0);
+    return pages * (sizeof(struct ps_row_page_entry) +
+                    table->shape.live_words * (uint64_t)sizeof(uint64_t));
+}
+
+/* Both lists of a stripe are one allocation; larger ones take their place under the lock. */
+static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
+{
+    struct ps_row_stripe *stripe = &table->stripes[number];
+    uint32_t room = stripe->page_room + stripe->page_room / 4 + PAGES_FIRST;
+    uint64_t bytes = list_bytes(table, room);
+    if (!ps_row_pages_count(&table->pages, bytes))
+        return false;
+    struct ps_row_page_entry *pages = ps_zeroed(table->memory, bytes);
+    if (pages == NULL) {
+        ps_row_pages_count_back(&table->pages, bytes);
+        return false;
+    }
+    uint64_t *live = (uint64_t *)(void *)(pages + room);
+    struct ps_row_page_entry *shorter = stripe->pages;
+    if (shorter != NULL) {
+        memcpy(pages, shorter, stripe->page_count * sizeof *pages);
+        memcpy(live, stripe->live,
+               (size_t)stripe->page_count * table->shape.live_words * sizeof *live);
+    }
+    ps_mutex_lock(ps_row_lock_of(table, number));
+    stripe->pages = pages;
+    stripe->live = live;
+    ps_mutex_unlock(ps_row_lock_of(table, number));
+    ps_row_pages_count_back(&table->pages, list_bytes(table, stripe->page_room));
+    ps_release(table->memory, shorter);
+    PS_ASSERT(room > stripe->page_room);
+    stripe->page_room = room;
+    return true;
+}
+
+/* The copy is made before the lock is taken: a reader sees the old page or the new one, which have
+ * the same bytes. The old one is left to its holds only when no reader can be in it any more. */
+bool ps_row_stripe_own(struct ps_row_table *table, uint32_t number, uint32_t page)
+{
+    struct ps_row_stripe *stripe = &table->stripes[number];
+    PS_ASSERT(page <= stripe->page_count);
+    bool is_new = page == stripe->page_count;
+    if (!is_new && !ps_row_pages_held(&table->pages, stripe->pages[page].age))
+        return true;
+    if (page == stripe->page_room && !lengthen_lists(table, number))
+        return false;
+    struct ps_row_page *fresh = ps_row_pages_take(&table->pages);
+    if (fresh == NULL)
+        return false;
+    /* Of a new page this is room that nobody has used. */
+    struct ps_row_page_entry before = stripe->pages[page];
+    if (!is_new)
+        memcpy((uint8_t *)fresh + PS_ROW_PAGE_HEAD, (uint8_t *)before.page + PS_ROW_PAGE_HEAD,
+               table->shape.page_bytes - PS_ROW_PAGE_HEAD);
+    ps_mutex_lock(ps_row_lock_of(table, number));
+    stripe->pages[page] = (struct ps_row_page_entry){fresh, table->pages.hold_count};
+    stripe->page_count += is_new ? 1 : 0;
+    ps_mutex_unlock(ps_row_lock_of(table, number));
+    if (!is_new)
+        ps_row_pages_leave(&table->pages, before.page, before.age);
+    return true;
+}
+
+/* Bits of a word that stand for no row of a page count as rows. */
+static uint64_t no_rows(const struct ps_row_shape *shape)
+{
+    PS_ASSERT(shape->live_words > 0);
+    return shape->page_bits >= 6 ? 0 : ~(((uint64_t)1 << (1u << shape->page_bits)) - 1);
+}
+
+/* Sixty-four numbers at a time. A stripe keeps how far its numbers are all in use, so that a table
+ * that only grows never looks back. */
+uint32_t ps_row_stripe_free(const struct ps_row_table *table, const struct ps_row_stripe *stripe,
+                            uint32_t from)
+{
+    const struct ps_row_shape *shape = &table->shape;
+    uint32_t end = stripe->page_count << shape->page_bits;
+    PS_ASSERT(stripe->page_count <= stripe->page_room);
+    uint32_t step = shape->page_bits >= 6 ? 64 : 1u << shape->page_bits;
+    for (uint32_t row = from; row < end; row = (row / step + 1) * step) {
+        uint64_t taken = *ps_row_live_word(shape, stripe, row) | no_rows(shape);
+        taken |= ps_row_live_bit(shape, row) - 1;
+        if (taken != UINT64_MAX)
+            return row / step * step + (uint32_t)__builtin_ctzll(~taken);
+    }
+    return from > end ? from : end;
+}
+
+/* Nobody reads the row before the lock is let go, so that it may be in the index already. */
+uint8_t *ps_row_stripe_place(struct ps_row_table *table, struct ps_row_stripe *stripe, uint64_t key,
+                             uint64_t hash, uint32_t row)
+{
+    const struct ps_row_shape *shape = &table->shape;
+    PS_ASSERT(!ps_row_is_live(shape, stripe, row));
+    PS_ASSERT(stripe->rows < stripe->index.rows_max);
+    PS_ASSERT(!ps_row_pages_held(&table->pages, stripe->pages[row >> shape->page_bits].age));
+    uint8_t *at = ps_row_at(shape, stripe, row);
+    memcpy(at, &key, sizeof key);
+    ps_row_set_touched(at, 0);
+    ps_row_index_insert(&stripe->index, hash, row);
+    *ps_row_live_word(shape, stripe, row) |= ps_row_live_bit(shape, row);
+    stripe->rows++;
+    return at;
+}
+
+/* What lay there before is written over, all of it but the bytes between head and values. */
+uint8_t *ps_row_stripe_insert(struct ps_row_table *table, struct ps_row_stripe *stripe,
+                              uint64_t key, uint64_t hash, uint32_t row)
+{
+    const struct ps_row_shape *shape = &table->shape;
+    uint8_t *at = ps_row_stripe_place(table, stripe, key, hash, row);
+    ps_first_values(&table->settings, shape->layout.dtype, key, shape->layout.width,
+                    at + shape->arrays[0].offset);
+    /* States begin as in a dense parameter, also for a row that went and comes back. */
+    for (uint32_t i = 0; i < shape->layout.state_count; i++)
+        ps_optimizer_fill(shape->layout.dtype, shape->layout.state_start[i],
+                          at + shape->arrays[1 + i].offset,
+                          shape->arrays[1 + i].size / shape->element);
+    PS_ASSERT(ps_row_key(at) == key);
+    return at;
+}
+
+/* The bytes of the row stay, since a hold may have the page; only its number is free. */
+void ps_row_stripe_remove(struct ps_row_table *table, struct ps_row_stripe *stripe, uint64_t hash,
+                          uint32_t row)
+{
+    const struct ps_row_shape *shape = &table->shape;
+    PS_ASSERT(ps_row_is_live(shape, stripe, row));
+    PS_ASSERT(stripe->rows > 0);
+    ps_row_index_remove(&stripe->index, hash, row);
+    *ps_row_live_word(shape, stripe, row) &= ~ps_row_live_bit(shape, row);
+    stripe->rows--;
+    if (row < stripe->free_from)
+        stripe->free_from = row;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a table: 256 small tables ("stripes"), chosen by the top bits of the hash, each
+ * with an index and a list of pages of its own. So what must be done in one go (a larger index) is
+ * done for one of them, and is short. Private to this room.
+ *
+ * The number of stripes is the same for every table: which rows go when a table is full depends on
+ * it, and must not change with a setting.
+ *
+ * Threads:  only the pushing thread changes a stripe, under the stripe's lock; it may read without.
+ *           All others read under the lock.
+ * Blocking: for that lock.
+ * Errors:   as said at each function.
+ * Memory:   a stripe owns its index and its list of pages; the pages are those of row_pages.h.
+ */
+#ifndef PS_SERVER_CORE_ROW_STRIPES_H
+#define PS_SERVER_CORE_ROW_STRIPES_H
+
+#include "base/row_hash.h"
+#include "server/core/tables/row_index.h"
+#include "server/core/tables/row_pages.h"
+#include "server/core/tables/row_shape.h"
+#include "server/core/tables/row_table.h"
+
+/* Smaller in the simulator, whose tables have few rows. */
+#ifndef PS_ROW_STRIPE_BITS
+#define PS_ROW_STRIPE_BITS 8
+#endif
+#define PS_ROW_STRIPES (1u << PS_ROW_STRIPE_BITS)
+
+/* Stripes that share a lock: a batch of 10,000 keys has 40 in each stripe, too few for reading
+ * ahead if it began anew with each. */
+#define PS_ROW_LOCK_STRIPES 4
+#define PS_ROW_LOCKS (PS_ROW_STRIPES / PS_ROW_LOCK_STRIPES)
+
+_Static_assert(sizeof(struct ps_row_page) <= PS_ROW_PAGE_HEAD, "rows begin behind the head");
+
+struct ps_row_page_entry {
+    struct ps_row_page *page;
+    uint64_t age; /* holds that there had been when it was made (row_pages.h) */
+};
+
+struct ps_row_stripe {
+    struct ps_row_index index;
+    struct ps_row_page_entry *pages;
+    uint64_t *live; /* live_words for each page: bit i says that its row i is one */
+    uint32_t page_count;
+    uint32_t page_room; /* of both arrays */
+    uint32_t rows;
+    uint32_t free_from; /* no number below is free */
+};
+
+struct ps_row_table {
+    const struct ps_allocator *memory; /* borrowed */
+    struct ps_row_shape shape;
+    struct ps_table_settings settings;
+    enum ps_row_repeats repeats;
+    uint64_t seed;
+    uint64_t key_first;
+    uint64_t key_end;
+    uint64_t version; /* of the newest push, by its low 32 bits at least; ages count from there */
+    _Atomic uint32_t references; /* the owner, and each hold */
+    _Atomic uint32_t turn;       /* where the next walk over the locks begins */
+    _Atomic uint64_t rows;
+    struct ps_row_pages pages;
+    struct ps_mutex locks[PS_ROW_LOCKS]; /* PS_RANK_ROWS */
+    struct ps_row_stripe stripes[PS_ROW_STRIPES];
+};
+
+void ps_row_table_acquire(struct ps_row_table *table);
+void ps_row_table_release(struct ps_row_table *table);
+
+static inline uint64_t ps_row_table_hash(const struct ps_row_table *table, uint64_t key)
+{
+    return ps_row_hash(key, table->seed);
+}
+
+static inline uint32_t ps_row_stripe_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> (64 - PS_ROW_STRIPE_BITS));
+}
+
+/* Where the row with this number lies in its page. */
+static inline uint8_t *ps_row_in_page(const struct ps_row_shape *shape, struct ps_row_page *page,
+                                      uint32_t row)
+{
+    uint32_t place = row & ((1u << shape->page_bits) - 1);
+    return (uint8_t *)page + PS_ROW_PAGE_HEAD + place * shape->stride;
+}
+
+static inline uint8_t *ps_row_at(const struct ps_row_shape *shape,
+                                 const struct ps_row_stripe *stripe, uint32_t row)
+{
+    return ps_row_in_page(shape, stripe->pages[row >> shape->page_bits].page, row);
+}
+
+/* The word and the bit that say whether there is a row with this number. */
+static inline uint64_t *ps_row_live_word(const struct ps_row_shape *shape,
+                                         const struct ps_row_stripe *stripe, uint32_t row)
+{
+    uint32_t place = row & ((1u << shape->page_bits) - 1);
+    return &stripe->live[(row >> shape->page_bits) * shape->live_words + place / 64];
+}
+
+static inline uint64_t ps_row_live_bit(const struct ps_row_shape *shape, uint32_t row)
+{
+    return (uint64_t)1 << ((row & ((1u << shape->page_bits) - 1)) % 64);
+}
+
+static inline bool ps_row_is_live(const struct ps_row_shape *shape,
+                                  const struct ps_row_stripe *stripe, uint32_t row)
+{
+    return (*ps_row_live_word(shape, stripe, row) & ps_row_live_bit(shape, row)) != 0;
+}
+
+/* The number of the key's row, or PS_ROW_NONE. */
+uint32_t ps_row_stripe_find(const struct ps_row_table *table, const struct ps_row_stripe *stripe,
+                            uint64_t key, uint64_t hash);
+
+/* Room for the index of `rows` rows in all, and an index that is larger by a quarter if there is
+ * not. Takes the stripe's lock. False when memory is refused. */
+bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t stripe, uint64_t rows);
+
+/* Sees to it that the page of this number is there and may be written: makes a new one behind the
+ * last, or a copy of one that is held. Takes the stripe's lock. False when memory is refused. */
+bool ps_row_stripe_own(struct ps_row_table *table, uint32_t stripe, uint32_t page);
+
+/* The first number from `from` on that is no row's; perhaps of the page behind the last one. */
+uint32_t ps_row_stripe_free(const struct ps_row_table *table, const struct ps_row_stripe *stripe,
+                            uint32_t from);
+
+/* Makes the row `row`, whose page is owned and which the index has room for: with its key, and
+ * values and states that are yet to be written. Under the stripe's lock. Returns the row. */
+uint8_t *ps_row_stripe_place(struct ps_row_table *table, struct ps_row_stripe *stripe, uint64_t key,
+                             uint64_t hash, uint32_t row);
+
+/* The same with first values and the states' start. */
+uint8_t *ps_row_stripe_insert(struct ps_row_table *table, struct ps_row_stripe *stripe,
+                              uint64_t key, uint64_t hash, uint32_t row);
+
+/* The row goes. Touches no page. Under the stripe's lock. */
+void ps_row_stripe_remove(struct ps_row_table *table, struct ps_row_stripe *stripe, uint64_t hash,
+                          uint32_t row);
+
+static inline struct ps_mutex *ps_row_lock_of(struct ps_row_table *table, uint32_t stripe)
+{
+    return &table->locks[stripe / PS_ROW_LOCK_STRIPES];
+}
+
+#endif

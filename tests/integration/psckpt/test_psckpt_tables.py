@@ -1,0 +1,248 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""psckpt on the folder of a server with tables that was killed: rows are found by their keys in all
+that it shows, writes and compares, wherever they lay."""
+
+import glob
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import unittest
+
+import grpc
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "blackbox"))
+
+from blackbox import Server  # noqa: E402
+from psckpt_run import digest, psckpt, psckpt_json, read_safetensors  # noqa: E402
+from recover_world import flip, offset_of  # noqa: E402
+from test_tables import WIDTH, Rows, adagrad, configuration  # noqa: E402
+
+DIFFERENT = 1
+DATA = 65
+MASK = (1 << 64) - 1
+
+
+def row_wise(config):
+    adagrad(config)
+    config.adagrad.row_wise = True
+
+
+def hashed_shard(key, count):
+    """As docs/wire.md has it, with nothing of ours: SplitMix64, and the high half of a product."""
+    key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) & MASK
+    return ((key ^ (key >> 31)) * count) >> 64
+
+
+class Killed(unittest.TestCase):
+    """Tables that were pushed to, saved in between, and killed: the last has fewer rows than keys,
+    and lets go of those that were pushed to longest ago."""
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.out = os.path.join(holder.name, "out")
+        self.server = Server()
+        self.addCleanup(self.server.__exit__)
+        self.server.make_ready()
+        dice = random.Random(3)
+        self.keys = [dice.getrandbits(64) for _ in range(200)]
+        self.tables = [Rows(self.server, "plain"), Rows(self.server, "steps", client=b"steps"),
+                       Rows(self.server, "few", client=b"few")]
+        self.tables[0].define(configuration())
+        self.tables[1].define(configuration(row_wise))
+        self.tables[2].define(configuration(adagrad, rows_max=64, full=1))
+        self.push(dice)
+        self.save()
+        self.push(dice)
+        self.values = [table.values(self.keys) for table in self.tables]
+        self.server.process.kill()
+        self.shard = os.path.join(self.server.data, "shard-0")
+
+    def save(self):
+        done = self.server.psctl("checkpoint")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def push(self, dice):
+        for _ in range(8):
+            for table in self.tables:
+                table.push([(key, [dice.uniform(-1, 1) for _ in range(WIDTH)])
+                            for key in dice.choices(self.keys, k=40)], ack=2)
+
+    def newest(self, folder):
+        return sorted(glob.glob(os.path.join(folder, "shard-0", "*.safetensors")))[-1]
+
+    def expect_served(self, folder):
+        with Server(data=folder) as server:
+            for table, values in zip(self.tables, self.values):
+                table.server = server
+                self.assertEqual(table.values(self.keys), values)
+
+    def test_rows_and_widths_are_shown(self):
+        psckpt("verify", self.server.data)
+        rows = {row["name"]: row
+                for row in psckpt_json("show", self.newest(self.server.data))["parameters"]}
+        for name, state in (("plain", 0), ("steps", 4)):
+            count = rows[name]["rows"]
+            self.assertTrue(0 < count <= 200)
+            self.assertEqual(rows[name]["shape"], [count, WIDTH])
+            self.assertEqual(rows[name]["width"], WIDTH)
+            self.assertEqual(rows[name]["bytes"], count * (WIDTH * 4 + state + 8 + 4))
+        self.assertTrue(0 < rows["few"]["rows"] <= 64)
+        self.assertIn(f"[{rows['steps']['rows']},{WIDTH}]",
+                      psckpt("show", self.newest(self.server.data)))
+
+    def test_a_repaired_folder_has_every_row(self):
+        psckpt("repair", self.server.data, "--out", self.out)
+        self.assertEqual(digest(self.out), digest(self.server.data))
+        psckpt("diff", self.out, self.server.data)
+        self.expect_served(self.out)
+
+    def test_rows_that_must_go_are_the_same_whatever_order_they_came_in(self):
+        psckpt("repair", self.server.data, "--out", self.out)
+        self.server.start()
+        with Server(data=self.out) as other:
+            for server in (self.server, other):
+                dice = random.Random(9)
+                for table in self.tables:
+                    table.server, table.sequence = server, 1000
+                self.push(dice)
+                server.process.kill()
+            self.assertEqual(psckpt_json("diff", self.server.data, self.out), [])
+            self.assertEqual(digest(self.server.data), digest(self.out))
+
+    def test_a_state_of_the_past_is_that_of_its_position(self):
+        end = psckpt_json("digest", self.server.data)["shards"][0]["position"]
+        before = digest(self.server.data, "--to", str(end - 1))
+        self.assertNotEqual(before, digest(self.server.data))
+        psckpt("replay", self.server.data, "--to", str(end - 1), "--out", self.out)
+        self.assertEqual(digest(self.out), before)
+        psckpt("replay", self.server.data, "--to", str(end), "--out", self.out + "2")
+        self.assertEqual(digest(self.out + "2"), digest(self.server.data))
+
+    def test_a_server_that_goes_on_writes_the_same_rows_in_whatever_order(self):
+        before = digest(self.server.data)
+        self.server.start()
+        self.save()
+        self.server.process.kill()
+        self.assertEqual(digest(self.server.data, "--no-journal"), before)
+
+    def test_diff_says_which_keys_came_and_which_rows_changed(self):
+        psckpt("repair", self.server.data, "--out", self.out)
+        self.server.start()
+        known, unknown = self.keys[0], 12345
+        self.tables[0].push([(unknown, [1.0] * WIDTH)])
+        self.tables[0].push([(known, [0.5] * WIDTH)])
+        self.server.process.kill()
+        changes = psckpt_json("diff", self.out, self.server.data, code=DIFFERENT)
+        rows = next(change for change in changes if change["part"] == "rows")
+        self.assertEqual({change["name"] for change in changes}, {"plain"})
+        self.assertEqual((rows["rows_added"], rows["rows_removed"], rows["rows_changed"]),
+                         (1, 0, 1))
+        self.assertEqual(rows["first_key"], min(known, unknown))
+        back = psckpt("diff", self.server.data, self.out, code=DIFFERENT)
+        self.assertIn("0 rows added, 1 removed, 1 changed", back)
+
+    def test_a_framework_reads_a_matrix_and_its_keys(self):
+        psckpt("export", self.server.data, "--out", self.out)
+        tensors = read_safetensors(os.path.join(self.out, "plain.safetensors"))
+        keys, matrix = tensors["ps.keys/plain"], tensors["plain"]
+        self.assertEqual(read_safetensors.shapes["plain"], [len(keys), WIDTH])
+        self.assertEqual(keys, sorted(keys))
+        rows = {key: matrix[i * WIDTH:(i + 1) * WIDTH] for i, key in enumerate(keys)}
+        self.assertEqual([rows.get(key, [0.0] * WIDTH) for key in self.keys], self.values[0])
+        psckpt("export", self.server.data, "--out", self.out + "2", "--format", "npy")
+        self.assertEqual([name for name in sorted(os.listdir(self.out + "2")) if name != "w.npy"],
+                         ["few.npy", "plain.npy", "ps.keys%2Ffew.npy", "ps.keys%2Fplain.npy",
+                          "ps.keys%2Fsteps.npy", "steps.npy"])
+        psckpt("export", self.server.data, "--out", self.out + "3", "--merge")
+        merged = read_safetensors(os.path.join(self.out + "3", "merged.safetensors"))
+        self.assertEqual(merged["plain"], matrix)
+        self.assertEqual(merged["ps.keys/plain"], keys)
+
+    def test_a_table_whose_newest_keys_are_damaged_comes_from_the_checkpoint_before(self):
+        self.server.start()
+        self.save()
+        self.server.process.kill()
+        newest = self.newest(self.server.data)
+        before = digest(self.server.data)
+        flip(newest, offset_of(newest, "ps.keys/steps"))
+        self.assertIn("ps.keys/steps", psckpt("verify", self.server.data, code=DATA))
+        psckpt("salvage", self.server.data, "--out", self.out)
+        self.assertIn("steps: taken from", psckpt.errors)
+        self.assertEqual(digest(self.out), before)
+        self.expect_served(self.out)
+
+    def test_rows_go_where_clients_ask_for_them_under_another_number_of_shards(self):
+        psckpt("reshard", self.server.data, "--to", "3", "--out", self.out)
+        self.assertEqual(psckpt_json("diff", self.server.data, self.out), [])
+        for i in range(3):
+            plain = os.path.join(self.out, f"plain-{i}")
+            psckpt("export", os.path.join(self.out, f"shard-{i}"), "--out", plain)
+            keys = read_safetensors(os.path.join(plain, "plain.safetensors"))["ps.keys/plain"]
+            self.assertGreater(len(keys), 20)
+            for key in keys:
+                self.assertEqual(hashed_shard(key, 3), i)
+            shutil.rmtree(plain)
+        psckpt("reshard", self.out, "--to", "1", "--out", self.out + "1")
+        self.assertEqual(psckpt_json("diff", self.server.data, self.out + "1"), [])
+        self.expect_served(self.out + "1")
+
+
+class Storm(unittest.TestCase):
+    """Checkpoints are written all the time, and the server is killed in the midst of pushes."""
+
+    def push_until_it_dies(self, rows, counts, acknowledged):
+        """Every push adds 1 to each element of its keys. Returns the one that was not answered."""
+        killer = threading.Event()
+
+        def kill():
+            killer.wait()
+            self.server.process.kill()
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        try:
+            for count in range(1, 100000):
+                keys = self.dice.sample(range(0, 3000, 7), 300)
+                request = rows.request([(key, [-1.0] * WIDTH) for key in keys], ack=2)
+                try:
+                    self.server.calls.call("SendGrad", request)
+                except grpc.RpcError:
+                    return request, keys
+                for key in keys:
+                    counts[key] = counts.get(key, 0) + 1
+                if count == acknowledged:
+                    killer.set()
+        finally:
+            killer.set()
+            thread.join()
+        self.fail("the server was killed, and answers")
+
+    def test_each_push_counts_once_whenever_the_server_was_killed(self):
+        self.dice = random.Random(11)
+        self.server = Server("--checkpoint-journal-bytes", "1MiB", interval="100ms")
+        self.addCleanup(self.server.__exit__)
+        self.server.make_ready()
+        rows, counts = Rows(self.server, "sums"), {}
+        rows.define(configuration(rate=1.0))
+        for _ in range(4):
+            request, keys = self.push_until_it_dies(rows, counts, self.dice.randrange(80, 250))
+            psckpt("verify", self.server.data)
+            self.server.start()
+            # It may have been applied, and is not applied once more.
+            self.server.calls.call("SendGrad", request)
+            for key in keys:
+                counts[key] = counts.get(key, 0) + 1
+            known = sorted(counts)
+            self.assertEqual(rows.values(known),
+                             [[float(counts[key])] * WIDTH for key in known])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

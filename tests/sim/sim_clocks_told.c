@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model of its own: the minimum and the rules of reading are computed here from what was said. */
+#include "tests/sim/sim_clocks_told.h"
+
+#include "base/assert.h"
+#include "server/core/requests/clock_calls.h"
+#include "server/core/requests/clock_view.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_clocks.h"
+#include "tests/sim/sim_history.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* A worker is so far, from this place of the shard's history on. */
+struct said {
+    uint64_t epoch, position;
+    uint32_t worker;
+    uint64_t clock;
+};
+
+struct shard_told {
+    struct said *said; /* owned */
+    size_t count, capacity;
+    uint64_t acknowledged[SIM_CLIENTS_MAX];
+    uint64_t heard_epoch[SIM_CLIENTS_MAX]; /* under which owner the worker was heard of last, ... */
+    uint64_t heard_ms[SIM_CLIENTS_MAX];    /* ... and when */
+    bool was_evicted[SIM_CLIENTS_MAX];     /* as was seen last */
+};
+
+struct sim_told {
+    struct shard_told shards[SIM_SHARDS_MAX];
+};
+
+struct sim_told *sim_told_create(void)
+{
+    struct sim_told *told = calloc(1, sizeof *told);
+    PS_ASSERT(told != NULL);
+    return told;
+}
+
+void sim_told_destroy(struct sim_told *told)
+{
+    for (size_t i = 0; i < SIM_SHARDS_MAX; i++)
+        free(told->shards[i].said);
+    free(told);
+}
+
+static struct shard_told *shard_of(const struct sim_server *server, struct ps_status_reply *now)
+{
+    char uuid[37];
+    ps_service_status(server->service, now, uuid);
+    return &sim_checker_told(server->world)->shards[now->index];
+}
+
+/* Clocks only rise, so that the highest that survives is where the worker is. */
+static uint64_t clock_of(const struct sim_server *server, const struct shard_told *shard,
+                         const struct ps_status_reply *now, uint32_t worker)
+{
+    const struct sim_history *history = sim_checker_history(server->world, now->index);
+    uint64_t clock = 0;
+    for (size_t i = 0; i < shard->count; i++) {
+        const struct said *said = &shard->said[i];
+        if (said->worker == worker && said->clock > clock &&
+            sim_history_survives(history, now->epoch, said->epoch, said->position))
+            clock = said->clock;
+    }
+    return clock;
+}
+
+/* One that is evicted comes back with its next clock only: to be heard of is not enough. */
+static bool is_evicted(struct sim_server *server, uint32_t worker)
+{
+    const struct ps_progress_request question = {.name = ps_bytes_of_text(SIM_CLOCKS_NAME)};
+    struct ps_clock_view view = {0};
+    struct ps_pull_wait wait;
+    if (ps_service_progress(server->service, &question, false, &view, &wait, NULL) != PS_OK)
+        return false;
+    bool evicted = worker < view.reply.worker_count && view.reply.workers[worker].is_evicted;
+    ps_clock_view_release(server->service, &view);
+    return evicted;
+}
+
+void sim_clocks_heard(struct sim_server *server, uint32_t worker)
+{
+    struct ps_status_reply now;
+    struct shard_told *shard = shard_of(server, &now);
+    PS_ASSERT(worker < SIM_CLIENTS_MAX);
+    if (is_evicted(server, worker))
+        return;
+    shard->heard_epoch[worker] = now.epoch;
+    shard->heard_ms[worker] = sim_now(server->world);
+}
+
+void sim_clocks_told(struct sim_server *server, uint32_t worker,
+                     const struct ps_clocks_reply *reply)
+{
+    struct ps_status_reply now;
+    struct shard_told *shard = shard_of(server, &now);
+    uint64_t known = clock_of(server, shard, &now, worker);
+    /* A repeat is answered and not looked at. */
+    if (!reply->duplicate)
+        sim_clocks_heard(server, worker);
+    if (reply->clock < known)
+        sim_fail(server->world, "clocks: %s has worker %u at %" PRIu64 ", which was at %" PRIu64,
+                 server->name, worker, reply->clock, known);
+    if (reply->clock <= known)
+        return;
+    if (shard->count == shard->capacity) {
+        shard->capacity = 2 * shard->capacity + 64;
+        shard->said = realloc(shard->said, shard->capacity * sizeof *shard->said);
+        PS_ASSERT(shard->said != NULL);
+    }
+    shard->said[shard->count++] = (struct said){now.epoch, reply->position, worker, reply->clock};
+}
+
+/* Where a crash loses what was not checkpointed nothing is promised. */
+void sim_clocks_acknowledged(struct sim_server *server, uint32_t worker,
+                             const struct ps_clocks_reply *reply)
+{
+    struct ps_status_reply now;
+    struct shard_told *shard = shard_of(server, &now);
+    if (server->world->options.journals && reply->clock > shard->acknowledged[worker])
+        shard->acknowledged[worker] = reply->clock;
+}
+
+/* ---- Reads ---- */
+
+static void check_eviction(struct sim_server *server, struct shard_told *shard,
+                           const struct ps_status_reply *now, uint32_t worker, bool is_evicted)
+{
+    struct sim_world *world = server->world;
+    const struct sim_clock_settings *settings = &world->options.clocks;
+    bool is_new = is_evicted && !shard->was_evicted[worker];
+    shard->was_evicted[worker] = is_evicted;
+    if (!is_new || shard->heard_epoch[worker] != now->epoch)
+        return;
+    if (!settings->evicts || sim_now(world) < shard->heard_ms[worker] + settings->ttl_ms)
+        sim_fail(world,
+                 "clocks: %s waits no more for worker %u, which it heard %" PRIu64 " of %" PRIu64
+                 " ms ago",
+                 server->name, worker, sim_now(world) - shard->heard_ms[worker], settings->ttl_ms);
+}
+
+/* The lowest clock of those that are waited for; UINT64_MAX when nobody is. */
+static uint64_t check_workers(struct sim_server *server, struct shard_told *shard,
+                              const struct ps_status_reply *now,
+                              const struct ps_progress_reply *progress)
+{
+    uint64_t minimum = UINT64_MAX;
+    for (uint32_t i = 0; i < progress->worker_count; i++) {
+        uint64_t clock = clock_of(server, shard, now, i);
+        if (clock < shard->acknowledged[i])
+            sim_fail(server->world,
+                     "P1: worker %u of shard %u is at %" PRIu64 ", and %" PRIu64
+                     " was acknowledged",
+                     i, now->index, clock, shard->acknowledged[i]);
+        if (progress->workers[i].clock != clock)
+            sim_fail(server->world, "clocks: %s has worker %u at %" PRIu64 ", it was told %" PRIu64,
+                     server->name, i, progress->workers[i].clock, clock);
+        check_eviction(server, shard, now, i, progress->workers[i].is_evicted);
+        if (!progress->workers[i].is_evicted && clock < minimum)
+            minimum = clock;
+    }
+    return minimum;
+}
+
+static uint64_t needed_for(const struct sim_clock_settings *settings, uint64_t clock)
+{
+    uint64_t staleness = settings->consistency == SIM_CLOCKS_SSP ? settings->staleness : 0;
+    if (settings->consistency == SIM_CLOCKS_ASP || clock < staleness)
+        return 0;
+    return clock - staleness;
+}
+
+void sim_clocks_judge(struct sim_server *server, const struct ps_pull_request *request)
+{
+    struct ps_status_reply now;
+    struct shard_told *shard = shard_of(server, &now);
+    const struct ps_progress_request question = {.name = request->clocks};
+    struct ps_clock_view view = {0};
+    struct ps_pull_wait wait;
+    if (ps_service_progress(server->service, &question, false, &view, &wait, NULL) != PS_OK)
+        return;
+    uint64_t minimum = check_workers(server, shard, &now, &view.reply);
+    if (minimum != UINT64_MAX && view.reply.minimum != minimum)
+        sim_fail(server->world, "clocks: %s says %" PRIu64 " for the minimum %" PRIu64,
+                 server->name, view.reply.minimum, minimum);
+    /* A pull that goes on with a version was let through when it began, maybe by another owner. */
+    if (request->version == 0 &&
+        minimum < needed_for(&server->world->options.clocks, request->clock))
+        sim_fail(server->world,
+                 "clocks: %s lets worker %u read at %" PRIu64 " while the slowest is at %" PRIu64,
+                 server->name, request->worker - 1, request->clock, minimum);
+    ps_clock_view_release(server->service, &view);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A row of a table, step by step. A sum, difference or product of two floats that is made in double
+ * and rounded once is what float makes of it, so that one arithmetic serves all types. */
+#include "tests/sim/sim_table_copy.h"
+
+#include "base/assert.h"
+#include "tests/sim/sim_table_rows.h"
+
+#include <string.h>
+
+static double rounded(enum ps_dtype dtype, double number)
+{
+    return dtype == PS_F32 ? (double)(float)number : number;
+}
+
+static double read_number(enum ps_dtype dtype, const uint8_t *from)
+{
+    float small;
+    double large;
+    int64_t whole;
+    PS_ASSERT(dtype == PS_F32 || dtype == PS_F64 || dtype == PS_I64);
+    switch (dtype) {
+    case PS_F32:
+        memcpy(&small, from, sizeof small);
+        return (double)small;
+    case PS_F64:
+        memcpy(&large, from, sizeof large);
+        return large;
+    default:
+        memcpy(&whole, from, sizeof whole);
+        return (double)whole;
+    }
+}
+
+static void write_numbers(const struct sim_table *about, const double *numbers, uint8_t *to)
+{
+    for (uint32_t i = 0; i < about->width; i++) {
+        const float small = (float)numbers[i];
+        const int64_t whole = (int64_t)numbers[i];
+        if (about->dtype == PS_F32)
+            memcpy(to + i * sizeof small, &small, sizeof small);
+        else if (about->dtype == PS_F64)
+            memcpy(to + i * sizeof numbers[i], &numbers[i], sizeof numbers[i]);
+        else
+            memcpy(to + i * sizeof whole, &whole, sizeof whole);
+    }
+}
+
+void sim_row_push_read(const struct sim_table *about, struct ps_bytes content,
+                       struct sim_row_push *push)
+{
+    size_t row_bytes = sim_table_row_bytes(about);
+    size_t element_size = ps_dtype_size(about->dtype);
+    push->count = content.size / (sizeof(uint64_t) + row_bytes);
+    PS_ASSERT(push->count <= SIM_TABLE_BATCH_MAX);
+    PS_ASSERT(content.size == push->count * (sizeof(uint64_t) + row_bytes));
+    const uint8_t *row = content.data + push->count * sizeof(uint64_t);
+    for (size_t i = 0; i < push->count; i++, row += row_bytes) {
+        uint64_t key;
+        memcpy(&key, content.data + i * sizeof key, sizeof key);
+        push->keys[i] = sim_table_key_number(key);
+        PS_ASSERT(push->keys[i] < SIM_TABLE_KEYS);
+        for (uint32_t k = 0; k < about->width; k++)
+            push->gradients[i][k] = read_number(about->dtype, row + k * element_size);
+    }
+}
+
+static void make_row(const struct sim_table *about, struct sim_row *row)
+{
+    *row = (struct sim_row){.is_there = true};
+    for (uint32_t k = 0; k < about->width; k++)
+        row->values[k] = about->first;
+}
+
+/* A gradient of -0 becomes 0 on its way through the rule, where nothing is added to it. */
+static void step(const struct sim_table *about, struct sim_row *row, uint32_t k, double gradient)
+{
+    enum ps_dtype dtype = about->dtype;
+    double *value = &row->values[k];
+    double share = rounded(dtype, SIM_TABLE_RATE * (gradient + 0.0)) + 0.0;
+    if (about->rule == SIM_TABLE_ADD) {
+        *value += gradient;
+    } else if (about->rule == SIM_TABLE_SGD) {
+        *value = rounded(dtype, *value - share);
+    } else {
+        row->states[k] =
+            rounded(dtype, rounded(dtype, SIM_TABLE_MOMENTUM_FACTOR * row->states[k]) - share);
+        *value = rounded(dtype, *value + row->states[k]);
+    }
+}
+
+/* What a push is to the row limit. */
+struct demand {
+    bool is_pushed[SIM_TABLE_KEYS];
+    uint64_t made;   /* rows that it makes */
+    uint64_t pushed; /* rows that are there already */
+};
+
+static struct demand demand_of(const struct sim_table_copy *copy, const struct sim_row_push *push)
+{
+    struct demand demand = {.made = 0};
+    for (size_t i = 0; i < push->count; i++) {
+        uint32_t key = push->keys[i];
+        if (!demand.is_pushed[key] && copy->rows[key].is_there)
+            demand.pushed++;
+        else if (!demand.is_pushed[key])
+            demand.made++;
+        demand.is_pushed[key] = true;
+    }
+    return demand;
+}
+
+bool sim_table_copy_is_full(const struct sim_table_copy *copy, struct ps_bytes content)
+{
+    struct sim_row_push push;
+    sim_row_push_read(copy->about, content, &push);
+    const struct demand demand = demand_of(copy, &push);
+    uint64_t rows = copy->about->oldest_go ? demand.pushed : sim_table_copy_count(copy);
+    return copy->rows_max > 0 && demand.made > 0 && rows + demand.made > copy->rows_max;
+}
+
+static bool is_older(uint32_t a, uint32_t b, const struct sim_row *rows)
+{
+    if (rows[a].touched != rows[b].touched)
+        return rows[a].touched < rows[b].touched;
+    return sim_table_key(a) < sim_table_key(b);
+}
+
+static void let_oldest_go(struct sim_table_copy *copy, const struct demand *demand)
+{
+    uint32_t oldest = SIM_TABLE_KEYS;
+    for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
+        bool may_go = copy->rows[i].is_there && !demand->is_pushed[i];
+        if (may_go && (oldest == SIM_TABLE_KEYS || is_older(i, oldest, copy->rows)))
+            oldest = i;
+    }
+    PS_ASSERT(oldest < SIM_TABLE_KEYS);
+    copy->rows[oldest].is_there = false;
+}
+
+/* As row_evict.h has it for tables as small as these: where there would be too many, so many of
+ * the oldest go that a sixteenth of the limit is free, but no row of the push. */
+static void make_room(struct sim_table_copy *copy, const struct sim_row_push *push)
+{
+    const struct demand demand = demand_of(copy, push);
+    uint64_t most = copy->rows_max;
+    uint64_t rows = sim_table_copy_count(copy);
+    uint64_t others = rows - demand.pushed;
+    if (!copy->about->oldest_go || demand.made == 0 || rows + demand.made <= most)
+        return;
+    uint64_t wanted = rows + demand.made - (most - most / 16);
+    for (uint64_t i = 0; i < wanted && i < others; i++)
+        let_oldest_go(copy, &demand);
+}
+
+/* The gradients of one key are one, and the rule sees that. */
+void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, uint64_t now_ms)
+{
+    struct sim_row_push push;
+    bool is_summed[SIM_TABLE_BATCH_MAX] = {false};
+    sim_row_push_read(copy->about, content, &push);
+    make_room(copy, &push);
+    copy->version++;
+    for (size_t i = 0; i < push.count; i++) {
+        struct sim_row *row = &copy->rows[push.keys[i]];
+        if (is_summed[i])
+            continue;
+        for (size_t j = i + 1; j < push.count; j++) {
+            is_summed[j] = is_summed[j] || push.keys[j] == push.keys[i];
+            for (uint32_t k = 0; push.keys[j] == push.keys[i] && k < copy->about->width; k++)
+                push.gradients[i][k] =
+                    rounded(copy->about->dtype, push.gradients[i][k] + push.gradients[j][k]);
+        }
+        if (!row->is_there)
+            make_row(copy->about, row);
+        row->touched = copy->version;
+        row->pushed_ms = now_ms;
+        for (uint32_t k = 0; k < copy->about->width; k++)
+            step(copy->about, row, k, push.gradients[i][k]);
+    }
+}
+
+void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version)
+{
+    for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++)
+        if (copy->rows[i].touched < before_version)
+            copy->rows[i].is_there = false;
+    if (before_version > copy->swept)
+        copy->swept = before_version;
+}
+
+uint64_t sim_table_copy_count(const struct sim_table_copy *copy)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++)
+        count += copy->rows[i].is_there;
+    return count;
+}
+
+void sim_table_copy_values(const struct sim_table_copy *copy, uint32_t key,
+                           uint8_t to[SIM_TABLE_WIDTH_MAX * 8])
+{
+    struct sim_row first;
+    make_row(copy->about, &first);
+    const struct sim_row *row = copy->rows[key].is_there ? &copy->rows[key] : &first;
+    write_numbers(copy->about, row->values, to);
+}
+
+void sim_table_copy_states(const struct sim_table_copy *copy, uint32_t key,
+                           uint8_t to[SIM_TABLE_WIDTH_MAX * 8])
+{
+    write_numbers(copy->about, copy->rows[key].states, to);
+}

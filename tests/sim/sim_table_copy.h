@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One table of the model: a place for each key that trainers know of, and the rules, written down
+ * once more. Numbers are doubles that are rounded to the table's type after each step.
+ *
+ * Threads:  pure.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   in place.
+ */
+#ifndef PS_TESTS_SIM_SIM_TABLE_COPY_H
+#define PS_TESTS_SIM_SIM_TABLE_COPY_H
+
+#include "tests/sim/sim_tables.h"
+
+struct sim_row {
+    bool is_there;
+    uint64_t touched;   /* version of the last push to it */
+    uint64_t pushed_ms; /* when that was */
+    double values[SIM_TABLE_WIDTH_MAX];
+    double states[SIM_TABLE_WIDTH_MAX]; /* of momentum */
+};
+
+struct sim_table_copy {
+    const struct sim_table *about; /* borrowed */
+    bool is_there;
+    uint64_t version;
+    uint64_t rows_max; /* as configured last */
+    uint64_t swept;    /* rows last pushed to before that version are gone */
+    struct sim_row rows[SIM_TABLE_KEYS];
+};
+
+/* The content of a push of this table: keys, and rows behind them. */
+struct sim_row_push {
+    size_t count;
+    uint32_t keys[SIM_TABLE_BATCH_MAX]; /* numbers of keys */
+    double gradients[SIM_TABLE_BATCH_MAX][SIM_TABLE_WIDTH_MAX];
+};
+void sim_row_push_read(const struct sim_table *about, struct ps_bytes content,
+                       struct sim_row_push *push);
+
+/* The next version, out of the push. */
+void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, uint64_t now_ms);
+
+/* May the push be refused for the number of rows? */
+bool sim_table_copy_is_full(const struct sim_table_copy *copy, struct ps_bytes content);
+
+void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version);
+
+uint64_t sim_table_copy_count(const struct sim_table_copy *copy);
+
+/* The bytes of a row; of a key that has none, those of its first values. */
+void sim_table_copy_values(const struct sim_table_copy *copy, uint32_t key,
+                           uint8_t to[SIM_TABLE_WIDTH_MAX * 8]);
+void sim_table_copy_states(const struct sim_table_copy *copy, uint32_t key,
+                           uint8_t to[SIM_TABLE_WIDTH_MAX * 8]);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mutations of tables. */
+#include "tests/sim/sim_table_faults.h"
+
+#include "base/assert.h"
+#include "checkpoint/journal_rows.h"
+#include "server/core/recovery/snapshot.h"
+#include "tests/sim/sim_table_rows.h"
+
+#include <string.h>
+
+/* ---- Pushes ---- */
+
+/* The first row stands there once more. */
+static size_t add_again(uint8_t *bytes, size_t count, size_t row_bytes)
+{
+    uint8_t *rows = bytes + count * sizeof(uint64_t);
+    uint8_t first[SIM_TABLE_WIDTH_MAX * 8];
+    memcpy(first, rows, row_bytes);
+    memmove(rows + sizeof(uint64_t), rows, count * row_bytes);
+    memcpy(rows, bytes, sizeof(uint64_t));
+    memcpy(rows + sizeof(uint64_t) + count * row_bytes, first, row_bytes);
+    return (count + 1) * (sizeof(uint64_t) + row_bytes);
+}
+
+/* What comes for a key that was there before is 0. */
+static void forget_repeats(uint8_t *bytes, size_t count, size_t row_bytes)
+{
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (memcmp(bytes + i * sizeof(uint64_t), bytes + j * sizeof(uint64_t),
+                       sizeof(uint64_t)) == 0)
+                memset(bytes + count * sizeof(uint64_t) + i * row_bytes, 0, row_bytes);
+}
+
+void sim_rows_bend_push(const struct sim_server *server, struct ps_push_request *request,
+                        struct sim_bent_rows *bent)
+{
+    const struct sim_world *world = server->world;
+    enum sim_mutation mutation = world->options.mutation;
+    size_t size = request->content.size;
+    if ((mutation != SIM_MUTATION_ROW_TWICE && mutation != SIM_MUTATION_ROW_SUM_LOST) ||
+        !sim_is_table(request->name) || size == 0)
+        return;
+    const struct sim_table *table = sim_rows_table(world, (uint32_t)(request->name.data[1] - '0'));
+    size_t row_bytes = sim_table_row_bytes(table);
+    size_t count = size / (sizeof(uint64_t) + row_bytes);
+    PS_ASSERT(size + sizeof(uint64_t) + row_bytes <= sizeof bent->bytes);
+    ps_view_copy(request->content, 0, bent->bytes, size);
+    if (mutation == SIM_MUTATION_ROW_TWICE)
+        size = add_again(bent->bytes, count, row_bytes);
+    else
+        forget_repeats(bent->bytes, count, row_bytes);
+    bent->piece = (struct ps_bytes){bent->bytes, size};
+    request->content = ps_view_of(&bent->piece);
+}
+
+/* ---- Answers ---- */
+
+/* The answer is a copy of its own, on the heap: nobody else sees what is written there. */
+void sim_rows_bend_pull(struct sim_server *server, const struct ps_pull_request *request,
+                        struct ps_pull_reply *reply)
+{
+    size_t count = request->keys.size / sizeof(uint64_t);
+    if (server->world->options.mutation != SIM_MUTATION_ROW_UNKNOWN || count == 0)
+        return;
+    PS_ASSERT(reply->content.piece_count == 1);
+    union {
+        const uint8_t *given;
+        uint8_t *own;
+    } rows = {reply->content.pieces[0].data};
+    size_t row_bytes = reply->content.size / count;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t key;
+        ps_view_copy(request->keys, i * sizeof key, &key, sizeof key);
+        if (!sim_rows_has(server, request->name, key))
+            memset(rows.own + i * row_bytes, 0x40, row_bytes);
+    }
+}
+
+bool sim_is_full(const struct ps_item_status *status)
+{
+    static const char word[] = "rows_max";
+    size_t size = sizeof word - 1;
+    if (status->status != PS_ERR_BUSY)
+        return false;
+    for (size_t i = 0; i + size <= status->text.size; i++)
+        if (memcmp(status->text.data + i, word, size) == 0)
+            return true;
+    return false;
+}
+
+/* ---- Records and checkpoints ---- */
+
+void sim_rows_bend_sweep(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
+                         struct ps_bytes *piece)
+{
+    const struct ps_sweep_record nothing = {.before_version = 1};
+    if (mutation != SIM_MUTATION_SWEEP_LOST || record->type != PS_RECORD_SWEEP)
+        return;
+    ps_sweep_record_write(&nothing, bent);
+    *piece = (struct ps_bytes){bent, PS_SWEEP_RECORD_BYTES};
+    record->content = ps_view_of(piece);
+}
+
+enum ps_status sim_rows_write_late(const struct ps_saver *saver, struct ps_saving *saving)
+{
+    struct ps_snapshot later;
+    if (ps_snapshot_take(saver->service, &later, NULL) != PS_OK)
+        return ps_saver_write(saver, saving, NULL);
+    for (size_t i = 0; i < saving->snapshot.parameter_count; i++) {
+        struct ps_checkpoint_parameter *parameter = &saving->snapshot.parameters[i];
+        for (size_t k = 0; k < later.parameter_count && parameter->is_table; k++) {
+            const struct ps_checkpoint_parameter *now = &later.parameters[k];
+            if (!ps_bytes_equal(now->name, parameter->name))
+                continue;
+            parameter->rows = now->rows;
+            parameter->count = now->count;
+            parameter->source = now->source;
+        }
+    }
+    enum ps_status status = ps_saver_write(saver, saving, NULL);
+    ps_snapshot_release(&later);
+    return status;
+}

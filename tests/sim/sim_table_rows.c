@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happened to the tables of a shard, and what must be in them. */
+#include "tests/sim/sim_table_rows.h"
+
+#include "base/assert.h"
+#include "proto/digest.h"
+#include "server/core/requests/service_state.h"
+#include "server/core/update/parameter_rows.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_history.h"
+#include "tests/sim/sim_table_copy.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWERS_MAX 1024 /* the newest are known */
+
+enum event_kind { EVENT_DEFINED, EVENT_LIMITED, EVENT_PUSHED, EVENT_SWEPT };
+
+/* Something that happened, at a place of the shard's history. */
+struct event {
+    enum event_kind kind;
+    uint32_t table;
+    uint64_t epoch, position;
+    uint64_t at_ms;
+    uint64_t version; /* that a push made, or before which rows are gone; or the limit */
+    uint8_t *content; /* owned */
+    size_t size;
+};
+
+/* The tables as the owner `epoch` has them, with all events below `applied`. */
+struct shard_rows {
+    struct event *events; /* owned */
+    size_t count, capacity;
+    uint64_t epoch;
+    size_t applied;
+    struct sim_table_copy tables[SIM_TABLES_MAX];
+};
+
+struct sim_rows {
+    struct sim_table tables[SIM_TABLES_MAX];
+    struct shard_rows shards[SIM_SHARDS_MAX];
+    uint64_t answers[ANSWERS_MAX]; /* hashes of what servers gave */
+    uint64_t answer_count;
+};
+
+struct sim_rows *sim_rows_create(void)
+{
+    struct sim_rows *rows = calloc(1, sizeof *rows);
+    PS_ASSERT(rows != NULL);
+    return rows;
+}
+
+void sim_rows_destroy(struct sim_rows *rows)
+{
+    for (size_t i = 0; i < SIM_SHARDS_MAX; i++) {
+        for (size_t k = 0; k < rows->shards[i].count; k++)
+            free(rows->shards[i].events[k].content);
+        free(rows->shards[i].events);
+    }
+    free(rows);
+}
+
+void sim_rows_know(struct sim_world *world, uint32_t i, const struct sim_table *table)
+{
+    PS_ASSERT(i < SIM_TABLES_MAX);
+    struct sim_table *known = &sim_checker_rows(world)->tables[i];
+    *known = *table;
+    known->config.data = (const uint8_t *)known->config_bytes;
+}
+
+const struct sim_table *sim_rows_table(const struct sim_world *world, uint32_t i)
+{
+    PS_ASSERT(i < world->options.tables);
+    return &sim_checker_rows(world)->tables[i];
+}
+
+/* ---- What an owner has ---- */
+
+static void apply(struct shard_rows *shard, const struct event *event)
+{
+    struct sim_table_copy *copy = &shard->tables[event->table];
+    const struct ps_bytes content = {event->content, event->size};
+    if (event->kind == EVENT_DEFINED) {
+        *copy = (struct sim_table_copy){
+            .about = copy->about, .is_there = true, .rows_max = copy->about->rows_max};
+    } else if (event->kind == EVENT_LIMITED) {
+        copy->rows_max = event->version;
+    } else if (event->kind == EVENT_PUSHED) {
+        sim_table_copy_push(copy, content, event->at_ms);
+        PS_ASSERT(copy->version == event->version);
+    } else {
+        sim_table_copy_sweep(copy, event->version);
+    }
+}
+
+/* The tables of that owner, with everything that is known of its past. */
+static struct sim_table_copy *tables_of(const struct sim_world *world, uint32_t index,
+                                        uint64_t epoch)
+{
+    struct sim_rows *rows = sim_checker_rows(world);
+    struct shard_rows *shard = &rows->shards[index];
+    const struct sim_history *history = sim_checker_history(world, index);
+    if (shard->epoch != epoch) {
+        shard->epoch = epoch;
+        shard->applied = 0;
+        for (uint32_t i = 0; i < SIM_TABLES_MAX; i++)
+            shard->tables[i] = (struct sim_table_copy){.about = &rows->tables[i]};
+    }
+    for (; shard->applied < shard->count; shard->applied++) {
+        const struct event *event = &shard->events[shard->applied];
+        if (sim_history_survives(history, epoch, event->epoch, event->position))
+            apply(shard, event);
+    }
+    return shard->tables;
+}
+
+static void now_of(const struct sim_server *server, struct ps_status_reply *now)
+{
+    char uuid[37];
+    ps_service_status(server->service, now, uuid);
+}
+
+/* NULL: it is no table, or nobody will hear of what this owner has. */
+static struct sim_table_copy *copy_of(const struct sim_world *world, uint32_t index, uint64_t epoch,
+                                      struct ps_bytes name)
+{
+    if (!sim_is_table(name) || sim_history_is_overtaken(sim_checker_history(world, index), epoch))
+        return NULL;
+    uint32_t i = (uint32_t)(name.data[1] - '0');
+    PS_ASSERT(i < world->options.tables);
+    return &tables_of(world, index, epoch)[i];
+}
+
+static void remember(struct sim_world *world, uint32_t index, struct event event,
+                     struct ps_view content)
+{
+    struct shard_rows *shard = &sim_checker_rows(world)->shards[index];
+    if (shard->count == shard->capacity) {
+        shard->capacity = 2 * shard->capacity + 64;
+        shard->events = realloc(shard->events, shard->capacity * sizeof event);
+        PS_ASSERT(shard->events != NULL);
+    }
+    event.at_ms = sim_now(world);
+    event.size = content.size;
+    event.content = malloc(content.size + 1);
+    PS_ASSERT(event.content != NULL);
+    ps_view_copy(content, 0, event.content, content.size);
+    shard->events[shard->count++] = event;
+}
+
+static uint32_t number_of(struct ps_bytes name)
+{
+    return (uint32_t)(name.data[1] - '0');
+}
+
+/* ---- What happens ---- */
+
+/* Of a change that was made just now; without a journal nothing waits for a position. */
+static uint64_t place_of(const struct ps_status_reply *now, uint64_t position)
+{
+    return position > 0 ? position : now->position;
+}
+
+void sim_rows_defined(struct sim_server *server, struct ps_bytes name, uint64_t position)
+{
+    struct ps_status_reply now;
+    now_of(server, &now);
+    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, name);
+    if (copy == NULL || copy->is_there)
+        return;
+    remember(server->world, now.index,
+             (struct event){EVENT_DEFINED, number_of(name), now.epoch, place_of(&now, position), 0,
+                            0, NULL, 0},
+             (struct ps_view){0});
+}
+
+void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t position,
+                      uint64_t rows_max)
+{
+    struct ps_status_reply now;
+    now_of(server, &now);
+    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, name);
+    if (copy == NULL)
+        return;
+    remember(server->world, now.index,
+             (struct event){EVENT_LIMITED, number_of(name), now.epoch, place_of(&now, position), 0,
+                            rows_max, NULL, 0},
+             (struct ps_view){0});
+}
+
+void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *request,
+                     const struct ps_push_reply *reply)
+{
+    struct sim_world *world = server->world;
+    struct ps_status_reply now;
+    now_of(server, &now);
+    const struct sim_table_copy *copy = copy_of(world, now.index, now.epoch, request->name);
+    if (copy == NULL || reply->duplicate)
+        return;
+    if (!copy->is_there || reply->version != copy->version + 1) {
+        sim_fail(world, "rows: %s makes version %" PRIu64 " of %s after %" PRIu64, server->name,
+                 reply->version, copy->about->name, copy->version);
+        return;
+    }
+    remember(world, now.index,
+             (struct event){EVENT_PUSHED, number_of(request->name), now.epoch, reply->position, 0,
+                            reply->version, NULL, 0},
+             request->content);
+}
+
+void sim_rows_refused(struct sim_server *server, const struct ps_push_request *request)
+{
+    struct ps_status_reply now;
+    uint8_t bytes[sizeof((struct sim_table_client){0}).sent[0]];
+    now_of(server, &now);
+    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, request->name);
+    if (copy == NULL)
+        return;
+    PS_ASSERT(request->content.size <= sizeof bytes);
+    ps_view_copy(request->content, 0, bytes, request->content.size);
+    const struct ps_bytes content = {bytes, request->content.size};
+    if (!sim_table_copy_is_full(copy, content))
+        sim_fail(server->world, "rows: %s refuses a push for which %s has room", server->name,
+                 copy->about->name);
+}
+
+/* Rows go when nobody has pushed to them for the table's time, and not before. */
+static void look_at_ages(struct sim_server *server, const struct sim_table_copy *copy,
+                         uint64_t before_version)
+{
+    uint64_t now_ms = sim_now(server->world);
+    for (uint32_t i = 0; i < SIM_TABLE_KEYS && copy->about->expire_ms > 0; i++) {
+        const struct sim_row *row = &copy->rows[i];
+        if (row->is_there && row->touched < before_version &&
+            row->pushed_ms + copy->about->expire_ms > now_ms)
+            sim_fail(server->world, "rows: %s lets a row of %s go after %" PRIu64 " ms",
+                     server->name, copy->about->name, now_ms - row->pushed_ms);
+    }
+}
+
+/* At most one of the tables expires, and a turn sweeps it once: its position is the present one. */
+static void look_at_table(struct sim_server *server, const struct sim_table *about)
+{
+    struct ps_status_reply now;
+    const struct ps_bytes name = ps_bytes_of_text(about->name);
+    const struct ps_parameter *parameter = ps_parameter_table_find(&server->service->table, name);
+    if (!about->expires || parameter == NULL)
+        return;
+    now_of(server, &now);
+    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, name);
+    uint64_t swept = parameter->expiry->swept;
+    if (copy == NULL || swept <= copy->swept)
+        return;
+    look_at_ages(server, copy, swept);
+    remember(
+        server->world, now.index,
+        (struct event){EVENT_SWEPT, number_of(name), now.epoch, now.position, 0, swept, NULL, 0},
+        (struct ps_view){0});
+}
+
+void sim_rows_turned(struct sim_server *server)
+{
+    struct sim_world *world = server->world;
+    if (!world->options.rows_expire || ps_service_phase(server->service) != PS_PHASE_READY)
+        return;
+    for (uint32_t i = 0; i < world->options.tables; i++)
+        look_at_table(server, sim_rows_table(world, i));
+    sim_checker_state(world, server);
+}
+
+/* ---- Reads ---- */
+
+static uint64_t hash_answer(struct ps_bytes name, uint64_t version, struct ps_view keys,
+                            struct ps_view rows)
+{
+    uint8_t bytes[SIM_TABLE_BATCH_MAX * (1 + SIM_TABLE_WIDTH_MAX) * 8 + 16] = {0};
+    PS_ASSERT(keys.size + rows.size + sizeof version + 2 <= sizeof bytes);
+    uint8_t *to = bytes;
+    memcpy(to, &version, sizeof version);
+    memcpy(to + sizeof version, name.data, 2);
+    to += sizeof version + 2;
+    ps_view_copy(keys, 0, to, keys.size);
+    ps_view_copy(rows, 0, to + keys.size, rows.size);
+    return ps_digest_xxh64((struct ps_bytes){bytes, sizeof bytes});
+}
+
+static void compare_answer(struct sim_server *server, const struct sim_table_copy *copy,
+                           const struct ps_pull_request *request, const struct ps_pull_reply *reply)
+{
+    size_t row_bytes = sim_table_row_bytes(copy->about);
+    for (size_t i = 0; i < request->keys.size / sizeof(uint64_t); i++) {
+        uint8_t given[SIM_TABLE_WIDTH_MAX * 8], mine[SIM_TABLE_WIDTH_MAX * 8];
+        uint64_t key;
+        ps_view_copy(request->keys, i * sizeof key, &key, sizeof key);
+        uint32_t number = sim_table_key_number(key);
+        sim_table_copy_values(copy, number, mine);
+        ps_view_copy(reply->content, i * row_bytes, given, row_bytes);
+        if (memcmp(given, mine, row_bytes) != 0)
+            sim_fail(server->world, "rows: %s gives a wrong row of %s, key %" PRIu64 ", which %s",
+                     server->name, copy->about->name, key,
+                     copy->rows[number].is_there ? "is there" : "is not there");
+    }
+}
+
+void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *request,
+                     const struct ps_pull_reply *reply)
+{
+    struct sim_rows *rows = sim_checker_rows(server->world);
+    struct ps_status_reply now;
+    now_of(server, &now);
+    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, request->name);
+    rows->answers[rows->answer_count++ % ANSWERS_MAX] =
+        hash_answer(request->name, reply->version, request->keys, reply->content);
+    if (copy == NULL)
+        return;
+    size_t count = request->keys.size / sizeof(uint64_t);
+    if (reply->version != copy->version ||
+        reply->content.size != count * sim_table_row_bytes(copy->about))
+        sim_fail(server->world, "rows: %s gives version %" PRIu64 " of %s, which is at %" PRIu64,
+                 server->name, reply->version, copy->about->name, copy->version);
+    else
+        compare_answer(server, copy, request, reply);
+}
+
+bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key)
+{
+    struct ps_status_reply now;
+    now_of(server, &now);
+    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, name);
+    return copy == NULL || copy->rows[sim_table_key_number(key)].is_there;
+}
+
+void sim_rows_judge(struct sim_client *client, const struct ps_item *item)
+{
+    const struct sim_rows *rows = sim_checker_rows(client->world);
+    const struct ps_bytes got = {item->destination, item->size};
+    uint64_t hash =
+        hash_answer(item->name, item->pulled_version, ps_view_of(&item->keys), ps_view_of(&got));
+    for (size_t i = 0; i < ANSWERS_MAX; i++)
+        if (rows->answers[i] == hash)
+            return;
+    sim_fail(client->world, "rows: %s has rows that no server gave", client->name);
+}
+
+/* ---- States ---- */
+
+/* The rows of a snapshot. */
+struct shown_rows {
+    uint64_t keys[SIM_TABLE_KEYS];
+    uint32_t touched[SIM_TABLE_KEYS];
+    uint8_t values[SIM_TABLE_KEYS * SIM_TABLE_WIDTH_MAX * 8];
+    uint8_t states[SIM_TABLE_KEYS * SIM_TABLE_WIDTH_MAX * 8];
+};
+
+static void read_array(const struct ps_checkpoint_parameter *parameter, uint32_t array, void *to,
+                       size_t row_bytes)
+{
+    const struct ps_checkpoint_source *source = &parameter->source;
+    enum ps_status status =
+        source->read(source->self, array, 0, to, (size_t)parameter->rows * row_bytes, NULL);
+    PS_ASSERT(status == PS_OK);
+}
+
+/* No rule of these tables has more than one state. */
+static void read_rows(const struct ps_checkpoint_parameter *parameter, struct shown_rows *rows)
+{
+    size_t row_bytes = parameter->width * ps_dtype_size(parameter->dtype);
+    uint32_t states = parameter->state_count;
+    PS_ASSERT(states <= 1 && parameter->width <= SIM_TABLE_WIDTH_MAX);
+    PS_ASSERT(parameter->rows <= SIM_TABLE_KEYS);
+    memset(rows, 0, sizeof *rows);
+    read_array(parameter, 0, rows->values, row_bytes);
+    if (states == 1)
+        read_array(parameter, 1, rows->states, row_bytes);
+    read_array(parameter, 1 + states, rows->keys, sizeof rows->keys[0]);
+    read_array(parameter, 2 + states, rows->touched, sizeof rows->touched[0]);
+}
+
+static uint64_t hash_row(const struct shown_rows *rows, uint64_t i, size_t row_bytes)
+{
+    uint64_t words[2 + 2 * SIM_TABLE_WIDTH_MAX] = {rows->keys[i], rows->touched[i]};
+    memcpy(words + 2, rows->values + i * row_bytes, row_bytes);
+    memcpy(words + 2 + SIM_TABLE_WIDTH_MAX, rows->states + i * row_bytes, row_bytes);
+    return ps_digest_xxh64((struct ps_bytes){(const uint8_t *)words, sizeof words});
+}
+
+uint64_t sim_rows_hash(const struct ps_checkpoint_parameter *parameter)
+{
+    struct shown_rows rows;
+    uint64_t sum = 0;
+    read_rows(parameter, &rows);
+    for (uint64_t i = 0; i < parameter->rows; i++)
+        sum += hash_row(&rows, i, parameter->width * ps_dtype_size(parameter->dtype));
+    return sum;
+}
+
+static bool is_equal(const struct sim_table_copy *copy, const struct shown_rows *rows, uint64_t i)
+{
+    uint8_t mine[SIM_TABLE_WIDTH_MAX * 8];
+    size_t row_bytes = sim_table_row_bytes(copy->about);
+    uint32_t number = sim_table_key_number(rows->keys[i]);
+    if (number == SIM_TABLE_KEYS || !copy->rows[number].is_there ||
+        rows->touched[i] != (uint32_t)copy->rows[number].touched)
+        return false;
+    sim_table_copy_values(copy, number, mine);
+    if (memcmp(mine, rows->values + i * row_bytes, row_bytes) != 0)
+        return false;
+    sim_table_copy_states(copy, number, mine);
+    return copy->about->rule != SIM_TABLE_MOMENTUM ||
+           memcmp(mine, rows->states + i * row_bytes, row_bytes) == 0;
+}
+
+void sim_rows_state(struct sim_world *world, const struct sim_server *server, uint32_t index,
+                    uint64_t epoch, const struct ps_checkpoint_parameter *parameter)
+{
+    const struct sim_table_copy *copy = copy_of(world, index, epoch, parameter->name);
+    if (copy == NULL || !parameter->is_table)
+        return;
+    if (!copy->is_there || parameter->version != copy->version)
+        sim_fail(world, "rows: %s has version %" PRIu64 " of %s, which is at %" PRIu64,
+                 server->name, parameter->version, copy->about->name, copy->version);
+    if (parameter->rows != sim_table_copy_count(copy))
+        sim_fail(world,
+                 "rows: %s has %" PRIu64 " rows of %s in version %" PRIu64
+                 ", of which there must be %" PRIu64,
+                 server->name, parameter->rows, copy->about->name, copy->version,
+                 sim_table_copy_count(copy));
+    struct shown_rows rows;
+    read_rows(parameter, &rows);
+    for (uint64_t i = 0; i < parameter->rows; i++)
+        if (!is_equal(copy, &rows, i))
+            sim_fail(world, "rows: %s has another row of %s, key %" PRIu64 ", in version %" PRIu64,
+                     server->name, copy->about->name, rows.keys[i], copy->version);
+}

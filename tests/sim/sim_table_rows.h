@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model of every shard's tables: each push that was applied, each sweep, by its place in the
+ * shard's history, and the rows that come of those that survive in an owner's past. It calls
+ * nothing of the product's tables or rules.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   sim_fail, "rows: ...".
+ * Memory:   its own, from the C library.
+ */
+#ifndef PS_TESTS_SIM_SIM_TABLE_ROWS_H
+#define PS_TESTS_SIM_SIM_TABLE_ROWS_H
+
+#include "checkpoint/checkpoint.h"
+#include "tests/sim/sim_server.h"
+#include "tests/sim/sim_tables.h"
+
+#define SIM_TABLE_RATE 0.125
+#define SIM_TABLE_MOMENTUM_FACTOR 0.5
+
+struct sim_rows;
+
+struct sim_rows *sim_rows_create(void);
+void sim_rows_destroy(struct sim_rows *rows);
+
+/* The world has this table. */
+void sim_rows_know(struct sim_world *world, uint32_t i, const struct sim_table *table);
+const struct sim_table *sim_rows_table(const struct sim_world *world, uint32_t i);
+
+/* The server has a definition of the table; not for the first time: nothing happens. */
+void sim_rows_defined(struct sim_server *server, struct ps_bytes name, uint64_t position);
+
+/* The server has another limit of rows for the table, for the first time. */
+void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t position,
+                      uint64_t rows_max);
+
+/* The server has applied the push as its trainer sent it. */
+void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *request,
+                     const struct ps_push_reply *reply);
+
+/* The server has refused the push for the number of rows. */
+void sim_rows_refused(struct sim_server *server, const struct ps_push_request *request);
+
+/* The server's coordinator has had a turn: rows may have expired. */
+void sim_rows_turned(struct sim_server *server);
+
+/* The server answers so. */
+void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *request,
+                     const struct ps_pull_reply *reply);
+
+/* Did the key have a row when the server was looked at last? */
+bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key);
+
+/* The trainer has got these rows: did a server give them? */
+void sim_rows_judge(struct sim_client *client, const struct ps_item *item);
+
+/* A parameter in a state of the shard's owner: of a table, are its rows the model's? */
+void sim_rows_state(struct sim_world *world, const struct sim_server *server, uint32_t index,
+                    uint64_t epoch, const struct ps_checkpoint_parameter *parameter);
+
+/* The same for equal rows in any order. */
+uint64_t sim_rows_hash(const struct ps_checkpoint_parameter *parameter);
+
+#endif

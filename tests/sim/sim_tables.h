@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables among a world's parameters: each trainer defines them, adds to rows, often to one key
+ * several times in a push, and reads rows, also of keys to which nobody has pushed. The engine cuts
+ * nothing here: a batch has one item for each shard.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   sim_fail, "P1: ..." of a table that is lost, "rows: ..." of rows that no server gave.
+ * Memory:   in the client and in the checker.
+ */
+#ifndef PS_TESTS_SIM_SIM_TABLES_H
+#define PS_TESTS_SIM_SIM_TABLES_H
+
+#include "base/bytes.h"
+#include "base/dtype.h"
+#include "client/engine/engine.h"
+#include "tests/sim/sim.h"
+
+#define SIM_TABLE_WIDTH_MAX 4
+#define SIM_TABLE_KEYS 48      /* that trainers know of */
+#define SIM_TABLE_BATCH_MAX 12 /* keys of one item */
+#define SIM_TABLE_CONFIG_BYTES_MAX 1024
+#define SIM_TABLE_CHANGE_BYTES 5
+
+enum sim_table_rule { SIM_TABLE_SGD, SIM_TABLE_MOMENTUM, SIM_TABLE_ADD };
+
+/* What the trainers of a world agree on. */
+struct sim_table {
+    char name[8];
+    enum sim_table_rule rule;
+    enum ps_dtype dtype;
+    uint32_t width;
+    double first;       /* of every element of a row that is new */
+    uint64_t rows_max;  /* of one shard; 0: any number */
+    bool oldest_go;     /* where there would be more; else pushes are refused */
+    uint64_t expire_ms; /* 0: never */
+    bool expires;       /* by time or by clocks */
+    char config_bytes[SIM_TABLE_CONFIG_BYTES_MAX];
+    struct ps_bytes config;
+};
+
+/* What one trainer knows of the tables, and the batch that it has under way. */
+struct sim_table_client {
+    bool is_defined[SIM_TABLES_MAX][SIM_SHARDS_MAX];
+    uint64_t versions[SIM_TABLES_MAX][SIM_SHARDS_MAX]; /* of its last push */
+    uint32_t table;                                    /* of the batch */
+    struct ps_encoded_push encoded[SIM_SHARDS_MAX];
+    struct ps_bytes ranges[SIM_SHARDS_MAX];
+    uint64_t sent[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX * (1 + SIM_TABLE_WIDTH_MAX)];
+    uint64_t keys[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX];
+    uint8_t change[SIM_TABLE_CHANGE_BYTES];
+};
+
+/* Is it one of the tables' names? No other parameter's begins so. */
+bool sim_is_table(struct ps_bytes name);
+
+/* The keys are small and large ones; SIM_TABLE_KEYS for a number that is none of them. */
+uint64_t sim_table_key(uint32_t i);
+uint32_t sim_table_key_number(uint64_t key);
+
+size_t sim_table_row_bytes(const struct sim_table *table);
+
+/* The rows_max that a trainer's change of a table sets. */
+uint64_t sim_tables_limit_of(struct ps_bytes change);
+
+/* Draws the tables of a world. */
+void sim_tables_choose(struct sim_world *world);
+
+/* Begins a batch on one of the tables. */
+void sim_tables_train(struct sim_client *client);
+
+/* That batch is over. */
+void sim_tables_trained(struct sim_client *client);
+
+#endif

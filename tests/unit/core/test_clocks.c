@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clocks/clocks.c: groups under their names, and how many there may be. */
+#include "server/core/clocks/clocks.h"
+
+#include "run_suite.h"
+#include "tests/support/fault_heap.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct fault_heap heap;
+static struct ps_allocator memory;
+static struct ps_clocks clocks;
+static struct ps_clock_group *group;
+static struct ps_error error;
+
+static void begin(void)
+{
+    heap = (struct fault_heap){.refuse_at = -1};
+    memory = fault_heap_allocator(&heap);
+    ps_clocks_init(&clocks, &memory);
+}
+
+static void end(void)
+{
+    ps_clocks_check(&clocks);
+    ps_clocks_fini(&clocks);
+    ck_assert_int_eq(heap.live, 0);
+}
+
+static enum ps_status make(const char *name)
+{
+    const struct ps_clocks_record settings = {.workers = 2};
+    enum ps_status status = ps_clocks_prepare(&clocks, ps_bytes_of_text(name), 2, &group, &error);
+    if (status != PS_OK)
+        return status;
+    ps_clock_group_configure(group, &settings, 0);
+    ps_clocks_keep(&clocks, group);
+    return PS_OK;
+}
+
+START_TEST(a_name_finds_its_clocks)
+{
+    ck_assert_int_eq(make("a"), PS_OK);
+    struct ps_clock_group *first = group;
+    ck_assert_int_eq(make("b"), PS_OK);
+    ck_assert_int_eq(make("a"), PS_OK);
+
+    ck_assert_ptr_eq(group, first);
+    ck_assert_uint_eq(clocks.count, 2);
+    ck_assert_int_eq(ps_clocks_get(&clocks, ps_bytes_of_text("c"), &group, &error),
+                     PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(error.text, "clocks c are not set at this server: call SetClocks");
+    ps_clocks_clear(&clocks);
+    ck_assert_ptr_null(ps_clocks_find(&clocks, ps_bytes_of_text("a")));
+}
+END_TEST
+
+START_TEST(what_is_given_up_leaves_nothing_and_harms_nobody_who_is_there)
+{
+    ck_assert_int_eq(make("a"), PS_OK);
+    ck_assert_int_eq(ps_clocks_prepare(&clocks, ps_bytes_of_text("a"), 9, &group, &error), PS_OK);
+    ps_clocks_give_up(&clocks, group);
+    ck_assert_uint_eq(ps_clocks_find(&clocks, ps_bytes_of_text("a"))->settings.workers, 2);
+    ck_assert_int_eq(ps_clocks_prepare(&clocks, ps_bytes_of_text("b"), 9, &group, &error), PS_OK);
+    ps_clocks_give_up(&clocks, group);
+    ck_assert_uint_eq(clocks.count, 1);
+}
+END_TEST
+
+START_TEST(names_and_their_number_are_bounded)
+{
+    char name[PS_CLOCKS_NAME_BYTES_MAX + 2] = "";
+    ck_assert_int_eq(make(""), PS_ERR_BAD_INPUT);
+    memset(name, 'n', PS_CLOCKS_NAME_BYTES_MAX + 1);
+    ck_assert_int_eq(make(name), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(ps_clocks_get(&clocks, ps_bytes_of_text(name), &group, &error),
+                     PS_ERR_BAD_INPUT);
+    for (int i = 0; i < PS_CLOCKS_MAX; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        ck_assert_int_eq(make(name), PS_OK);
+    }
+    ck_assert_int_eq(make("more"), PS_ERR_BUSY);
+    ck_assert_int_eq(make("7"), PS_OK);
+}
+END_TEST
+
+START_TEST(making_clocks_survives_any_refused_allocation)
+{
+    heap = (struct fault_heap){.refuse_at = _i};
+
+    ck_assert_int_eq(make("a"), _i < 4 ? PS_ERR_NO_MEMORY : PS_OK);
+    ck_assert_uint_eq(clocks.count, _i < 4 ? 0 : 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("clocks");
+    TCase *tests = tcase_create("clocks");
+    tcase_add_checked_fixture(tests, begin, end);
+    tcase_add_test(tests, a_name_finds_its_clocks);
+    tcase_add_test(tests, what_is_given_up_leaves_nothing_and_harms_nobody_who_is_there);
+    tcase_add_test(tests, names_and_their_number_are_bounded);
+    tcase_add_loop_test(tests, making_clocks_survives_any_refused_allocation, 0, 5);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

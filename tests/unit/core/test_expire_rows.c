@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/requests/expire_rows.c: what time or a clock decided is in the journal before it is done,
+ * and a shard that recovers has the same rows. */
+#include "server/core/requests/expire_rows.h"
+
+#include "core_clocks.h"
+#include "core_disk.h"
+#include "core_table.h"
+#include "server/core/requests/change.h"
+#include "server/core/requests/service_state.h"
+#include "server/core/tables/row_sweep.h"
+#include "server/core/tables/row_table.h"
+
+static struct memory_files *disk;
+static struct core_world before;
+static struct core_world after;
+static struct ps_journal_writer *writer;
+static struct ps_journal_writer *writer_after;
+static struct ps_recovered loaded;
+
+static void begin_test(void)
+{
+    static const float two[] = {1, 2};
+    disk = memory_files_create(1);
+    writer_after = NULL;
+    disk_journal_world_init(&before, 1);
+    ck_assert_int_eq(disk_recover(&before, disk, 1, &writer, &loaded), PS_OK);
+    disk_journal_world_init(&after, 2);
+    ck_assert_int_eq(world_init_param(&before, "w", PS_F32, two, sizeof two, config_of("sgd", 1)),
+                     PS_OK);
+    ck_assert_int_eq(world_finish(&before), PS_OK);
+    disk_save(&before, disk, NULL);
+}
+
+static void end_test(void)
+{
+    ps_journal_writer_close(writer);
+    ps_journal_writer_close(writer_after);
+    world_fini(&before);
+    world_fini(&after);
+    memory_files_destroy(disk);
+}
+
+/* The journal is written, the machine fails, and another server recovers. */
+static void crash_and_recover(void)
+{
+    ck_assert_int_eq(disk_write_journal(&before, writer, 3), PS_OK);
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+    ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
+    ps_service_check(after.service);
+    ck_assert_uint_eq(ps_row_table_digest(table_of(&before)->rows),
+                      ps_row_table_digest(table_of(&after)->rows));
+    ck_assert_uint_eq(table_of(&before)->version, table_of(&after)->version);
+}
+
+static void define(struct ps_table_settings settings)
+{
+    ck_assert_int_eq(table_define(&before, table_config("sgd", settings), 0), PS_OK);
+}
+
+/* Time goes by, and the service looks as the coordinator has it look. */
+static void wait_ms(uint64_t milliseconds)
+{
+    for (uint64_t i = 0; i < 16; i++) {
+        before.fake.now_ms += milliseconds / 16;
+        ps_service_sweep(before.service);
+        ps_service_check(before.service);
+    }
+}
+
+static uint64_t row_count(void)
+{
+    return ps_row_table_rows(table_of(&before)->rows);
+}
+
+START_TEST(rows_that_nobody_pushes_to_go_and_stay_away)
+{
+    define((struct ps_table_settings){.expire_ms = 1600});
+    ck_assert_int_eq(table_push(&before, 0, 10, 1, 0), PS_OK);
+    wait_ms(800);
+    ck_assert_int_eq(table_push(&before, 5, 10, 1, 0), PS_OK);
+    wait_ms(640);
+    ck_assert_uint_eq(row_count(), 15);
+    wait_ms(320);
+    ck_assert_uint_eq(row_count(), 10);
+    ck_assert(table_value(&before, 4) == 0 && table_value(&before, 5) == -2);
+    /* A key that comes again begins anew. */
+    ck_assert_int_eq(table_push(&before, 4, 1, 1, 0), PS_OK);
+    crash_and_recover();
+    ck_assert(table_value(&after, 4) == -1);
+    wait_ms(3200);
+    ck_assert_uint_eq(row_count(), 0);
+    ck_assert_uint_eq(before.service->row_room.expired, 16);
+}
+END_TEST
+
+START_TEST(a_table_of_which_nothing_is_old_writes_nothing)
+{
+    define((struct ps_table_settings){.expire_ms = 1600});
+    define((struct ps_table_settings){.expire_ms = 1600});
+    ck_assert_int_eq(table_push(&before, 0, 10, 1, 0), PS_OK);
+    wait_ms(1600);
+    wait_ms(1600);
+    struct ps_journal_state state, later;
+    ps_journal_queue_look(&before.service->queue, &state);
+    wait_ms(16000);
+    ps_journal_queue_look(&before.service->queue, &later);
+    ck_assert_uint_eq(row_count(), 0);
+    ck_assert_uint_eq(later.position, state.position);
+}
+END_TEST
+
+START_TEST(rows_go_by_the_clock_that_their_configuration_names)
+{
+    define((struct ps_table_settings){.expire_clocks = 3, .clocks = "c"});
+    wait_ms(1600);
+    ck_assert_int_eq(clocks_set(&before, 2, 0, 0, 0), PS_OK);
+    ck_assert_int_eq(table_push(&before, 0, 4, 1, 0), PS_OK);
+    wait_ms(16);
+    for (uint64_t clock = 1; clock <= 3; clock++) {
+        ck_assert_uint_eq(row_count(), 4);
+        ck_assert_int_eq(clocks_say(&before, 0, clock, 0), PS_OK);
+        wait_ms(16);
+        ck_assert_uint_eq(row_count(), 4); /* the other worker is not as far */
+        ck_assert_int_eq(clocks_say(&before, 1, clock, 0), PS_OK);
+        wait_ms(16);
+    }
+    ck_assert_uint_eq(row_count(), 0);
+    crash_and_recover();
+}
+END_TEST
+
+START_TEST(a_server_that_may_have_lost_the_shard_lets_no_row_go)
+{
+    define((struct ps_table_settings){.expire_ms = 1600});
+    ck_assert_int_eq(table_push(&before, 0, 4, 1, 0), PS_OK);
+    wait_ms(16);
+    ps_service_prove(before.service, before.fake.now_ms);
+    wait_ms(16000);
+    ck_assert_uint_eq(row_count(), 4);
+    ps_service_prove(before.service, UINT64_MAX);
+    wait_ms(16);
+    ck_assert_uint_eq(row_count(), 0);
+}
+END_TEST
+
+/* What cannot be written down is not done, and stays due. */
+START_TEST(a_full_journal_keeps_rows_until_it_has_room)
+{
+    define((struct ps_table_settings){.expire_ms = 1600});
+    ck_assert_int_eq(table_push(&before, 0, 4, 1, 0), PS_OK);
+    wait_ms(16);
+    before.heap.refuse_at = before.heap.seen;
+    before.fake.now_ms += 3200;
+    ps_service_sweep(before.service);
+    ck_assert_uint_eq(row_count(), 4);
+    before.heap.refuse_at = -1;
+    ps_service_sweep(before.service);
+    ck_assert_uint_eq(row_count(), 0);
+    crash_and_recover();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("expire_rows");
+    tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_test(tests, rows_that_nobody_pushes_to_go_and_stay_away);
+    tcase_add_test(tests, a_table_of_which_nothing_is_old_writes_nothing);
+    tcase_add_test(tests, rows_go_by_the_clock_that_their_configuration_names);
+    tcase_add_test(tests, a_server_that_may_have_lost_the_shard_lets_no_row_go);
+    tcase_add_test(tests, a_full_journal_keeps_rows_until_it_has_room);
+    return run_tests("expire_rows", tests);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core/recovery/recovery_clock.c: clocks that are replayed are those that were, and records that do
+ * not fit are refused. */
+#include "server/core/recovery/recovery_clock.h"
+
+#include "core_clocks.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "tests/unit/core/core_disk.h"
+
+#include <string.h>
+
+static struct memory_files *disk;
+static struct core_world before;
+static struct core_world after;
+static struct ps_journal_writer *writer;
+static struct ps_journal_writer *writer_after;
+static struct ps_recovered loaded;
+
+static void begin_test(void)
+{
+    static const float values[] = {1, 2};
+    disk = memory_files_create(1);
+    writer_after = NULL;
+    disk_journal_world_init(&before, 1);
+    ck_assert_int_eq(disk_recover(&before, disk, 1, &writer, &loaded), PS_OK);
+    ck_assert_int_eq(world_init_param(&before, "w", PS_F32, values, sizeof values, text("")),
+                     PS_OK);
+    ck_assert_int_eq(world_finish(&before), PS_OK);
+    disk_save(&before, disk, NULL);
+    disk_journal_world_init(&after, 2);
+}
+
+static void end_test(void)
+{
+    ps_journal_writer_close(writer);
+    ps_journal_writer_close(writer_after);
+    world_fini(&before);
+    world_fini(&after);
+    memory_files_destroy(disk);
+}
+
+static void crash_and_recover(void)
+{
+    ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+    ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
+    ps_service_check(after.service);
+}
+
+/* Three workers, of which the last is evicted at 0. */
+static void train(void)
+{
+    ck_assert_int_eq(clocks_set(&before, 3, 1, 100, 1), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 0, 4, 2), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 1, 4, 3), PS_OK);
+    before.fake.now_ms += 100;
+    ck_assert_int_eq(clocks_say(&before, 1, 4, 4), PS_OK);
+    ck_assert_int_eq(clocks_read(&before, 0, 4), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 1, 5, 5), PS_OK);
+}
+
+static void expect_trained(void)
+{
+    ck_assert_uint_eq(clocks_of(&after, 0), 4);
+    ck_assert_uint_eq(clocks_of(&after, 1), 5);
+    ck_assert(clocks_evicted(&after, 2) && !clocks_evicted(&after, 0));
+    ck_assert_uint_eq(after.service->clocks.groups->settings.staleness, 1);
+    /* Nobody is evicted for the time without a server: all have been heard of by now. */
+    ck_assert_uint_eq(
+        ps_clock_group_silent_ms(after.service->clocks.groups, 0, ps_now_ms(&after.clock)), 0);
+}
+
+START_TEST(clocks_come_back_out_of_the_journal)
+{
+    train();
+    crash_and_recover();
+    expect_trained();
+    ck_assert_int_eq(clocks_say(&after, 1, 5, 5), PS_OK);
+    ck_assert(clocks_reply.duplicate);
+}
+END_TEST
+
+START_TEST(clocks_come_back_out_of_a_checkpoint)
+{
+    train();
+    ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
+    disk_save(&before, disk, NULL);
+    crash_and_recover();
+    ck_assert_uint_eq(loaded.replayed_count, 0);
+    expect_trained();
+    ck_assert_int_eq(clocks_say(&after, 2, 1, 6), PS_OK);
+    ck_assert_uint_eq(clocks_reply.clock, 4);
+}
+END_TEST
+
+START_TEST(clocks_come_back_out_of_both)
+{
+    ck_assert_int_eq(clocks_set(&before, 2, 0, 0, 1), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 0, 1, 2), PS_OK);
+    ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
+    disk_save(&before, disk, NULL);
+    ck_assert_int_eq(clocks_say(&before, 0, 2, 3), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 1, 1, 4), PS_OK);
+    ck_assert_int_eq(clocks_set(&before, 3, 0, 0, 5), PS_OK);
+    crash_and_recover();
+    ck_assert_uint_eq(clocks_of(&after, 0), 2);
+    ck_assert_uint_eq(clocks_of(&after, 1), 1);
+    ck_assert_uint_eq(clocks_of(&after, 2), 1);
+}
+END_TEST
+
+/* A checkpoint nowhere, before the task, in it, and behind all: the clocks are the same. */
+START_TEST(tasks_come_back_out_of_either)
+{
+    const int saved_at = _i;
+    int step = 0;
+#define SAVE_HERE()                                                      \
+    if (++step == saved_at) {                                            \
+        ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK); \
+        disk_save(&before, disk, NULL);                                  \
+    }
+    ck_assert_int_eq(clocks_begin(&before, 1, 0, 0, 1), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 0, 40, 2), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 1, 41, 3), PS_OK);
+    SAVE_HERE();
+    ck_assert_int_eq(clocks_begin(&before, 2, 7, 0x05, 4), PS_OK);
+    SAVE_HERE();
+    ck_assert_int_eq(clocks_say(&before, 2, 9, 5), PS_OK);
+    ck_assert_int_eq(clocks_begin(&before, 2, 0, 0x07, 6), PS_OK); /* rank 1 comes */
+    SAVE_HERE();
+    ck_assert_int_eq(clocks_begin(&before, 2, 0, 0x06, 7), PS_OK); /* rank 0 goes */
+    SAVE_HERE();
+#undef SAVE_HERE
+    crash_and_recover();
+
+    ck_assert_uint_eq(clocks_of(&after, 1), 7);
+    ck_assert_uint_eq(clocks_of(&after, 2), 9);
+    ck_assert(!ps_clock_group_has(after.service->clocks.groups, 0));
+    ck_assert_int_eq(clocks_say_in(&after, 1, 1, 99), PS_ERR_MISMATCH);
+    ck_assert_int_eq(clocks_begin(&after, 1, 0, 0, 8), PS_ERR_MISMATCH);
+    ck_assert_int_eq(clocks_begin(&after, 2, 0, 0x06, 9), PS_OK);
+    ck_assert_uint_eq(clocks_of(&after, 2), 9);
+}
+END_TEST
+
+/* Of clocks that are not there, of a worker beyond them, of settings that cannot be, and no bytes
+ * at all. */
+START_TEST(records_that_do_not_fit_are_refused)
+{
+    uint8_t settings[PS_CLOCKS_RECORD_BYTES];
+    uint8_t clock[PS_CLOCK_RECORD_BYTES];
+    ps_clocks_record_write(&(struct ps_clocks_record){.workers = 1, .straggler = 1}, settings);
+    ps_clock_record_write(&(struct ps_clock_record){.worker = 7}, clock);
+    const struct ps_bytes contents[] = {
+        {clock, sizeof clock}, {settings, sizeof settings}, {clock, sizeof clock}, {settings, 3}};
+    const enum ps_record_type types[] = {PS_RECORD_CLOCK, PS_RECORD_CLOCKS, PS_RECORD_CLOCK,
+                                         PS_RECORD_CLOCKS};
+    ck_assert_int_eq(clocks_set(&before, 2, 0, 0, 1), PS_OK);
+    for (size_t i = 0; i < 4; i++) {
+        const struct ps_record record = {.type = types[i],
+                                         .name = text(i == 0 ? "other" : "c"),
+                                         .content = ps_view_of(&contents[i])};
+        ck_assert_int_ne(ps_recovery_clock_state(before.service, &record, &before.error), PS_OK);
+        ck_assert(ps_recovery_clock_fits(before.service, &record) ==
+                  (types[i] == PS_RECORD_CLOCKS));
+    }
+    ps_service_check(before.service);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("recovery_clock");
+    tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_test(tests, clocks_come_back_out_of_the_journal);
+    tcase_add_test(tests, clocks_come_back_out_of_a_checkpoint);
+    tcase_add_test(tests, clocks_come_back_out_of_both);
+    tcase_add_loop_test(tests, tasks_come_back_out_of_either, 0, 5);
+    tcase_add_test(tests, records_that_do_not_fit_are_refused);
+    return run_tests("recovery_clock", tests);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server/core/tables/row_pages.c: pages that are used again, and who has those that were replaced.
+ * */
+#include "server/core/tables/row_pages.h"
+#include "tests/support/fault_heap.h"
+#include "tests/unit/tables/row_model.h"
+
+#include "base/slab.h"
+
+#include <string.h>
+
+#define PAGE 4096
+#define PAGES 700
+
+static struct ps_row_pages pages;
+
+START_TEST(pages_do_not_overlap_and_go_with_the_pool)
+{
+    static struct ps_row_page *taken[PAGES];
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    for (int i = 0; i < PAGES; i++) {
+        taken[i] = ps_row_pages_take(&pages);
+        ck_assert_ptr_nonnull(taken[i]);
+        ck_assert_uint_eq((uintptr_t)taken[i] % 16, 0);
+        memset(taken[i], i % 251, PAGE);
+    }
+    for (int i = 0; i < PAGES; i++)
+        for (int k = 0; k < PAGE; k += 511)
+            ck_assert_int_eq(((uint8_t *)taken[i])[k], i % 251);
+    ck_assert_uint_ge(atomic_load(&pages.bytes), PAGES * PAGE);
+    ck_assert_uint_le(atomic_load(&pages.bytes), PAGES * PAGE + PS_SLAB_BYTES);
+    ps_row_pages_fini(&pages);
+    ck_assert_uint_eq(atomic_load(&pages.bytes), 0);
+}
+END_TEST
+
+START_TEST(a_replaced_page_is_free_when_nobody_holds_it)
+{
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    struct ps_row_page *page = ps_row_pages_take(&pages);
+    ck_assert(!ps_row_pages_held(&pages, 0));
+    ps_row_pages_leave(&pages, page, 0);
+    ck_assert_uint_eq(pages.free_count, 1);
+    ck_assert_ptr_eq(ps_row_pages_take(&pages), page);
+    ps_row_pages_fini(&pages);
+}
+END_TEST
+
+START_TEST(a_page_goes_from_hold_to_hold_until_none_has_it)
+{
+    struct ps_row_holder old;
+    struct ps_row_holder young;
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    struct ps_row_page *both = ps_row_pages_take(&pages);
+    struct ps_row_page *second = ps_row_pages_take(&pages);
+    ps_row_pages_hold(&pages, &old);
+    ps_row_pages_hold(&pages, &young);
+    ck_assert(ps_row_pages_held(&pages, 0));
+    ck_assert(ps_row_pages_held(&pages, 1));
+    ck_assert(!ps_row_pages_held(&pages, 2));
+    ps_row_pages_leave(&pages, both, 0);   /* made before both holds */
+    ps_row_pages_leave(&pages, second, 1); /* made between them */
+
+    ps_row_pages_release(&pages, &young);
+    ck_assert_uint_eq(pages.free_count, 1);
+    ck_assert_ptr_eq(pages.free, second);
+    ck_assert(ps_row_pages_held(&pages, 0));
+    ck_assert(!ps_row_pages_held(&pages, 1));
+    ps_row_pages_release(&pages, &old);
+    ck_assert_uint_eq(pages.free_count, 2);
+    ps_row_pages_fini(&pages);
+}
+END_TEST
+
+START_TEST(the_limit_holds)
+{
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    atomic_store(&pages.bytes_limit, 100000);
+    int taken = 0;
+    while (ps_row_pages_take(&pages) != NULL)
+        taken++;
+    ck_assert_int_eq(taken, 16);
+    ck_assert(ps_row_pages_count(&pages, 1000));
+    ck_assert(!ps_row_pages_count(&pages, 100000));
+    ps_row_pages_count_back(&pages, 1000);
+    ps_row_pages_fini(&pages);
+}
+END_TEST
+
+START_TEST(pages_that_are_expected_are_there)
+{
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    ps_row_pages_expect(&pages, 100, NULL);
+    ck_assert_uint_eq(pages.free_count, 0); /* nobody has a page that could be copied */
+    for (int i = 0; i < 150; i++)
+        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
+    ps_row_pages_expect(&pages, 100, NULL);
+    ck_assert_uint_eq(pages.free_count, 100);
+    uint64_t bytes = atomic_load(&pages.bytes);
+    for (int i = 0; i < 100; i++)
+        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
+    ck_assert_uint_eq(atomic_load(&pages.bytes), bytes);
+    atomic_store(&pages.bytes_limit, bytes);
+    ps_row_pages_expect(&pages, 10000, NULL);
+    ck_assert_uint_eq(atomic_load(&pages.bytes), bytes);
+    ps_row_pages_fini(&pages);
+}
+END_TEST
+
+START_TEST(a_hold_needs_no_copies_of_what_was_left_to_it)
+{
+    struct ps_row_holder holder;
+    struct ps_row_page *taken[10];
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    for (int i = 0; i < 10; i++)
+        taken[i] = ps_row_pages_take(&pages);
+    ps_row_pages_hold(&pages, &holder);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
+        ps_row_pages_leave(&pages, taken[i], 0);
+    }
+    ck_assert_uint_eq(holder.left_count, 4);
+    ps_row_pages_expect(&pages, 100, &holder);
+    ck_assert_uint_eq(pages.free_count, 10);
+    ps_row_pages_release(&pages, &holder);
+    ck_assert_uint_eq(pages.free_count, 14);
+    ck_assert_uint_eq(pages.taken_count, 10);
+    ps_row_pages_fini(&pages);
+}
+END_TEST
+
+START_TEST(refused_memory_is_no_page)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    for (int i = 0; i < 2; i++) {
+        heap = (struct fault_heap){.refuse_at = i};
+        ps_row_pages_init(&pages, &memory, PAGE);
+        ck_assert_ptr_null(ps_row_pages_take(&pages));
+        ck_assert_uint_eq(atomic_load(&pages.bytes), 0);
+        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
+        ps_row_pages_fini(&pages);
+        ck_assert_int_eq(heap.live, 0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("row_pages");
+    tcase_add_test(tests, pages_do_not_overlap_and_go_with_the_pool);
+    tcase_add_test(tests, a_replaced_page_is_free_when_nobody_holds_it);
+    tcase_add_test(tests, a_page_goes_from_hold_to_hold_until_none_has_it);
+    tcase_add_test(tests, the_limit_holds);
+    tcase_add_test(tests, pages_that_are_expected_are_there);
+    tcase_add_test(tests, a_hold_needs_no_copies_of_what_was_left_to_it);
+    tcase_add_test(tests, refused_memory_is_no_page);
+    return run_tests("row_pages", tests);
+}

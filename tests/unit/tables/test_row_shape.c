@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server/core/tables/row_shape.c: parts of a row do not overlap, and pages are what they should
+ * be. */
+#include "server/core/tables/row_shape.h"
+#include "tests/unit/tables/row_model.h"
+
+#include "base/slab.h"
+
+static void check(const struct ps_row_layout *layout)
+{
+    struct ps_row_shape shape;
+    ps_row_shape_init(&shape, layout);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < shape.array_count; i++) {
+        size_t size = shape.arrays[i].size;
+        bytes += size;
+        ck_assert_uint_le(shape.arrays[i].offset + size, shape.stride);
+        if (i <= layout->state_count)
+            ck_assert_uint_eq(shape.arrays[i].offset % shape.element, 0);
+        for (uint32_t k = 0; k < i; k++)
+            ck_assert(shape.arrays[k].offset + shape.arrays[k].size <= shape.arrays[i].offset ||
+                      shape.arrays[i].offset + size <= shape.arrays[k].offset);
+    }
+    ck_assert_uint_le(shape.stride - bytes, shape.element == 8 ? 4 : 0);
+    ck_assert_uint_eq(shape.page_bytes % PS_ROW_PAGE_ALIGN, 0);
+    ck_assert_uint_le(PS_ROW_PAGE_HEAD + (shape.stride << shape.page_bits), shape.page_bytes);
+    ck_assert_uint_lt(shape.page_bytes, PS_SLAB_BYTES);
+    ck_assert_uint_ge(shape.live_words * 64, 1U << shape.page_bits);
+}
+
+START_TEST(parts_are_aligned_and_apart)
+{
+    for (uint32_t width = 1; width <= PS_TABLE_WIDTH_MAX; width += width / 3 + 1)
+        for (uint32_t states = 0; states <= PS_STATES_MAX; states++)
+            for (int dtype = 0; dtype < PS_DTYPE_COUNT; dtype++) {
+                check(&(struct ps_row_layout){
+                    .dtype = (enum ps_dtype)dtype, .width = width, .state_count = states});
+                check(&(struct ps_row_layout){.dtype = (enum ps_dtype)dtype,
+                                              .width = width,
+                                              .state_count = states,
+                                              .state_is_one = {true, false}});
+            }
+}
+END_TEST
+
+START_TEST(sixteen_floats_are_76_bytes_and_64_to_a_page)
+{
+    struct ps_row_shape shape;
+    ps_row_shape_init(&shape, &(struct ps_row_layout){.dtype = PS_F32, .width = 16});
+    ck_assert_uint_eq(shape.stride, 76);
+    ck_assert_uint_eq(shape.page_bits, 6);
+    ps_row_shape_init(&shape,
+                      &(struct ps_row_layout){
+                          .dtype = PS_F32, .width = 16, .state_count = 1, .state_is_one = {true}});
+    ck_assert_uint_eq(shape.stride, 80);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("row_shape");
+    tcase_add_test(tests, parts_are_aligned_and_apart);
+    tcase_add_test(tests, sixteen_floats_are_76_bytes_and_64_to_a_page);
+    return run_tests("row_shape", tests);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server/core/tables/row_stripes.c: keys that were chosen to meet, and numbers that are used
+ * again. */
+#include "server/core/tables/row_stripes.h"
+#include "tests/unit/tables/row_model.h"
+
+#define IDS 3000
+
+/* Keys whose hashes agree in all bits of `mask`. */
+static void choose_keys(struct row_model *model, uint64_t mask)
+{
+    uint64_t seed = row_seed(model->options.id);
+    struct ps_random random;
+    ps_random_init(&random, 8);
+    uint64_t shared = ps_random_next(&random) & mask;
+    for (uint32_t i = 0; i < model->ids; i++) {
+        uint64_t rest = mask == 0 ? ps_random_next(&random) : 0;
+        /* Those bits that may differ count the keys. */
+        uint64_t number = i;
+        for (int bit = 0; bit < 64; bit++)
+            if ((mask >> bit & 1) == 0) {
+                rest |= (number & 1) << bit;
+                number >>= 1;
+            }
+        model->keys[i] = row_unhash(shared | rest, seed);
+    }
+}
+
+START_TEST(keys_that_share_stripe_and_tag_and_line_are_told_apart)
+{
+    static const uint64_t masks[] = {(uint64_t)0xFF << 56,                    /* one stripe */
+                                     (uint64_t)0xFF << 40,                    /* one tag */
+                                     (uint64_t)0xFF00FF << 40,                /* both */
+                                     ((uint64_t)0xFF00FF << 40) | UINT32_MAX, /* and one line */
+                                     (uint64_t)0xFFFFFFFF << 32}; /* all that is sorted by */
+    struct row_model model;
+    row_model_plan(&model, PS_RULE_ADAGRAD, PS_F32, 2, IDS);
+    choose_keys(&model, masks[_i]);
+    row_model_begin(&model);
+    /* The lowest bits that may differ come first: those of a line leave 16 bits. */
+    for (int i = 0; i < 4; i++)
+        row_model_push_random(&model, 1000, IDS / 2);
+    row_model_compare(&model);
+    struct ps_row_hold *hold;
+    ck_assert_int_eq(ps_row_hold_take(model.table, &hold, NULL), PS_OK);
+    uint64_t digest = ps_row_table_digest(model.table);
+    row_model_push_random(&model, 1000, IDS);
+    row_model_compare(&model);
+    struct ps_row_table *loaded = row_model_loaded(&model, hold);
+    ck_assert_uint_eq(ps_row_table_digest(loaded), digest);
+    ps_row_table_destroy(loaded);
+    ps_row_hold_release(hold);
+    ck_assert_uint_gt(ps_row_table_sweep(model.table, 5, 5), 0);
+    ps_row_table_check(model.table);
+    row_model_close(&model);
+}
+END_TEST
+
+START_TEST(free_numbers_are_given_in_rising_order)
+{
+    struct row_model model;
+    row_model_plan(&model, PS_RULE_SGD, PS_F32, 200, 40);
+    choose_keys(&model, (uint64_t)0xFF << 56);
+    row_model_begin(&model);
+    uint32_t ids[30];
+    for (uint32_t i = 0; i < 30; i++)
+        ids[i] = i;
+    row_model_push(&model, ids, 30);
+    uint32_t number = ps_row_stripe_of(ps_row_table_hash(model.table, model.keys[0]));
+    struct ps_row_stripe *stripe = &model.table->stripes[number];
+    ck_assert_uint_eq(stripe->rows, 30);
+    ck_assert_uint_eq(stripe->free_from, 30);
+    static const uint32_t gone[] = {17, 3, 29};
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t key = ps_row_key(ps_row_at(&model.table->shape, stripe, gone[i]));
+        ps_row_stripe_remove(model.table, stripe, ps_row_table_hash(model.table, key), gone[i]);
+    }
+    atomic_fetch_sub(&model.table->rows, 3);
+    ck_assert_uint_eq(ps_row_stripe_free(model.table, stripe, stripe->free_from), 3);
+    ck_assert_uint_eq(ps_row_stripe_free(model.table, stripe, 4), 17);
+    ck_assert_uint_eq(ps_row_stripe_free(model.table, stripe, 18), 29);
+    ck_assert_uint_eq(ps_row_stripe_free(model.table, stripe, 30), 30);
+    ck_assert_uint_eq(ps_row_stripe_free(model.table, stripe, 300), 300);
+    ps_row_table_check(model.table);
+    row_model_close(&model);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("row_stripes");
+    tcase_add_loop_test(tests, keys_that_share_stripe_and_tag_and_line_are_told_apart, 0, 5);
+    tcase_add_test(tests, free_numbers_are_given_in_rising_order);
+    return run_tests("row_stripes", tests);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The longest pushes to a table of width 16: while its index and directories grow, and while one
+ * instant of it is written to a file. Both as time on the wall, which is what a client waits,
+ * and as processor time, which is what the table itself took of that. A machine that does
+ * something else at that moment makes a push look long on the wall alone: where the two differ
+ * by much, the machine was not quiet, and the figure says nothing of the table. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "server/core/tables/row_hold.h"
+#include "tools/psbench/psbench_table.h"
+#include "tools/psbench/psbench_table_alone.h"
+#include "tools/psbench/psbench_touch.h"
+#include "tools/psbench/psbench_values.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WIDTH 16
+/* A table is larger than this before its growth is looked at. */
+#define GROWS_FROM 1000000
+#define QUIET_PUSHES 200
+#define PIECE_BYTES ((size_t)1 << 20)
+
+/* Times of pushes by both clocks; too large for a stack. */
+struct pushes {
+    struct ps_bench_times wall, processor;
+    uint64_t count;
+    uint64_t begun_ns;
+};
+
+/* What the thread that writes a hold is given. */
+struct saver {
+    struct ps_row_hold *hold;
+    const char *folder;
+    atomic_bool ended;
+    uint64_t bytes, taken_ns;
+    struct ps_thread thread;
+    struct ps_error error;
+};
+
+static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, struct pushes *pushes,
+                           struct ps_error *error);
+static enum ps_status timed_push(struct ps_bench_table_alone *table, const uint64_t *numbers,
+                                 struct pushes *pushes, struct ps_error *error);
+static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_alone *table,
+                                  struct pushes *times, struct ps_error *error);
+static enum ps_status push_random(struct ps_bench *bench, struct ps_bench_table_alone *table,
+                                  uint64_t count, const atomic_bool *until, struct pushes *pushes,
+                                  struct ps_error *error);
+static void save(void *argument);
+static enum ps_status write_arrays(struct saver *saver, FILE *file, uint8_t *piece,
+                                   struct ps_error *error);
+
+/* Of one push: keys and gradients. */
+static uint64_t push_bytes(void)
+{
+    return PS_BENCH_TABLE_KEYS * (sizeof(uint64_t) + WIDTH * sizeof(float));
+}
+
+/* The histogram is cleared, too: one struct serves several measurements. */
+static void begin(struct pushes *pushes)
+{
+    memset(pushes, 0, sizeof *pushes);
+    pushes->begun_ns = ps_clock_precise_ns();
+}
+
+/* Rates are by the wall's clock here: others are part of what is asked. */
+static struct ps_bench_figures figures_of(const struct pushes *pushes)
+{
+    return ps_bench_figures_of(pushes->count, ps_clock_precise_ns() - pushes->begun_ns,
+                               &pushes->wall);
+}
+
+/* What the machine takes for 2 MiB that somebody needs stands beside the longest push: a table that
+ * grows, or is saved, needs some in most of its pushes. */
+static void note_touch(struct ps_bench_row *row, double bytes)
+{
+    const struct ps_bench_touch touch = ps_bench_touch_memory(bytes);
+    ps_bench_row_detail(row, "touch_2mib_us", touch.mean_us);
+    ps_bench_row_detail(row, "touch_2mib_longest_us", touch.longest_us);
+}
+
+/* Twice the rows of the other measurements, so that the index of every stripe is made anew some
+ * times. The limit is 10 ms for whoever waits. */
+enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *error)
+{
+    struct ps_bench_table_alone table;
+    uint64_t rows = 2 * bench->options->rows;
+    struct ps_bench_row *row = ps_bench_report_row(&bench->report, "growth_16", push_bytes(), 1);
+    double bytes = (double)rows * (4 * WIDTH + 24);
+    if (!ps_bench_table_fits(row, bytes))
+        return PS_OK;
+    note_touch(row, bytes);
+    struct pushes *pushes = ps_zeroed(ps_allocator_heap(), sizeof *pushes);
+    /* Histograms are too large for a stack. */
+    if (pushes == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
+    ps_bench_progress(bench, row->name);
+    enum ps_status status = ps_bench_table_alone_open(&table, PS_RULE_SGD, WIDTH, error);
+    if (status == PS_OK)
+        status = grow(&table, rows, pushes, error);
+    if (status == PS_OK) {
+        const struct ps_bench_figures figures = figures_of(pushes);
+        ps_bench_row_add(row, &figures);
+        ps_bench_row_detail(row, "rows", (double)ps_row_table_rows(table.table));
+        ps_bench_row_detail(row, "longest_us", figures.longest_us);
+        ps_bench_row_detail(row, "longest_processor_us",
+                            (double)pushes->processor.longest_ns / 1e3);
+        ps_bench_row_detail(row, "pause_limit_us", 10000);
+        ps_bench_row_detail(row, "overhead_bytes_a_row", ps_bench_table_alone_overhead(&table));
+    }
+    ps_bench_table_alone_close(&table);
+    ps_release(ps_allocator_heap(), pushes);
+    return status;
+}
+
+/* Every push makes 10,000 rows. The table is as large as many are before the looking begins:
+ * below that, an index is made anew in no time. Numbers that come one after the other have keys
+ * in no order at all. */
+static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, struct pushes *pushes,
+                           struct ps_error *error)
+{
+    uint64_t numbers[PS_BENCH_TABLE_KEYS];
+    /* A small --rows, as a test has it, still doubles. */
+    uint64_t first = rows / 2 < GROWS_FROM ? rows / 2 : GROWS_FROM;
+    /* Not timed: the first pushes find an index for nothing. */
+    /* Not timed: the first pushes find an index for nothing. */
+    PS_TRY(ps_bench_table_alone_fill(table, first, error));
+    begin(pushes);
+    for (; first < rows; first += PS_BENCH_TABLE_KEYS) {
+        for (uint64_t i = 0; i < PS_BENCH_TABLE_KEYS; i++)
+            numbers[i] = first + i;
+        PS_TRY(timed_push(table, numbers, pushes, error));
+    }
+    return PS_OK;
+}
+
+/* Both clocks are read around the same push; writing the keys into the message is in the one on
+ * the wall, some microseconds of milliseconds. */
+static enum ps_status timed_push(struct ps_bench_table_alone *table, const uint64_t *numbers,
+                                 struct pushes *pushes, struct ps_error *error)
+{
+    /* The push times itself by processor time. */
+    uint64_t taken_ns = 0;
+    uint64_t start_ns = ps_clock_precise_ns();
+    PS_TRY(ps_bench_table_alone_push(table, numbers, &taken_ns, error));
+    ps_bench_times_note(&pushes->wall, ps_clock_precise_ns() - start_ns);
+    ps_bench_times_note(&pushes->processor, taken_ns);
+    pushes->count++;
+    return PS_OK;
+}
+
+/* By Adagrad, so that the file has states. The table is filled and pushed to by the thread that
+ * measures, and read by the saver alone, as a server has it. */
+enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *error)
+{
+    struct ps_bench_table_alone table;
+    uint64_t rows = bench->options->rows;
+    struct ps_bench_row *row =
+        ps_bench_report_row(&bench->report, "push_beside_saving_16", push_bytes(), 1);
+    /* Every page may be there twice. */
+    double bytes = (double)rows * (2 * 8 * WIDTH + 40);
+    if (!ps_bench_table_fits(row, bytes))
+        return PS_OK;
+    note_touch(row, bytes);
+    struct pushes *times = ps_zeroed_array(ps_allocator_heap(), 3, sizeof *times);
+    if (times == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
+    ps_bench_progress(bench, row->name);
+    enum ps_status status = ps_bench_table_alone_open(&table, PS_RULE_ADAGRAD, WIDTH, error);
+    if (status == PS_OK)
+        status = ps_bench_table_alone_fill(&table, rows, error);
+    if (status == PS_OK) {
+        ps_bench_fill_gradient(table.gradients, (size_t)PS_BENCH_TABLE_KEYS * WIDTH);
+        status = save_beside(bench, &table, times, error);
+    }
+    ps_bench_table_alone_close(&table);
+    ps_release(ps_allocator_heap(), times);
+    return status;
+}
+
+/* Quiet, beside the saver, and quiet again. The take is counted as a push: nobody pushes
+ * meanwhile. What the pages that were copied take is the difference of the table's memory. */
+static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_alone *table,
+                                  struct pushes *times, struct ps_error *error)
+{
+    struct saver saver = {.folder = bench->folder};
+    struct pushes *quiet = &times[0], *beside = &times[1], *after = &times[2];
+    PS_TRY(push_random(bench, table, QUIET_PUSHES, NULL, quiet, error));
+    /* Reduced at once: the rate is up to now. */
+    const struct ps_bench_figures before = figures_of(quiet);
+    /* As a snapshot does before its instant (server/core/update/parameter.c). */
+    ps_row_hold_expect(table->table);
+    /* Behind the quiet pushes, which may have made the last pages. */
+    uint64_t bytes = ps_row_table_bytes(table->table);
+    uint64_t start_ns = ps_clock_precise_ns();
+    PS_TRY(ps_row_hold_take(table->table, &saver.hold, error));
+    uint64_t take_ns = ps_clock_precise_ns() - start_ns;
+    enum ps_status status = ps_thread_start(&saver.thread, "saver", save, &saver, error);
+    /* Without a saver nobody would end these. */
+    if (status == PS_OK)
+        status = push_random(bench, table, UINT64_MAX, &saver.ended, beside, error);
+    const struct ps_bench_figures meanwhile = figures_of(beside);
+    uint64_t more_bytes = ps_row_table_bytes(table->table) - bytes;
+    ps_thread_join(&saver.thread);
+    ps_row_hold_release(saver.hold);
+    if (status == PS_OK && saver.error.status != PS_OK)
+        status = ps_fail(error, saver.error.status, "%s", saver.error.text);
+    /* The hold has been released: nothing is left open by leaving here. */
+    PS_TRY(status);
+    PS_TRY(push_random(bench, table, QUIET_PUSHES, NULL, after, error));
+    const struct ps_bench_figures then = figures_of(after);
+    struct ps_bench_row *row =
+        ps_bench_report_row(&bench->report, "push_beside_saving_16", push_bytes(), 1);
+    ps_bench_row_add(row, &meanwhile);
+    ps_bench_row_ratio(row, "quiet", meanwhile.per_second / before.per_second);
+    ps_bench_row_ratio(row, "after_to_quiet", then.per_second / before.per_second);
+    ps_bench_row_detail(row, "quiet_p50_us", before.p50_us);
+    ps_bench_row_detail(row, "take_us", (double)take_ns / 1e3);
+    ps_bench_row_detail(row, "longest_us", meanwhile.longest_us);
+    ps_bench_row_detail(row, "longest_to_quiet", meanwhile.longest_us / before.p50_us);
+    /* What the copying of pages costs by itself, without the waiting for a processor or for
+     * memory's first touch by others. */
+    ps_bench_row_detail(row, "longest_processor_to_quiet",
+                        (double)beside->processor.longest_ns / 1e3 /
+                            ps_bench_times_percentile_us(&quiet->processor, 0.5));
+    ps_bench_row_detail(row, "copies_mib", (double)more_bytes / (1 << 20));
+    ps_bench_row_detail(row, "file_mib", (double)saver.bytes / (1 << 20));
+    ps_bench_row_detail(row, "saving_ms", (double)saver.taken_ns / 1e6);
+    return PS_OK;
+}
+
+/* So many pushes, or until the flag is set; one at least. Numbers come from the version, so that
+ * each measurement pushes to other rows. */
+static enum ps_status push_random(struct ps_bench *bench, struct ps_bench_table_alone *table,
+                                  uint64_t count, const atomic_bool *until, struct pushes *pushes,
+                                  struct ps_error *error)
+{
+    uint64_t numbers[PS_BENCH_TABLE_KEYS];
+    struct ps_random random;
+    ps_random_init(&random, table->version);
+    begin(pushes);
+    /* One push at least, so that there is a longest one. */
+    do {
+        for (size_t i = 0; i < PS_BENCH_TABLE_KEYS; i++)
+            numbers[i] = ps_random_below(&random, bench->options->rows);
+        PS_TRY(timed_push(table, numbers, pushes, error));
+    } while (pushes->count < count && (until == NULL || !atomic_load(until)));
+    return PS_OK;
+}
+
+/* As a checkpoint does it, array by array, but without its header and checksums. Whatever goes
+ * wrong is kept for the thread that measures, and the flag is set in any case: pushes go on
+ * until then. */
+static void save(void *argument)
+{
+    struct saver *saver = argument;
+    char path[PS_BENCH_PATH_MAX];
+    uint64_t start_ns = ps_clock_precise_ns();
+    (void)snprintf(path, sizeof path, "%s/held", saver->folder);
+    FILE *file = fopen(path, "we");
+    uint8_t *piece = ps_zeroed(ps_allocator_heap(), PIECE_BYTES);
+    if (file == NULL || piece == NULL)
+        (void)ps_fail(&saver->error, PS_ERR_IO, "create %s: %s", path, strerror(errno));
+    else
+        (void)write_arrays(saver, file, piece, &saver->error);
+    if (file != NULL && fclose(file) != 0)
+        (void)ps_fail(&saver->error, PS_ERR_IO, "write %s: %s", path, strerror(errno));
+    /* It is as large as the table, and the folder is removed only when all is done. */
+    (void)remove(path);
+    ps_release(ps_allocator_heap(), piece);
+    /* With closing the file, which writes its last piece. */
+    saver->taken_ns = ps_clock_precise_ns() - start_ns;
+    /* Last of all: the time that was taken is read behind it. */
+    atomic_store(&saver->ended, true);
+}
+
+/* Through the page cache, with a copy of each piece: a checkpoint that writes around it is
+ * faster and disturbs less. */
+static enum ps_status write_arrays(struct saver *saver, FILE *file, uint8_t *piece,
+                                   struct ps_error *error)
+{
+    for (uint32_t array = 0; array < ps_row_hold_arrays(saver->hold); array++) {
+        uint64_t size = ps_row_hold_rows(saver->hold) * ps_row_hold_row_bytes(saver->hold, array);
+        for (uint64_t offset = 0; offset < size; offset += PIECE_BYTES) {
+            size_t part = size - offset < PIECE_BYTES ? (size_t)(size - offset) : PIECE_BYTES;
+            PS_TRY(ps_row_hold_read(saver->hold, array, offset, piece, part, error));
+            if (fwrite(piece, 1, part, file) != part)
+                return ps_fail(error, PS_ERR_IO, "write a held table: %s", strerror(errno));
+            saver->bytes += part;
+        }
+    }
+    return PS_OK;
+}

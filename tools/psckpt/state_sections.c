@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records are kept as the file has them, so that what is read and written again is the same bytes.
+ * Only resharding looks into clocks, and nothing here into gradients.
+ *
+ * A contribution that was acknowledged is a promise: its worker will not send it again, and waits
+ * for the round. So a command keeps it, refuses, or says that it is lost. */
+#include "tools/psckpt/state_sections.h"
+
+#include "base/assert.h"
+#include "checkpoint/journal_clocks.h"
+#include "checkpoint/journal_round.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* One record, and the piece that its content is. */
+struct entry {
+    struct ps_record record;
+    struct ps_bytes content; /* in a room of the state, which is written to only here */
+};
+
+/* A section of a state: what `give` is asked for. */
+struct rows {
+    struct entry *entries;
+    size_t room;
+};
+
+static enum ps_status count_records(struct ps_checkpoint_reader *reader,
+                                    enum ps_checkpoint_section section, size_t *count,
+                                    struct ps_error *error);
+static enum ps_status read_records(struct shard_state *state, struct ps_checkpoint_reader *reader,
+                                   enum ps_checkpoint_section section, size_t count,
+                                   struct ps_error *error);
+static struct rows *make_rows(struct shard_state *state, enum ps_checkpoint_section section,
+                              size_t count, struct ps_error *error);
+static enum ps_status add_record(struct shard_state *state, enum ps_checkpoint_section section,
+                                 const struct ps_record *record, struct ps_error *error);
+static void give(void *self, size_t i, struct ps_record *record);
+/* One after the other: few parameters have an open round, and this is asked once. The version alone
+ * decides; a name that another parameter has had since is at another one, or the record is as good
+ * for it as for the first. */
+static bool fits(const struct shard_state *state, const struct ps_record *record);
+static enum ps_status check_rounds(const struct shard_state *state, size_t *evicted,
+                                   struct ps_error *error);
+/* Every shard gets copies of its own: a state may be written and released before another. There are
+ * some thousands of clocks at most, of sixteen bytes each. */
+static enum ps_status gather_clocks(const struct shard_state *states, size_t state_count,
+                                    struct shard_state *to, struct ps_error *error);
+static enum ps_status add_clock(struct shard_state *to, const struct ps_record *record,
+                                struct ps_error *error);
+static void join_clocks(struct shard_state *to);
+static void join(struct entry *kept, const struct entry *more);
+static int compare_entries(const void *a, const void *b);
+
+/* Twice over the section, which is small beside the state: the first time to know how many there
+ * are. */
+enum ps_status state_sections_read(struct shard_state *state, struct ps_checkpoint_reader *reader,
+                                   struct ps_error *error)
+{
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
+        size_t count = 0;
+        PS_TRY(count_records(reader, i, &count, error));
+        PS_TRY(read_records(state, reader, i, count, error));
+    }
+    return PS_OK;
+}
+
+/* Nothing but walking says how many records there are: they have different sizes. The walk verifies
+ * each, so that damage is found before anything of the state is changed. */
+static enum ps_status count_records(struct ps_checkpoint_reader *reader,
+                                    enum ps_checkpoint_section section, size_t *count,
+                                    struct ps_error *error)
+{
+    struct ps_checkpoint_walk walk = {0};
+    for (bool more = true; more; *count += more) {
+        struct ps_journal_row row = {0};
+        PS_TRY(ps_checkpoint_next_record(reader, section, &walk, &row, &more, error));
+        ps_journal_row_release(&row);
+    }
+    return PS_OK;
+}
+
+/* A failure in the middle leaves what was read so far, and the caller drops it with the state. The
+ * reader's rows go at once: they are in the memory of the reader's allocator, piece by piece. */
+static enum ps_status read_records(struct shard_state *state, struct ps_checkpoint_reader *reader,
+                                   enum ps_checkpoint_section section, size_t count,
+                                   struct ps_error *error)
+{
+    struct ps_checkpoint_walk walk = {0};
+    if (make_rows(state, section, count, error) == NULL)
+        return PS_ERR_NO_MEMORY;
+    for (bool more = count > 0; more;) {
+        struct ps_journal_row row = {0};
+        PS_TRY(ps_checkpoint_next_record(reader, section, &walk, &row, &more, error));
+        enum ps_status status = PS_OK;
+        /* The file may have changed since it was counted. */
+        if (more && state->facts.sections[section].count == count)
+            status = ps_fail(error, PS_ERR_CORRUPT, "the checkpoint changes while it is read");
+        else if (more)
+            status = add_record(state, section, &row.record, error);
+        ps_journal_row_release(&row);
+        if (status != PS_OK)
+            return status;
+    }
+    return PS_OK;
+}
+
+/* Empty, with space for so many. A room of no bytes is a room as well, so that a file without the
+ * section and one with it take the same way. */
+static struct rows *make_rows(struct shard_state *state, enum ps_checkpoint_section section,
+                              size_t count, struct ps_error *error)
+{
+    struct rows *rows = shard_state_room(state, 1, sizeof *rows, error);
+    if (rows == NULL)
+        return NULL;
+    rows->room = count;
+    rows->entries = shard_state_room(state, count, sizeof *rows->entries, error);
+    if (rows->entries == NULL)
+        return NULL;
+    state->facts.sections[section] = (struct ps_checkpoint_records){.give = give, .self = rows};
+    return rows;
+}
+
+/* Copied: a journal's row goes when it was read, and another state may go before this one. */
+static enum ps_status add_record(struct shard_state *state, enum ps_checkpoint_section section,
+                                 const struct ps_record *record, struct ps_error *error)
+{
+    /* The place behind the last one; whoever made the rows has counted that there is one. */
+    struct ps_checkpoint_records *to = &state->facts.sections[section];
+    struct rows *rows = to->self;
+    struct entry *entry = &rows->entries[to->count];
+    size_t size = record->content.size;
+    struct ps_bytes name = shard_state_copy(state, record->name, error);
+    uint8_t *content = shard_state_room(state, size, 1, error);
+    if (name.data == NULL || content == NULL)
+        return PS_ERR_NO_MEMORY;
+    ps_view_copy(record->content, 0, content, size);
+    *entry = (struct entry){*record, {content, size}};
+    entry->record.name = name;
+    to->count++;
+    return PS_OK;
+}
+
+/* The view is made here, of the row's own piece: rows move when others are left out. */
+static void give(void *self, size_t i, struct ps_record *record)
+{
+    /* Asked by the writer, twice for each; nothing is made for it. */
+    const struct rows *rows = self;
+    *record = rows->entries[i].record;
+    record->content = ps_view_of(&rows->entries[i].content);
+}
+
+/* A contribution is to the round that follows the version that it names: of a parameter at another
+ * version that round is over, or has not begun. */
+void state_sections_fit(struct shard_state *state, size_t *left_out)
+{
+    struct ps_checkpoint_records *rounds = &state->facts.sections[PS_CHECKPOINT_ROUNDS];
+    struct rows *rows = rounds->self;
+    size_t kept = 0;
+    *left_out = 0;
+    for (size_t i = 0; i < rounds->count; i++) {
+        /* Those that stay close up, in their order: a parameter's evictions stand first. */
+        if (fits(state, &rows->entries[i].record))
+            rows->entries[kept++] = rows->entries[i];
+        else
+            *left_out += rows->entries[i].record.type == PS_RECORD_HELD;
+    }
+    rounds->count = kept;
+}
+
+static bool fits(const struct shard_state *state, const struct ps_record *record)
+{
+    for (size_t i = 0; i < state->count; i++)
+        if (ps_bytes_equal(state->parameters[i].name, record->name))
+            return state->parameters[i].version == record->version;
+    return false;
+}
+
+/* Every new shard has the same clocks, as it has the same sessions: a worker counts up at all. All
+ * shards are asked about rounds before any is written to, so that a refusal leaves nothing half
+ * done. */
+enum ps_status state_sections_merge(const struct shard_state *states, size_t state_count,
+                                    struct shard_state *shards, size_t shard_count, size_t *evicted,
+                                    struct ps_error *error)
+{
+    *evicted = 0;
+    for (size_t i = 0; i < state_count; i++)
+        PS_TRY(check_rounds(&states[i], evicted, error));
+    for (size_t i = 0; i < shard_count; i++)
+        PS_TRY(gather_clocks(states, state_count, &shards[i], error));
+    return PS_OK;
+}
+
+/* A round is open at each range by itself, and ranges are about to be cut in another way. Whoever
+ * ends it first loses nothing, which is more than could be done here. */
+static enum ps_status check_rounds(const struct shard_state *state, size_t *evicted,
+                                   struct ps_error *error)
+{
+    const struct ps_checkpoint_records *rounds = &state->facts.sections[PS_CHECKPOINT_ROUNDS];
+    for (size_t i = 0; i < rounds->count; i++) {
+        struct ps_record record = {0};
+        struct ps_round_record round;
+        rounds->give(rounds->self, i, &record);
+        int width = (int)(record.name.size < 80 ? record.name.size : 80);
+        /* The text says what to do: at that moment the job is down, and whoever reads it wants it
+         * up again. */
+        if (record.type == PS_RECORD_HELD)
+            return ps_fail(error, PS_ERR_UNSUPPORTED,
+                           "round %" PRIu64 " of %.*s is open: start the servers, let it end (with "
+                           "grace_ms it ends without who is missing), stop them, and try again",
+                           record.version + 1, width, (const char *)record.name.data);
+        if (record.content.piece_count != 1)
+            return ps_fail(error, PS_ERR_CORRUPT, "a round without its workers");
+        PS_TRY(ps_round_record_read(record.content.pieces[0], &round, error));
+        /* An eviction is about a worker, and not about a range; but it is cheap to find out again,
+         * and the sets of several ranges may differ. */
+        *evicted += ps_round_set_count(round.evicted, round.workers);
+    }
+    return PS_OK;
+}
+
+static enum ps_status gather_clocks(const struct shard_state *states, size_t state_count,
+                                    struct shard_state *to, struct ps_error *error)
+{
+    /* As many as there are at all shards, before equal ones are joined: rooms are given back with
+     * the state only. */
+    size_t room = 0;
+    for (size_t i = 0; i < state_count; i++)
+        room += states[i].facts.sections[PS_CHECKPOINT_CLOCKS].count;
+    if (make_rows(to, PS_CHECKPOINT_CLOCKS, room, error) == NULL)
+        return PS_ERR_NO_MEMORY;
+    /* In the order of the shards, which does not matter: what is equal is joined, and the rest has
+     * an order of its own. */
+    for (size_t i = 0; i < state_count; i++) {
+        const struct ps_checkpoint_records *from = &states[i].facts.sections[PS_CHECKPOINT_CLOCKS];
+        for (size_t j = 0; j < from->count; j++) {
+            struct ps_record record = {0};
+            from->give(from->self, j, &record);
+            PS_TRY(add_clock(to, &record, error));
+        }
+    }
+    join_clocks(to);
+    return PS_OK;
+}
+
+/* Checked first: what is joined below was read once. */
+static enum ps_status add_clock(struct shard_state *to, const struct ps_record *record,
+                                struct ps_error *error)
+{
+    struct ps_clocks_record clocks;
+    struct ps_clock_record clock;
+    if (record->content.piece_count != 1)
+        return ps_fail(error, PS_ERR_CORRUPT, "a record of clocks without content");
+    if (record->type == PS_RECORD_CLOCKS)
+        PS_TRY(ps_clocks_record_read(record->content.pieces[0], &clocks, error));
+    else
+        PS_TRY(ps_clock_record_read(record->content.pieces[0], &clock, error));
+    return add_record(to, PS_CHECKPOINT_CLOCKS, record, error);
+}
+
+/* Settings stand before the workers of the same name, as in every section. */
+static void join_clocks(struct shard_state *to)
+{
+    struct ps_checkpoint_records *clocks = &to->facts.sections[PS_CHECKPOINT_CLOCKS];
+    struct entry *entries = ((struct rows *)clocks->self)->entries;
+    size_t kept = 0;
+    if (clocks->count > 0)
+        qsort(entries, clocks->count, sizeof *entries, compare_entries);
+    for (size_t i = 0; i < clocks->count; i++) {
+        if (kept > 0 && compare_entries(&entries[kept - 1], &entries[i]) == 0)
+            join(&entries[kept - 1], &entries[i]);
+        else
+            entries[kept++] = entries[i];
+    }
+    clocks->count = kept;
+}
+
+/* A worker counts up once its pushes are done at all shards, so the highest clock that any of them
+ * has heard is the worker's. It is evicted where nobody has heard of it since. Settings differ only
+ * where a client was cut off while it set them; those for more workers have room for all clocks. */
+static void join(struct entry *kept, const struct entry *more)
+{
+    struct ps_clocks_record settings[2];
+    struct ps_clock_record clocks[2];
+    if (kept->record.type == PS_RECORD_CLOCKS) {
+        /* They were read before they were added; a failure now would be a fault of this program. */
+        bool read = ps_clocks_record_read(kept->content, &settings[0], NULL) == PS_OK &&
+                    ps_clocks_record_read(more->content, &settings[1], NULL) == PS_OK;
+        PS_ASSERT(read);
+        /* A later task is what the job is in, whoever has not heard of it yet. */
+        bool is_later = settings[1].task > settings[0].task;
+        if (is_later ||
+            (settings[1].task == settings[0].task && settings[1].workers > settings[0].workers))
+            *kept = *more;
+        return;
+    }
+    bool read = ps_clock_record_read(kept->content, &clocks[0], NULL) == PS_OK &&
+                ps_clock_record_read(more->content, &clocks[1], NULL) == PS_OK;
+    PS_ASSERT(read);
+    if (clocks[1].clock > clocks[0].clock)
+        clocks[0].clock = clocks[1].clock;
+    clocks[0].evicted = clocks[0].evicted && clocks[1].evicted;
+    /* Into the copy that this state made of it. */
+    ps_clock_record_write(&clocks[0], (uint8_t *)(uintptr_t)kept->content.data);
+}
+
+/* By name, settings first, then by the rank that a worker's record begins with. */
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *left = a;
+    const struct entry *right = b;
+    struct ps_clock_record clocks[2];
+    int names = ps_bytes_compare(left->record.name, right->record.name);
+    if (names != 0)
+        return names;
+    /* There are two types in the section; the settings have the lower number. */
+    if (left->record.type != right->record.type || left->record.type == PS_RECORD_CLOCKS)
+        return (left->record.type > right->record.type) - (left->record.type < right->record.type);
+    bool read = ps_clock_record_read(left->content, &clocks[0], NULL) == PS_OK &&
+                ps_clock_record_read(right->content, &clocks[1], NULL) == PS_OK;
+    PS_ASSERT(read);
+    return (clocks[0].worker > clocks[1].worker) - (clocks[0].worker < clocks[1].worker);
+}
+
+/* Asked of the facts and not of the rows, so that a snapshot of a replayed state is counted in the
+ * same way. */
+size_t state_sections_held(const struct ps_checkpoint_facts *facts)
+{
+    const struct ps_checkpoint_records *rounds = &facts->sections[PS_CHECKPOINT_ROUNDS];
+    size_t count = 0;
+    for (size_t i = 0; i < rounds->count; i++) {
+        struct ps_record record = {0};
+        rounds->give(rounds->self, i, &record);
+        count += record.type == PS_RECORD_HELD;
+    }
+    return count;
+}
+
+/* Everything with its length in front, as in a state's digest. Contents are read and not kept: this
+ * goes over contributions that may be as large as the state. */
+void state_sections_add(const struct ps_checkpoint_facts *facts, struct sha256 *hash)
+{
+    for (size_t section = 0; section < PS_CHECKPOINT_SECTION_COUNT; section++) {
+        const struct ps_checkpoint_records *from = &facts->sections[section];
+        for (size_t i = 0; i < from->count; i++) {
+            struct ps_record record = {0};
+            from->give(from->self, i, &record);
+            /* Position and epoch are the file's, which are in the name of the file anyway. */
+            sha256_add_number(hash, (uint64_t)record.type, 1);
+            sha256_add_number(hash, record.name.size, 4);
+            sha256_add(hash, record.name);
+            sha256_add_number(hash, record.version, 8);
+            sha256_add_number(hash, record.content.size, 8);
+            sha256_add_view(hash, record.content);
+        }
+    }
+}
