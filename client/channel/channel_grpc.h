@@ -113,7 +113,7 @@ struct ps_flight {
     atomic_uint pins;          /* the batch, and gRPC's hold on the content */
     grpc_call *call;           /* owned while RUNNING; NULL once the batch ended */
     struct ps_shared_slot run; /* shared memory for all contents; none: zeroed */
-    bool asks;                 /* for the name of the server's local socket */
+    uint32_t asks;             /* for the server's local socket; ps_shared_link_asks */
     bool answered;             /* by the server itself */
     size_t as_one_bytes_max;   /* as an outcome says it */
     grpc_byte_buffer *message;

@@ -226,7 +226,7 @@ void ps_flight_launch(struct ps_flight *flight)
     if (flight->connection->has_token)
         asks[ask_count++] = (grpc_metadata){.key = grpc_slice_from_static_string("authorization"),
                                             .value = flight->connection->authorization};
-    if (flight->asks) {
+    if (flight->asks != 0) {
         asks[ask_count++] = ask_for(PS_SHARED_METADATA_KEY);
         asks[ask_count++] = ask_for(PS_MESSAGE_BYTES_METADATA_KEY);
     }
@@ -344,9 +344,9 @@ void ps_flight_ended(struct ps_flight *flight)
     atomic_fetch_sub(&side->running, 1);
     side->role.small = is_small(flight);
     note_status(flight);
-    if (flight->asks && flight->answered)
+    if (flight->asks != 0 && flight->answered)
         ps_shared_link_answered(
-            flight->connection->shared,
+            flight->connection->shared, flight->asks,
             find_metadata(&flight->first_metadata, PS_SHARED_METADATA_KEY),
             find_metadata(&flight->first_metadata, PS_MESSAGE_BYTES_METADATA_KEY));
     if (ps_shared_link_works(flight->connection->shared))

@@ -2,10 +2,9 @@
 /* Asking, offering, and the segment that comes of it. The states and the rule of reuse are in the
  * header; here is how they are kept.
  *
- * `state` and `lost` are atomics so that the way of every call may look without the lock; they are
- * only changed under it, but for `lost`, which may be set from places that hold other locks and is
- * acted upon by the next who takes a slot or hears an answer. A look that is out of date costs one
- * message with its content inside.
+ * What is atomic may be looked at without the lock on the way of every call, and changes only under
+ * it, but for `losses`: they may be counted where other locks are held, and the next who hears an
+ * answer acts upon them. A look that is out of date costs one message with its content inside.
  *
  * A segment lives by references: one of the link, one of each slot. So a call whose memory is in
  * use keeps the mapping, whatever becomes of the link meanwhile. */
@@ -41,14 +40,16 @@ struct ps_client_segment {
 struct ps_shared_link {
     const struct ps_allocator *memory;      /* borrowed */
     atomic_int state;                       /* enum state; written under the lock */
-    atomic_bool lost;                       /* ASKING is next, whatever the state is */
+    atomic_uint losses;                     /* of the connection */
+    atomic_uint losses_known;               /* to `state`; fewer than losses: ASKING is next */
     atomic_uint_fast64_t content_bytes_max; /* of the server that was asked last; 0: not known */
     struct ps_mutex lock;                   /* PS_RANK_QUEUE */
     char name[PS_LOCAL_NAME_BYTES_MAX + 1];
     struct ps_client_segment *segment; /* a reference; OPENING and OPEN */
 };
 
-static void begin_anew(struct ps_shared_link *link);
+static bool is_lost(struct ps_shared_link *link);
+static void begin_anew(struct ps_shared_link *link, unsigned losses);
 static void move_on(struct ps_shared_link *link);
 static void open_segment(struct ps_shared_link *link);
 static void look_for_welcome(struct ps_shared_link *link);
@@ -66,7 +67,8 @@ struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory)
         return NULL;
     link->memory = memory;
     atomic_init(&link->state, ASKING);
-    atomic_init(&link->lost, false);
+    atomic_init(&link->losses, 0);
+    atomic_init(&link->losses_known, 0);
     atomic_init(&link->content_bytes_max, 0);
     ps_mutex_init(&link->lock, PS_RANK_QUEUE);
     return link;
@@ -83,17 +85,26 @@ void ps_shared_link_destroy(struct ps_shared_link *link)
 }
 
 /* After a lost connection the question goes out again, since another server may answer now, under
- * the same address but with another socket. */
-bool ps_shared_link_asks(struct ps_shared_link *link)
+ * the same address but with another socket. Questions between two losses have one number. */
+uint32_t ps_shared_link_asks(struct ps_shared_link *link)
 {
-    return link != NULL && (atomic_load(&link->state) == ASKING || atomic_load(&link->lost));
+    if (link == NULL)
+        return 0;
+    unsigned losses = atomic_load(&link->losses);
+    bool asks = atomic_load(&link->state) == ASKING || atomic_load(&link->losses_known) != losses;
+    return asks ? losses + 1 : 0;
 }
 
-/* A flag only, since this may be called with locks held. */
+/* Counted only, since this may be called with locks held. */
 void ps_shared_link_lost(struct ps_shared_link *link)
 {
     if (link != NULL)
-        atomic_store(&link->lost, true);
+        atomic_fetch_add(&link->losses, 1);
+}
+
+static bool is_lost(struct ps_shared_link *link)
+{
+    return atomic_load(&link->losses_known) != atomic_load(&link->losses);
 }
 
 /* 0 for what is not a number, and for one that would not fit: the server is then treated as one
@@ -110,15 +121,18 @@ static uint64_t number_of(struct ps_bytes text)
 }
 
 /* Of several calls that asked at once the first answer counts: the state has changed when the
- * others come. */
-void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name,
+ * others come. The answer of a server that was killed behind it may be heard after its loss:
+ * believed, its name would be nobody's, and the next server would not be asked for its own. */
+void ps_shared_link_answered(struct ps_shared_link *link, uint32_t question, struct ps_bytes name,
                              struct ps_bytes content_bytes_max)
 {
-    if (!ps_shared_link_asks(link))
+    if (question == 0)
         return;
     ps_mutex_lock(&link->lock);
-    begin_anew(link);
-    if (atomic_load(&link->state) == ASKING) {
+    bool is_current = ps_shared_link_asks(link) == question;
+    if (is_current)
+        begin_anew(link, question - 1);
+    if (is_current && atomic_load(&link->state) == ASKING) {
         bool usable = name.size > 0 && name.size <= PS_LOCAL_NAME_BYTES_MAX;
         if (usable)
             (void)snprintf(link->name, sizeof link->name, "%.*s", (int)name.size,
@@ -131,7 +145,7 @@ void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name,
 
 uint64_t ps_shared_link_content_bytes_max(struct ps_shared_link *link)
 {
-    if (link == NULL || atomic_load(&link->lost))
+    if (link == NULL || is_lost(link))
         return 0; /* there may be another server now */
     return atomic_load(&link->content_bytes_max);
 }
@@ -149,7 +163,7 @@ bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_sha
     if (link == NULL || size < PS_SHARED_BYTES_MIN || size > PS_SHARED_SEGMENT_BYTES)
         return false;
     int state = atomic_load(&link->state);
-    if (state == ASKING || state == OFF || atomic_load(&link->lost))
+    if (state == ASKING || state == OFF || is_lost(link))
         return false;
     ps_mutex_lock(&link->lock);
     move_on(link);
@@ -158,10 +172,11 @@ bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_sha
     return taken;
 }
 
-/* The exchange makes one caller the one that leaves the old segment. */
-static void begin_anew(struct ps_shared_link *link)
+/* What is known is of the server behind the losses that are counted. One that is counted meanwhile
+ * stays unknown, and is acted upon by the next answer. */
+static void begin_anew(struct ps_shared_link *link, unsigned losses)
 {
-    if (atomic_exchange(&link->lost, false))
+    if (atomic_exchange(&link->losses_known, losses) != losses)
         leave_segment(link, ASKING);
 }
 
@@ -185,6 +200,7 @@ static void move_on(struct ps_shared_link *link)
 static void open_segment(struct ps_shared_link *link)
 {
     struct ps_bytes name = ps_bytes_of_text(link->name);
+    PS_ASSERT(link->segment == NULL);
     if (create_segment(link->memory, name, &link->segment) == PS_OK)
         atomic_store(&link->state, OPENING);
     else

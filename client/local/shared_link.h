@@ -38,15 +38,18 @@ struct ps_shared_link;
 struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory);
 void ps_shared_link_destroy(struct ps_shared_link *link);
 
-/* Is a call to ask for the server's name? `link` may be NULL. */
-bool ps_shared_link_asks(struct ps_shared_link *link);
+/* Is a call to ask for the server's name? 0: no. Otherwise the question's number, which goes to
+ * answered with what the server said. `link` may be NULL. */
+uint32_t ps_shared_link_asks(struct ps_shared_link *link);
 
 /* The connection was lost. `link` may be NULL. */
 void ps_shared_link_lost(struct ps_shared_link *link);
 
 /* The server has answered a call that asked: with its name, or (empty) without, and with the
- * largest content that it takes as one (decimal; empty or no number: it did not say). */
-void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name,
+ * largest content that it takes as one (decimal; empty or no number: it did not say). An answer to
+ * a question from before the connection was lost is of a server that may have gone, and counts for
+ * nothing, as does one that was not asked for (question 0; `link` may be NULL then). */
+void ps_shared_link_answered(struct ps_shared_link *link, uint32_t question, struct ps_bytes name,
                              struct ps_bytes content_bytes_max);
 
 /* That; 0: it is not known. `link` may be NULL. */

@@ -346,7 +346,8 @@ static void offer(struct ps_rpc_call *call, const char *key, const char *name)
         .key = grpc_slice_from_static_string(key), .value = grpc_slice_from_copied_string(name)};
 }
 
-/* Initial metadata can be sent once. Of a stream the first message brings them. */
+/* Initial metadata can be sent once. Of a stream the first message brings them. A refusal brings
+ * them, too: what a server offers does not depend on what it says to one call. */
 void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
 {
     struct ps_rpc_call *call = batch->call;

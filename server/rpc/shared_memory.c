@@ -75,7 +75,6 @@ static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t s
                                      struct ps_error *error);
 static void count_clients(struct ps_shared_memory *shared);
 static void drop(struct ps_shared_memory *shared, struct client *client);
-static void drop_silent(struct ps_shared_memory *shared);
 static void refuse(struct ps_shared_memory *shared, const struct ps_error *why);
 static void release_mapping(struct ps_shared_mapping *mapping);
 
@@ -179,6 +178,26 @@ const char *ps_shared_memory_name(const struct ps_shared_memory *shared)
 
 /* ---- The thread ---- */
 
+static bool is_silent(const struct client *client)
+{
+    return client->socket != PS_NO_DESCRIPTOR && client->mapping == NULL;
+}
+
+/* A client that connects and says nothing holds one of PS_SHARED_CLIENTS_MAX places. It is heard
+ * once more: on a busy machine the time may have passed between its hello and this thread. */
+static void drop_silent(struct ps_shared_memory *shared)
+{
+    uint64_t now_ms = ps_now_ms(shared->options.clock);
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+        struct client *client = &shared->clients[i];
+        bool is_late = now_ms - client->since_ms > HELLO_MS_MAX;
+        if (is_late && is_silent(client))
+            hear(shared, client);
+        if (is_late && is_silent(client))
+            drop(shared, client);
+    }
+}
+
 /* Everything waits in one poll: the wake-up at the end, new clients, and the clients' sockets. Time
  * matters only while a client has connected and said nothing. */
 static void run(void *argument)
@@ -218,7 +237,7 @@ static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled,
             continue;
         clients[count - 2] = client;
         polled[count++] = (struct pollfd){.fd = client->socket, .events = POLLIN};
-        *silent = *silent || client->mapping == NULL;
+        *silent = *silent || is_silent(client);
     }
     return count;
 }
@@ -299,8 +318,7 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
                        client->process);
     struct ps_shared_mapping *mapping = map(shared, bytes, descriptor, error);
     if (mapping == NULL)
-        /* The reason stands in `error`; for the client all reasons are one: its connection ends,
-         * and its content goes in messages. */
+        /* For the client all reasons are one: its connection ends, and content goes in messages. */
         return PS_ERR_BAD_INPUT;
 
     /* Known before the client is told, so that its first call finds it. */
@@ -389,18 +407,6 @@ static void drop(struct ps_shared_memory *shared, struct client *client)
         (void)close(client->socket);
     }
     client->socket = PS_NO_DESCRIPTOR;
-}
-
-/* A client that connects and says nothing holds one of PS_SHARED_CLIENTS_MAX places. */
-static void drop_silent(struct ps_shared_memory *shared)
-{
-    uint64_t now_ms = ps_now_ms(shared->options.clock);
-    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
-        struct client *client = &shared->clients[i];
-        if (client->socket != PS_NO_DESCRIPTOR && client->mapping == NULL &&
-            now_ms - client->since_ms > HELLO_MS_MAX)
-            drop(shared, client);
-    }
 }
 
 /* Anybody on the machine can come again and again: only the first is told at once. */

@@ -101,9 +101,14 @@ static void welcome(uint64_t number)
 
 static const struct ps_bytes untold = {NULL, 0};
 
+static void answer_with(struct ps_bytes told, struct ps_bytes content_bytes_max)
+{
+    ps_shared_link_answered(client, ps_shared_link_asks(client), told, content_bytes_max);
+}
+
 static void open_link(void)
 {
-    ps_shared_link_answered(client, name, untold);
+    answer_with(name, untold);
     ck_assert(!take(SIZE)); /* the memory is on its way, the call goes in the message */
     accept_memory();
     welcome(NUMBER);
@@ -119,7 +124,7 @@ START_TEST(it_knows_what_the_server_takes_as_one_when_it_was_told)
     ck_assert_uint_eq(ps_shared_link_content_bytes_max(NULL), 0);
     ck_assert_uint_eq(ps_shared_link_content_bytes_max(client), 0);
 
-    ps_shared_link_answered(client, name, ps_bytes_of_text(cases[_i].text));
+    answer_with(name, ps_bytes_of_text(cases[_i].text));
 
     ck_assert_uint_eq(ps_shared_link_content_bytes_max(client), cases[_i].bytes);
     ps_shared_link_lost(client); /* the next server may take less */
@@ -133,7 +138,7 @@ START_TEST(it_asks_until_it_is_answered)
     ck_assert(!take(SIZE));
     ck_assert(ps_shared_link_asks(client));
 
-    ps_shared_link_answered(client, name, untold);
+    answer_with(name, untold);
 
     ck_assert(!ps_shared_link_asks(client));
     ck_assert(!ps_shared_link_asks(NULL));
@@ -158,7 +163,7 @@ END_TEST
 
 START_TEST(until_the_server_has_taken_it_calls_go_in_the_message)
 {
-    ps_shared_link_answered(client, name, untold);
+    answer_with(name, untold);
     ck_assert(!take(SIZE));
     ck_assert(!take(SIZE));
     accept_memory();
@@ -186,7 +191,7 @@ END_TEST
 
 START_TEST(a_server_without_a_name_is_not_asked_again)
 {
-    ps_shared_link_answered(client, (struct ps_bytes){NULL, 0}, untold);
+    answer_with((struct ps_bytes){NULL, 0}, untold);
     ck_assert(!ps_shared_link_asks(client));
     ck_assert(!take(SIZE));
 }
@@ -194,7 +199,7 @@ END_TEST
 
 START_TEST(a_name_that_nobody_has_here_is_of_a_server_elsewhere)
 {
-    ps_shared_link_answered(client, ps_bytes_of_text("pserver-test-elsewhere"), untold);
+    answer_with(ps_bytes_of_text("pserver-test-elsewhere"), untold);
     ck_assert(!take(SIZE));
     ck_assert(!take(SIZE));
     ck_assert(!ps_shared_link_asks(client));
@@ -206,14 +211,14 @@ START_TEST(a_name_that_is_too_long_is_none)
 {
     uint8_t longer[PS_LOCAL_NAME_BYTES_MAX + 1];
     memset(longer, 'x', sizeof longer);
-    ps_shared_link_answered(client, (struct ps_bytes){longer, sizeof longer}, untold);
+    answer_with((struct ps_bytes){longer, sizeof longer}, untold);
     ck_assert(!take(SIZE));
 }
 END_TEST
 
 START_TEST(a_server_that_refuses_is_left_alone)
 {
-    ps_shared_link_answered(client, name, untold);
+    answer_with(name, untold);
     ck_assert(!take(SIZE));
     accept_memory();
     close(peer);
@@ -226,7 +231,7 @@ END_TEST
 
 START_TEST(an_answer_that_is_no_welcome_ends_it)
 {
-    ps_shared_link_answered(client, name, untold);
+    answer_with(name, untold);
     ck_assert(!take(SIZE));
     accept_memory();
     ck_assert_int_eq(
@@ -310,7 +315,7 @@ START_TEST(after_a_lost_connection_it_asks_anew)
     ck_assert(!ps_shared_link_take(client, SIZE, &other));
     ck_assert(ps_shared_link_asks(client));
 
-    ps_shared_link_answered(client, name, untold);
+    answer_with(name, untold);
 
     ck_assert(!ps_shared_link_asks(client));
     ck_assert(!ps_shared_link_take(client, SIZE, &other));
@@ -321,6 +326,25 @@ START_TEST(after_a_lost_connection_it_asks_anew)
     ck_assert_uint_eq(slot.range.segment, 5);
     ps_shared_slot_release(&slot, true);
     ps_shared_link_lost(NULL);
+}
+END_TEST
+
+/* The answer of a server that was killed right behind it is heard after the loss. */
+START_TEST(an_answer_from_before_the_loss_is_not_believed)
+{
+    uint32_t early = ps_shared_link_asks(client);
+    ps_shared_link_lost(client);
+    ps_shared_link_answered(client, early, ps_bytes_of_text("pserver-test-gone"), untold);
+    ck_assert(ps_shared_link_asks(client));
+
+    open_link();
+
+    ck_assert(!ps_shared_link_asks(client));
+    ck_assert(take(SIZE));
+    ps_shared_slot_release(&slot, true);
+    ps_shared_link_answered(client, early, ps_bytes_of_text("pserver-test-gone"), untold);
+    ck_assert(take(SIZE));
+    ps_shared_slot_release(&slot, true);
 }
 END_TEST
 
@@ -341,7 +365,7 @@ START_TEST(a_refused_allocation_leaves_the_message)
     struct fault_heap heap = {.refuse_at = _i};
     const struct ps_allocator memory = fault_heap_allocator(&heap);
     struct ps_shared_link *poor = ps_shared_link_create(&memory);
-    ps_shared_link_answered(poor, name, untold);
+    ps_shared_link_answered(poor, ps_shared_link_asks(poor), name, untold);
 
     bool taken = ps_shared_link_take(poor, SIZE, &slot);
 
@@ -367,7 +391,7 @@ START_TEST(memory_is_handed_to_the_same_user_or_to_root_only)
     own_user = cases[_i].own;
     listening_user = cases[_i].listening;
 
-    ps_shared_link_answered(client, name, untold);
+    answer_with(name, untold);
     (void)take(SIZE);
 
     if (cases[_i].is_given) {
@@ -405,6 +429,7 @@ int main(void)
     tcase_add_test(tests, a_slot_is_used_again_when_the_server_has_answered);
     tcase_add_test(tests, after_a_call_without_the_servers_answer_there_is_another_segment);
     tcase_add_test(tests, after_a_lost_connection_it_asks_anew);
+    tcase_add_test(tests, an_answer_from_before_the_loss_is_not_believed);
     tcase_add_test(tests, a_slot_outlives_its_link);
     tcase_add_loop_test(tests, a_refused_allocation_leaves_the_message, 0, 3);
     tcase_add_loop_test(tests, memory_is_handed_to_the_same_user_or_to_root_only, 0, 5);
