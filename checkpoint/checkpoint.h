@@ -58,12 +58,14 @@ struct ps_checkpoint_facts {
     char uuid[37];
     uint32_t index; /* of the shard */
     uint32_t shard_count;
-    uint64_t placement;       /* of the job: docs/placement.md; 0: not said */
-    uint64_t epoch;           /* fencing token of the server that wrote it */
-    uint64_t position;        /* pushes applied in the life of the shard, all included here */
-    uint64_t unix_ns;         /* when the instant was taken */
-    const char *job;          /* "" for none */
-    const char *set;          /* of the whole model, that it was written for; "" or NULL for none */
+    uint64_t placement; /* of the job: docs/placement.md; 0: not said */
+    uint64_t epoch;     /* fencing token of the server that wrote it */
+    uint64_t position;  /* pushes applied in the life of the shard, all included here */
+    uint64_t unix_ns;   /* when the instant was taken */
+    const char *job;    /* "" for none */
+    const char *set;    /* of the whole model, that it was written for; "" or NULL for none */
+    const char *base;   /* uuid of the whole checkpoint that this one adds to; "" or NULL: this
+                                 one is whole */
     struct ps_bytes sessions; /* what server/core remembers of its clients' requests, opaque here;
                                  kept as the tensor "ps.sessions" of type U8. Empty: none */
     /* For the writer; of a reader they are empty, and are read with ps_checkpoint_next_record. */
@@ -85,6 +87,14 @@ struct ps_checkpoint_source {
  * the row was pushed last), rows in one order in all of them. Where a function counts states from
  * -1, the values, keys and clock are behind the last state: state_count and state_count + 1. */
 #define PS_CHECKPOINT_ARRAYS_MAX (1 + PS_STATES_MAX + 2)
+
+/* What a file has of a parameter. In a whole checkpoint all of each; in one with a base what became
+ * of the base since. */
+enum ps_checkpoint_carry {
+    PS_CARRY_WHOLE,   /* all of it; the base may have no such parameter, or another of its name */
+    PS_CARRY_AS_BASE, /* none of its arrays: they are the base's, to the bit */
+    PS_CARRY_ROWS     /* of a table: the rows that were pushed to since, and keys that went */
+};
 
 /* One parameter as it goes into the file. Everything is borrowed for the call. */
 struct ps_checkpoint_parameter {
@@ -110,6 +120,10 @@ struct ps_checkpoint_parameter {
     struct ps_view states[PS_STATES_MAX];
     struct ps_view keys; /* of a table, as its clock */
     struct ps_view clock;
+    enum ps_checkpoint_carry carry; /* for the writer; a reader gives the whole of each parameter,
+                                     * and says here what its own file had of it */
+    struct ps_view removed;         /* PS_CARRY_ROWS: keys (U64) of rows of the base that went; one
+                                     * that came again stands among the keys as well */
     struct ps_checkpoint_source source; /* for the writer, in the place of the views; read is NULL
                                            where they are used */
 };
