@@ -19,6 +19,9 @@
 #define PS_TABLE_WIDTH_MAX 4096
 #define PS_TABLE_BOUNDS_MAX 63
 
+/* Keys that a table counts until they get a row, where its settings do not say how many: 30 MiB. */
+#define PS_TABLE_CANDIDATES ((uint64_t)1 << 20)
+
 /* Most workers of a parameter that is trained in rounds, and of clocks. */
 #define PS_ROUND_WORKERS_MAX 1024
 #define PS_CLOCK_WORKERS_MAX 4096

@@ -31,13 +31,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a checkpoint keeps besides parameters and sessions: the state of rounds and of clocks, as
- * records of the journal (journal_held.h, journal_round.h; journal_clocks.h) that build it again
- * when they are applied to the parameters of the file. A section that has no records is not in the
+/* What a checkpoint keeps besides parameters and sessions: the state of rounds, of clocks and of
+ * keys that have no row yet, as records of the journal (journal_held.h, journal_round.h;
+ * journal_clocks.h; journal_candidates.h) that build it again when they are applied to the
+ * parameters of the file. A section that has no records is not in the
  * file; with one, the file is of a format that older programs refuse by name. */
 enum ps_checkpoint_section {
     PS_CHECKPOINT_ROUNDS, /* tensor "ps.rounds", of types HELD and ROUND */
     PS_CHECKPOINT_CLOCKS, /* tensor "ps.clocks", of types CLOCKS and CLOCK */
+    PS_CHECKPOINT_CANDIDATES, /* tensor "ps.candidates", of type CANDIDATES */
     PS_CHECKPOINT_SECTION_COUNT
 };
 
@@ -157,7 +159,7 @@ struct ps_checkpoint_place {
  * PS_OK               `*place` says where; the file is durable
  * PS_ERR_BAD_INPUT    a name that a file cannot hold ("", "__metadata__", "ps.state/...",
  *                     "ps.keys/...", "ps.clock/...", "ps.sessions", "ps.rounds",
- *                     "ps.clocks", no UTF-8, a NUL in it, too long), a configuration beyond
+ *                     "ps.clocks", "ps.candidates", no UTF-8, a NUL in it, too long), a configuration beyond
  *                     PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was not
  *                     touched
  * otherwise           what the disk or a source gave: no file of that name exists; when even

@@ -54,6 +54,7 @@
 /* The sections, behind them. */
 #define PS_HEADER_ROUNDS "ps.rounds"
 #define PS_HEADER_CLOCKS "ps.clocks"
+#define PS_HEADER_CANDIDATES "ps.candidates"
 /* Absent where nobody has said it. */
 #define PS_HEADER_PLACEMENT "ps.placement"
 

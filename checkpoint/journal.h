@@ -52,12 +52,14 @@ enum ps_record_type {
     PS_RECORD_ROUND = 7,     /* a round that ended, and made a version (journal_round.h) */
     PS_RECORD_CLOCKS = 8,    /* the settings of clocks, under their name (journal_clocks.h) */
     PS_RECORD_CLOCK = 9,     /* how far a worker is, under the name of its clocks (the same) */
-    PS_RECORD_SWEEP = 10     /* rows of a table that expired (journal_rows.h) */
+    PS_RECORD_SWEEP = 10,    /* rows of a table that expired (journal_rows.h) */
+    PS_RECORD_CANDIDATES = 11 /* keys of a table that are counted (journal_candidates.h); in
+                               * checkpoints alone */
 };
 
 /* The highest number of a type that this code knows. What stands in a checkpoint's sections is of
  * some of them (section.c). */
-#define PS_RECORD_TYPE_LAST PS_RECORD_SWEEP
+#define PS_RECORD_TYPE_LAST PS_RECORD_CANDIDATES
 
 /* Whether a record of that type makes a version of the parameter that it names. */
 static inline bool ps_record_makes_version(enum ps_record_type type)

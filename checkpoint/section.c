@@ -27,6 +27,9 @@ static const struct {
     [PS_CHECKPOINT_CLOCKS] = {PS_HEADER_CLOCKS,
                               PS_HEADER_CLOCKS "_crc32c",
                               {PS_RECORD_CLOCKS, PS_RECORD_CLOCK}},
+    [PS_CHECKPOINT_CANDIDATES] = {PS_HEADER_CANDIDATES,
+                                  PS_HEADER_CANDIDATES "_crc32c",
+                                  {PS_RECORD_CANDIDATES, PS_RECORD_CANDIDATES}},
 };
 
 static uint32_t content_crc32c(struct ps_view content);
@@ -53,7 +56,7 @@ bool ps_section_is_name(struct ps_bytes name)
     return false;
 }
 
-/* Two types each: what a section is made of is said once, for writer and reader. */
+/* At most two types each: what a section is made of is said once, for writer and reader. */
 bool ps_section_takes(enum ps_checkpoint_section section, enum ps_record_type type)
 {
     PS_ASSERT(section < PS_CHECKPOINT_SECTION_COUNT);

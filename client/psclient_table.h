@@ -79,7 +79,8 @@ struct psclient_table_options {
     enum psclient_rows_full full;
     double low, high;
     uint64_t seed;
-    uint32_t admission; /* a key gets a row with its n-th push; servers take 0 and 1 alone */
+    uint32_t admission; /* a key gets its row with its n-th push; 0 and 1: with the first. Pushes
+                            before that are counted and change nothing else */
     enum psclient_rows_partition partition;
     uint64_t expire_ms;     /* rows to which nothing was added for so long go; 0: none do */
     uint64_t expire_clocks; /* the same, counted by the minimum of `clocks`; 0: none do */
@@ -89,7 +90,8 @@ struct psclient_table_options {
     const uint64_t *bounds; /* of GIVEN: the first key of server 1, 2 .., rising; those below the
                                 first are server 0's. One fewer than there are servers */
     size_t bound_count;
-    uint64_t reserved[4]; /* 0 */
+    uint64_t candidates_max; /* keys that one server counts until then; 0: 1,048,576 */
+    uint64_t reserved[3];    /* 0 */
 };
 
 /* Defines the table at every server, and opens it. Before the job is initialised the table is one

@@ -33,6 +33,7 @@ static void put_fields(struct ps_buffer *message, const struct psclient_table_op
     ps_wire_put_uint(message, 12, (uint64_t)options->partition);
     ps_wire_put_uint(message, 13, options->keys_max);
     ps_wire_put_uint(message, 15, options->chunk);
+    ps_wire_put_uint(message, 16, options->candidates_max);
 }
 
 /* Packed, since a bound of 0 is one, too: one by one, zeros would be left out, and the bounds

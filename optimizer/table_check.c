@@ -70,10 +70,9 @@ static enum ps_status check_rows(const struct ps_table_settings *table, struct p
 {
     if ((unsigned)table->full > PS_TABLE_OLDEST)
         return ps_fail(error, PS_ERR_BAD_INPUT, "table.full %d is unknown", (int)table->full);
-    /* What was counted of a key would have to survive a crash like a row, and is not kept yet. */
-    if (table->admission > 1)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "table.admission %u: 0 and 1 are offered",
-                       (unsigned)table->admission);
+    if (table->candidates_max > 0 && table->admission <= 1)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "table.candidates_max wants table.admission above 1");
     if (table->full == PS_TABLE_OLDEST && table->rows_max == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "table.full oldest wants table.rows_max");
     if ((table->expire_clocks > 0) != (table->clocks[0] != '\0'))

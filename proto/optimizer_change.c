@@ -342,6 +342,7 @@ static size_t add_table(const struct ps_table_settings *table, struct ps_config_
          .text = partitions[table->partition],
          .number = table->partition},
         {.name = "table.keys_max", .number = (double)table->keys_max},
+        {.name = "table.candidates_max", .number = (double)table->candidates_max},
     };
     /* Numbers of texts were only for this comparison. */
     for (size_t i = 0; i < PS_ARRAY_COUNT(all); i++) {

@@ -36,6 +36,7 @@ enum ps_status ps_table_config_read(const Paddle__TableConfig *read,
         .seed = read->seed,
         .full = (enum ps_table_full)read->full,
         .admission = read->admission,
+        .candidates_max = read->candidates_max,
         .expire_ms = read->expire_ms,
         .expire_clocks = read->expire_clocks,
         .partition = (enum ps_table_partition)read->partition,
@@ -78,6 +79,7 @@ Paddle__TableConfig *ps_table_config_write(const struct ps_table_settings *setti
     SET(message, partition, (Paddle__TableConfig__Partition)settings->partition);
     SET(message, keys_max, settings->keys_max);
     SET(message, chunk, settings->chunk);
+    SET(message, candidates_max, settings->candidates_max);
     /* Not written to: protobuf-c's pointers are not const. */
     memcpy(&message->clocks, &clocks, sizeof clocks);
     memcpy(&message->bounds, &bounds, sizeof bounds);

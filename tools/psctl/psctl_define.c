@@ -54,7 +54,8 @@ static bool is_of_table(const char *word, size_t length)
 {
     static const char *const names[] = {
         "width",     "rows_max",  "init",          "low",    "high",      "seed",     "full",
-        "admission", "expire_ms", "expire_clocks", "clocks", "partition", "keys_max", "chunk"};
+        "admission", "expire_ms", "expire_clocks", "clocks", "partition", "keys_max", "chunk",
+        "candidates_max"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && strncmp(names[i], word, length) == 0)
             return true;
@@ -185,7 +186,8 @@ const struct psctl_command psctl_define = {
                  "  width                  elements of a row; needed\n"
                  "  init, low, high, seed  what rows begin with: zero, constant, uniform, normal\n"
                  "  rows_max, full         of each server; refuse or oldest\n"
-                 "  admission              0 or 1 for now: a key gets a row with its first push\n"
+                 "  admission              pushes until a key gets its row; 0 and 1: the first\n"
+                 "  candidates_max         keys that each server counts until then; 0: 1048576\n"
                  "  expire_ms, expire_clocks, clocks\n"
                  "                         rows to which nothing was added for so long go\n"
                  "  partition              hash, range (with keys_max, chunk)\n",

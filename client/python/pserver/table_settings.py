@@ -98,7 +98,8 @@ class KeyRanges:
 
 
 def limits_config(*, rows_max: int | None, full: Full | None, expire: float | None,
-                  expire_clocks: tuple[str, int] | None) -> bytes:
+                  expire_clocks: tuple[str, int] | None,
+                  candidates_max: int | None) -> bytes:
     """The fields of a TableConfig that say how long rows stay; None: nothing about that."""
     out = b"" if rows_max is None else number(2, rows_max)
     if full is not None:
@@ -108,16 +109,20 @@ def limits_config(*, rows_max: int | None, full: Full | None, expire: float | No
     if expire_clocks is not None:
         name, clocks = expire_clocks
         out += number(10, clocks) + message(11, name.encode())
-    return out
+    return out if candidates_max is None else out + number(16, candidates_max)
 
 
 def table_config(width: int, *, init: Initializer, rows_max: int, full: Full, expire: float,
-                 expire_clocks: tuple[str, int] | None, ranges: KeyRanges | None) -> bytes:
+                 expire_clocks: tuple[str, int] | None, admission: int, candidates_max: int,
+                 ranges: KeyRanges | None) -> bytes:
     """The field `table` of an OptimizerConfig."""
     if width < 1:
         raise ValueError(f"a table of width {width}")
     out = number(1, width) + init.config()
-    out += limits_config(rows_max=rows_max, full=full, expire=expire, expire_clocks=expire_clocks)
+    out += limits_config(rows_max=rows_max, full=full, expire=expire, expire_clocks=expire_clocks,
+                         candidates_max=candidates_max or None)
+    if admission > 1:
+        out += number(8, admission)
     if ranges is not None:
         out += ranges.config()
     return message(212, out)

@@ -190,13 +190,13 @@ class Table:
 
     def configure(self, *, rows_max: int | None = None, full: Full | None = None,
                   expire: float | None = None, expire_clocks: tuple[str, int] | None = None,
-                  timeout: float | None = None) -> None:
+                  candidates_max: int | None = None, timeout: float | None = None) -> None:
         """Changes how long rows stay, from now on; what is None stays as it is.
 
         The rate and so on of its optimizer are changed by ``Client.configure``.
 
         Args:
-            rows_max, full, expire, expire_clocks: as of ``Client.table``.
+            rows_max, full, expire, expire_clocks, candidates_max: as of ``Client.table``.
             timeout: seconds; None: the client's.
 
         Raises:
@@ -204,7 +204,7 @@ class Table:
             ValueError: nothing is to be changed.
         """
         limits = limits_config(rows_max=rows_max, full=full, expire=expire,
-                               expire_clocks=expire_clocks)
+                               expire_clocks=expire_clocks, candidates_max=candidates_max)
         if not limits:
             raise ValueError(f"{self.name}: nothing is to be changed")
         self._client.configure([self.name], message(212, limits), self._milliseconds(timeout))
@@ -281,7 +281,8 @@ class Tables:
     def table(self, name: str, width: int | None = None, optimizer: Optimizer = SGD(1.0), *,
               dtype: npt.DTypeLike = np.float32, init: Initializer = Initializer(),
               rows_max: int = 0, full: Full = "refuse", expire: float = 0.0,
-              expire_clocks: tuple[str, int] | None = None, ranges: KeyRanges | None = None,
+              expire_clocks: tuple[str, int] | None = None, admission: int = 1,
+              candidates_max: int = 0, ranges: KeyRanges | None = None,
               timeout: float | None = None) -> Table:
         """A table whose rows are found by a 64-bit key, on all servers of the job.
 
@@ -300,6 +301,10 @@ class Tables:
                 nothing was added for the longest time go (``"oldest"``).
             expire: seconds after which rows go to which nothing was added; 0: they stay.
             expire_clocks: (name of clocks, iterations): the same, counted by their slowest worker.
+            admission: adds until a key gets its row. Those before are counted, and change nothing
+                else: the row comes with the last of them, and has its gradient alone.
+            candidates_max: keys that one server counts until then; 0: 1,048,576. The ones that were
+                added to longest ago go for others, and begin anew.
             ranges: which server has which key; None: the hash of a key says.
             timeout: seconds; None: the client's.
 
@@ -313,7 +318,8 @@ class Tables:
             kind = type_number(name, np.dtype(dtype))
             config = optimizer.config() + table_config(
                 width, init=init, rows_max=rows_max, full=full, expire=expire,
-                expire_clocks=expire_clocks, ranges=ranges)
+                expire_clocks=expire_clocks, admission=admission, candidates_max=candidates_max,
+                ranges=ranges)
         return Table(_pserver.Table(self._handle, name, kind, config, wait_ms), self._handle, name,
                      self._timeout_ms)
 

@@ -66,9 +66,11 @@ enum ps_status ps_recovery_change(struct ps_service *service, const struct ps_re
     case PS_RECORD_ROUND:
     case PS_RECORD_SEGMENT:
     case PS_RECORD_PUSH:
+    case PS_RECORD_CANDIDATES:
         break;
     }
-    /* The first of a segment is never given to callers, and pushes go another way. */
+    /* The first of a segment is never given to callers, pushes go another way, and candidates are
+     * written to checkpoints alone. */
     return ps_fail(reason, PS_ERR_UNSUPPORTED, "a record of type %d", (int)record->type);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/journal.h"
+#include "server/core/recovery/recovery_candidates.h"
 #include "server/core/recovery/recovery_clock.h"
 #include "server/core/recovery/recovery_round.h"
 #include "server/core/requests/service_state.h"
@@ -85,6 +86,8 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter_tabl
     case PS_RECORD_CLOCKS:
     case PS_RECORD_CLOCK:
         return apply_clock(service, record, error);
+    case PS_RECORD_CANDIDATES:
+        return ps_recovery_candidates(table, record, error);
     /* The reader gives none of these out of a section. */
     case PS_RECORD_SEGMENT:
     case PS_RECORD_PUSH:

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "server/core/recovery/clock_rows.h"
+#include "server/core/recovery/snapshot_candidates.h"
 #include "server/core/recovery/snapshot_rounds.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/tables/row_hold.h"
@@ -31,6 +32,7 @@ struct holding {
     size_t session_size;
     struct ps_clock_rows *clocks; /* NULL: there are none */
     struct ps_snapshot_rounds *rounds;
+    struct ps_snapshot_candidates *candidates;
     struct ps_parameter_version versions[];
 };
 
@@ -115,6 +117,8 @@ static enum ps_status take_once(struct ps_service *service, bool alone,
     for (size_t i = 0; i < holding->count; i++)
         describe(holding, i);
     snapshot->facts.sections[PS_CHECKPOINT_ROUNDS] = ps_snapshot_rounds_records(holding->rounds);
+    snapshot->facts.sections[PS_CHECKPOINT_CANDIDATES] =
+        ps_snapshot_candidates_records(holding->candidates);
     snapshot->parameters = holding->parameters;
     snapshot->parameter_count = holding->count;
     snapshot->watcher = (struct ps_checkpoint_watcher){let_go, holding};
@@ -216,6 +220,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     PS_TRY(encode_sessions(service, holding, error));
     PS_TRY(ps_clock_rows_take(service, &holding->clocks, error));
     PS_TRY(ps_snapshot_rounds_take(service, &holding->rounds, error));
+    PS_TRY(ps_snapshot_candidates_take(service, &holding->candidates, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry)) {
         PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry),
@@ -398,6 +403,7 @@ static void release_holding(struct holding *holding)
     for (size_t i = 0; i < holding->capacity; i++)
         ps_parameter_version_release(&holding->versions[i]);
     ps_snapshot_rounds_release(holding->rounds);
+    ps_snapshot_candidates_release(holding->candidates);
     ps_release(holding->memory, holding->session_bytes);
     ps_clock_rows_release(holding->clocks);
     ps_release(holding->memory, holding->parameters);

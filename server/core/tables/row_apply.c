@@ -6,6 +6,7 @@
  * Nothing in here can fail. The record of the push is in the journal's order by now: a push that
  * came to nothing from here on would come to something in a replay.
  */
+#include "server/core/tables/row_admission.h"
 #include "server/core/tables/row_push_parts.h"
 #include "server/core/tables/row_step.h"
 
@@ -32,6 +33,7 @@ void ps_row_push_apply(struct ps_row_push *push, const struct ps_optimizer_step 
     if (step->skip)
         return;
     table->version = version;
+    ps_row_admission_apply(push, version);
     remove_victims(push);
     /* Always from the first lock on: only readers need take turns (row_pull.c), since there is one
      * push at a time. */

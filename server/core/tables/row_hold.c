@@ -39,6 +39,8 @@ void ps_row_hold_expect(struct ps_row_table *table)
 {
     PS_ASSERT(table->shape.page_bytes > 0);
     ps_row_pages_expect(&table->pages, READY_BYTES / table->shape.page_bytes, NULL);
+    if (table->candidates != NULL)
+        ps_row_hold_expect(table->candidates);
 }
 
 /* The memory first, then the lists, and the number last: what fails has changed nothing, and no

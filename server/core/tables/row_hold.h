@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One instant of a table, for a checkpoint: pushes go on beside it, and copy a page at most once
- * for a hold.
+ * for a hold. Candidates are a table of their own, and are held by themselves.
  *
  * Threads:  take while nobody pushes; read and release from any one thread.
  * Blocking: take copies the lists of pages: about a millisecond for 20 million rows of 16 floats.

@@ -120,3 +120,32 @@ enum ps_status ps_row_table_load(struct ps_row_table *table, const uint64_t *key
     }
     return PS_OK;
 }
+
+/* Looked at first, since the candidates' table knows neither rows nor what a count may be. */
+static enum ps_status check_candidate(const struct ps_row_table *table, uint64_t key,
+                                      uint32_t count, struct ps_error *error)
+{
+    uint64_t hash = ps_row_table_hash(table, key);
+    PS_ASSERT(table->settings.admission > 1);
+    if (count == 0 || count >= table->settings.admission)
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "key %" PRIu64 " was pushed to %" PRIu32 " times, and has no row", key,
+                       count);
+    if (ps_row_stripe_find(table, &table->stripes[ps_row_stripe_of(hash)], key, hash) !=
+        PS_ROW_NONE)
+        return ps_fail(error, PS_ERR_CORRUPT, "key %" PRIu64 " has a row, and is counted", key);
+    return PS_OK;
+}
+
+enum ps_status ps_row_table_load_candidates(struct ps_row_table *table, const uint64_t *keys,
+                                            const uint32_t *counts, const uint32_t *touched,
+                                            size_t count, struct ps_error *error)
+{
+    PS_ASSERT(table->candidates != NULL);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t pushes;
+        memcpy(&pushes, (const char *)counts + i * sizeof pushes, sizeof pushes);
+        PS_TRY(check_candidate(table, key_at(keys, i), pushes, error));
+    }
+    return ps_row_table_load(table->candidates, keys, touched, counts, NULL, count, error);
+}

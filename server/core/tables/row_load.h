@@ -31,4 +31,18 @@ PS_MUST_USE enum ps_status ps_row_table_load(struct ps_row_table *table, const u
                                              const void *const states[], size_t rows,
                                              struct ps_error *error);
 
+/* Adds keys that are counted and have no row, to a table that has its rows (and whose settings have
+ * an admission above 1): how often each was pushed to, and the low 32 bits of the version of the
+ * last push. None of the arrays need be aligned. Their limit is not asked.
+ *
+ * PS_ERR_CORRUPT        a key is there already, or has a row; or a count that would have made one
+ * PS_ERR_OUT_OF_RANGE   a key of another shard
+ * PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status ps_row_table_load_candidates(struct ps_row_table *table,
+                                                        const uint64_t *keys,
+                                                        const uint32_t *counts,
+                                                        const uint32_t *touched, size_t count,
+                                                        struct ps_error *error);
+
 #endif

@@ -11,6 +11,7 @@
  * memory there is by then. So every index has room for the rows to come, every row that will be
  * made has its number, and every page that will be written may be.
  */
+#include "server/core/tables/row_admission.h"
 #include "server/core/tables/row_evict.h"
 #include "server/core/tables/row_look_up.h"
 #include "server/core/tables/row_push_parts.h"
@@ -31,10 +32,11 @@ enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left
     struct ps_row_table *table = push->table;
     PS_ASSERT(!push->prepared);
     PS_ASSERT(push->begins[PS_ROW_STRIPES] == push->unique);
+    look_up(push);
+    PS_TRY(ps_row_admission_decide(push, &bytes_left, error));
     uint64_t bytes = atomic_load(&table->pages.bytes);
     atomic_store(&table->pages.bytes_limit,
                  bytes_left > UINT64_MAX - bytes ? UINT64_MAX : bytes + bytes_left);
-    look_up(push);
     PS_TRY(ps_row_evict_choose(push, error));
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
         if (push->begins[i] == push->begins[i + 1])

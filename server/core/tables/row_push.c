@@ -31,7 +31,6 @@ struct reading {
     uint8_t *copied;          /* of them, where they came in pieces; owned */
 };
 
-static struct ps_row_push *create_push(struct ps_row_table *table, uint32_t count);
 static bool open_reading(struct reading *reading, struct ps_row_push *push, struct ps_view content);
 static enum ps_status order_keys(struct reading *reading, struct ps_error *error);
 static void join_keys(struct reading *reading);
@@ -50,7 +49,7 @@ enum ps_status ps_row_push_read(struct ps_row_table *table, struct ps_view conte
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "%zu bytes are not a whole number of rows: a key and %u elements are %zu",
                        content.size, table->shape.layout.width, each);
-    struct ps_row_push *push = create_push(table, (uint32_t)count);
+    struct ps_row_push *push = ps_row_push_create(table, (uint32_t)count);
     struct reading reading = {0};
     if (push == NULL || !open_reading(&reading, push, content)) {
         ps_row_push_release(push);
@@ -68,7 +67,7 @@ enum ps_status ps_row_push_read(struct ps_row_table *table, struct ps_view conte
 }
 
 /* One allocation, the words with 8 bytes first. */
-static struct ps_row_push *create_push(struct ps_row_table *table, uint32_t count)
+struct ps_row_push *ps_row_push_create(struct ps_row_table *table, uint32_t count)
 {
     size_t words = 2 * sizeof(uint64_t) + sizeof(uint8_t *) + 2 * sizeof(uint32_t);
     struct ps_row_push *push =
@@ -239,6 +238,7 @@ void ps_row_push_release(struct ps_row_push *push)
     if (push == NULL)
         return;
     const struct ps_allocator *memory = push->table->memory;
+    ps_row_push_release(push->counted);
     ps_release(memory, push->victims);
     ps_release(memory, push);
 }

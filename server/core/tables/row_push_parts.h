@@ -22,6 +22,7 @@ struct ps_row_push {
     uint32_t count;             /* keys as they came */
     uint32_t unique;            /* different ones */
     uint32_t made;              /* of those, without a row; known by prepare */
+    struct ps_row_push *counted; /* to the candidates, of keys without a row; NULL: none. Owned */
     bool prepared;
     /* Of each different key, in the order of their hashes. */
     uint64_t *hashes;
@@ -34,6 +35,9 @@ struct ps_row_push {
     struct ps_row_victim *victims;       /* rows that go, by stripe; owned */
     uint32_t victim_count;
 };
+
+/* A push to `table` with room for so many keys and none in it; NULL when memory is refused. */
+struct ps_row_push *ps_row_push_create(struct ps_row_table *table, uint32_t count);
 
 /* Bytes of one key's gradient, which are those of a row's values. */
 static inline size_t ps_row_push_row_bytes(const struct ps_row_push *push)

@@ -61,6 +61,7 @@ struct ps_row_table {
     _Atomic uint32_t references; /* the owner, and each hold */
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
+    struct ps_row_table *candidates; /* row_admission.h; NULL: the first push makes a row. Owned */
     struct ps_row_pages pages;
     struct ps_mutex locks[PS_ROW_LOCKS]; /* PS_RANK_ROWS */
     struct ps_row_stripe stripes[PS_ROW_STRIPES];

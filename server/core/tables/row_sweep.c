@@ -11,6 +11,8 @@
 
 #include "base/assert.h"
 
+#define CANDIDATES_SALT 0x9E6C63D0876A9A4Bu
+
 /* The ages are differences in 32 bits, which are right also where versions have gone on from 0.
  * Under one lock for the whole stripe: letting go between would cost more than the rows. */
 static uint64_t sweep_stripe(struct ps_row_table *table, uint32_t number, uint64_t age_max,
@@ -46,6 +48,9 @@ uint64_t ps_row_table_sweep(struct ps_row_table *table, uint64_t before, uint64_
         gone += sweep_stripe(table, i, now - before, now);
     uint64_t rows = atomic_fetch_sub(&table->rows, gone);
     PS_ASSERT(rows >= gone);
+    /* Who was counted for as long as that begins anew, too. No row goes with it. */
+    if (table->candidates != NULL)
+        (void)ps_row_table_sweep(table->candidates, before, now);
     return gone;
 }
 
@@ -77,5 +82,8 @@ uint64_t ps_row_table_digest(struct ps_row_table *table)
             if (ps_row_is_live(&table->shape, stripe, row))
                 digest += digest_row(&table->shape, ps_row_at(&table->shape, stripe, row));
     }
+    /* Mixed, so that a row and a candidate never stand for each other. */
+    if (table->candidates != NULL)
+        digest += ps_row_hash(ps_row_table_digest(table->candidates), CANDIDATES_SALT);
     return digest;
 }

@@ -15,10 +15,11 @@
 
 /* Takes out every row whose last push made a version below `before`, and says how many. `now` is
  * the parameter's version: rows know 32 bits of theirs, so that those of 2^32 versions ago and
- * more are taken for younger ones. */
+ * more are taken for younger ones. Candidates go alike, and are not counted. */
 uint64_t ps_row_table_sweep(struct ps_row_table *table, uint64_t before, uint64_t now);
 
-/* The same for the same rows, whatever their order: keys, versions, values, states. */
+/* The same for the same rows, whatever their order: keys, versions, values, states; and for the
+ * same candidates. */
 uint64_t ps_row_table_digest(struct ps_row_table *table);
 
 #endif

@@ -9,6 +9,7 @@
  */
 #include "server/core/tables/row_table.h"
 
+#include "server/core/tables/row_admission.h"
 #include "server/core/tables/row_stripes.h"
 
 #include "base/assert.h"
@@ -41,8 +42,12 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
-    *created = table;
-    return PS_OK;
+    enum ps_status status = ps_row_admission_create(options, &table->candidates, error);
+    if (status == PS_OK)
+        *created = table;
+    else
+        ps_row_table_destroy(table);
+    return status;
 }
 
 /* The owner's reference is one of several. A checkpoint that is being written reads the pages of a
@@ -82,6 +87,7 @@ void ps_row_table_release(struct ps_row_table *table)
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
     ps_row_pages_fini(&table->pages);
+    ps_row_table_destroy(table->candidates);
     ps_release(table->memory, table);
 }
 
@@ -96,7 +102,14 @@ uint64_t ps_row_table_rows(const struct ps_row_table *table)
 uint64_t ps_row_table_bytes(const struct ps_row_table *table)
 {
     PS_ASSERT(table != NULL);
-    return atomic_load(&table->pages.bytes) + sizeof *table;
+    uint64_t bytes = atomic_load(&table->pages.bytes) + sizeof *table;
+    return table->candidates != NULL ? bytes + ps_row_table_bytes(table->candidates) : bytes;
+}
+
+struct ps_row_table *ps_row_table_candidates(const struct ps_row_table *table)
+{
+    PS_ASSERT(table->candidates == NULL || table->settings.admission > 1);
+    return table->candidates;
 }
 
 /* The seed and the kind of first values decide what a reader of an unknown key sees, the partition
@@ -120,8 +133,7 @@ enum ps_status ps_row_table_configure(struct ps_row_table *table,
         settings->chunk != now->chunk || settings->bound_count != now->bound_count ||
         memcmp(settings->bounds, now->bounds, now->bound_count * sizeof now->bounds[0]) != 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "the partition of a table cannot change");
-    /* Keys that were counted under the old number have no row yet, and no place to be counted in.
-     * */
+    /* Keys that were counted under another number may be those of rows under this one. */
     if (settings->admission != now->admission)
         return ps_fail(error, PS_ERR_BAD_INPUT, "the admission of a table cannot change");
     /* One by one: readers look at the first values meanwhile, which stay as they are. */
@@ -130,7 +142,8 @@ enum ps_status ps_row_table_configure(struct ps_row_table *table,
     table->settings.expire_ms = settings->expire_ms;
     table->settings.expire_clocks = settings->expire_clocks;
     memcpy(table->settings.clocks, settings->clocks, sizeof table->settings.clocks);
-    return PS_OK;
+    table->settings.candidates_max = settings->candidates_max;
+    return ps_row_admission_configure(table, error);
 }
 
 /* A table by hash has all keys: which of them fall to this shard is the clients' affair, and a row
@@ -188,4 +201,5 @@ void ps_row_table_check(struct ps_row_table *table)
     }
     PS_ASSERT(rows == ps_row_table_rows(table));
     PS_ASSERT(atomic_load(&table->pages.newest) <= table->pages.hold_count);
+    ps_row_admission_check(table);
 }

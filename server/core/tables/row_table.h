@@ -64,10 +64,16 @@ void ps_row_table_destroy(struct ps_row_table *table);
 
 uint64_t ps_row_table_rows(const struct ps_row_table *table);
 
-/* Memory: pages, index and directory, with what is free in them. */
+/* Memory: pages, index and directory, with what is free in them; and those of the candidates. */
 uint64_t ps_row_table_bytes(const struct ps_row_table *table);
 
-/* Takes over what may change of the settings: rows_max, full, expiry. A limit below what there is
+/* The keys that were pushed to less often than `settings.admission` says and have no row: a table
+ * by itself, of one number (PS_U32) for each, which is how often. Borrowed from `table`, whose
+ * pushes change it; it may be held, and loaded (numbers from 1 to admission - 1, keys without a
+ * row). NULL: a key gets its row with its first push. */
+struct ps_row_table *ps_row_table_candidates(const struct ps_row_table *table);
+
+/* Takes over what may change of the settings: rows_max, full, expiry, candidates_max. A limit below what there is
  * lets no new row in, and with PS_TABLE_OLDEST the next pushes bring the table to it.
  *
  * PS_ERR_BAD_INPUT    something else is not as it was

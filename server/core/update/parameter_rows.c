@@ -120,9 +120,11 @@ void ps_parameter_rows_destroy(struct ps_parameter *parameter)
     if (room != NULL) {
         atomic_fetch_sub(&room->bytes, parameter->row_bytes);
         atomic_fetch_sub(&room->rows, parameter->row_count);
+        atomic_fetch_sub(&room->candidates, parameter->candidate_count);
     }
     parameter->row_bytes = 0;
     parameter->row_count = 0;
+    parameter->candidate_count = 0;
 }
 
 /* Asked with each change of the table of names, so that nobody looks for old rows in a shard that
@@ -141,12 +143,16 @@ void ps_parameter_rows_count(struct ps_parameter *parameter)
     struct ps_row_room *room = parameter->spec->row_room;
     uint64_t bytes = ps_row_table_bytes(parameter->rows);
     uint64_t rows = ps_row_table_rows(parameter->rows);
+    const struct ps_row_table *counted = ps_row_table_candidates(parameter->rows);
+    uint64_t candidates = counted != NULL ? ps_row_table_rows(counted) : 0;
     if (room != NULL) {
         atomic_fetch_add(&room->bytes, bytes - parameter->row_bytes);
         atomic_fetch_add(&room->rows, rows - parameter->row_count);
+        atomic_fetch_add(&room->candidates, candidates - parameter->candidate_count);
     }
     parameter->row_bytes = bytes;
     parameter->row_count = rows;
+    parameter->candidate_count = candidates;
 }
 
 /* The spec of a table counts the elements of one row: so its bytes are those of a row. */

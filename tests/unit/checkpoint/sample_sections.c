@@ -22,6 +22,7 @@ static const struct {
                               {PS_RECORD_HELD, "w", 7, PS_F64, {NULL, 0, 0}}},
     [PS_CHECKPOINT_CLOCKS] = {{PS_RECORD_CLOCKS, "c", 0, 0, {pieces, 3, 13}},
                               {PS_RECORD_CLOCK, "c", 0, 0, {odd, 1, 13}}},
+    [PS_CHECKPOINT_CANDIDATES] = {{PS_RECORD_CANDIDATES, "w", 7, 0, {pieces, 3, 13}}},
 };
 
 static void give(void *self, size_t i, struct ps_record *record)
@@ -37,11 +38,14 @@ static void give(void *self, size_t i, struct ps_record *record)
 
 void sample_sections(struct ps_checkpoint_facts *facts)
 {
-    static size_t numbers[] = {PS_CHECKPOINT_ROUNDS, PS_CHECKPOINT_CLOCKS};
+    static size_t numbers[] = {PS_CHECKPOINT_ROUNDS, PS_CHECKPOINT_CLOCKS,
+                               PS_CHECKPOINT_CANDIDATES};
     facts->sections[PS_CHECKPOINT_ROUNDS] =
         (struct ps_checkpoint_records){SAMPLE_ROUND_RECORDS, give, &numbers[PS_CHECKPOINT_ROUNDS]};
     facts->sections[PS_CHECKPOINT_CLOCKS] =
         (struct ps_checkpoint_records){SAMPLE_CLOCK_RECORDS, give, &numbers[PS_CHECKPOINT_CLOCKS]};
+    facts->sections[PS_CHECKPOINT_CANDIDATES] = (struct ps_checkpoint_records){
+        SAMPLE_CANDIDATE_RECORDS, give, &numbers[PS_CHECKPOINT_CANDIDATES]};
 }
 
 static void assert_is(const struct ps_record *found, size_t section, size_t i,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of rounds and clocks for tests of the sections of checkpoint files.
+/* Records of rounds, clocks and candidates for tests of the sections of checkpoint files.
  *
  * Threads:  one.
  * Blocking: never.
@@ -14,11 +14,12 @@
 
 #define SAMPLE_ROUND_RECORDS 4
 #define SAMPLE_CLOCK_RECORDS 2
+#define SAMPLE_CANDIDATE_RECORDS 1
 
 /* Puts the records into the facts: contributions in several pieces and of odd sizes, one empty. */
 void sample_sections(struct ps_checkpoint_facts *facts);
 
-/* Reads all records of both sections of the file at `path`. Each that comes must be the sample's,
+/* Reads all records of all sections of the file at `path`. Each that comes must be the sample's,
  * in order; with PS_OK all of them have come. */
 enum ps_status sample_sections_read(const struct ps_checkpoint_facts *facts,
                                     const struct ps_files *files, const char *path,

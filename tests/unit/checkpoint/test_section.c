@@ -7,14 +7,16 @@
 
 #include <check.h>
 
-START_TEST(each_type_of_rounds_and_clocks_has_one_section)
+START_TEST(each_type_of_a_section_has_one)
 {
     for (int type = 0; type <= PS_RECORD_TYPE_LAST + 1; type++) {
         enum ps_record_type of = (enum ps_record_type)type;
         bool rounds = of == PS_RECORD_HELD || of == PS_RECORD_ROUND;
         bool clocks = of == PS_RECORD_CLOCKS || of == PS_RECORD_CLOCK;
+        bool candidates = of == PS_RECORD_CANDIDATES;
         ck_assert_int_eq(ps_section_takes(PS_CHECKPOINT_ROUNDS, of), rounds);
         ck_assert_int_eq(ps_section_takes(PS_CHECKPOINT_CLOCKS, of), clocks);
+        ck_assert_int_eq(ps_section_takes(PS_CHECKPOINT_CANDIDATES, of), candidates);
     }
 }
 END_TEST
@@ -23,6 +25,8 @@ START_TEST(names_of_sections_are_known_as_such)
 {
     ck_assert_str_eq(ps_section_name(PS_CHECKPOINT_ROUNDS), "ps.rounds");
     ck_assert_str_eq(ps_section_name(PS_CHECKPOINT_CLOCKS), "ps.clocks");
+    ck_assert_str_eq(ps_section_name(PS_CHECKPOINT_CANDIDATES), "ps.candidates");
+    ck_assert(ps_section_is_name(ps_bytes_of_text("ps.candidates")));
     ck_assert(ps_section_is_name(ps_bytes_of_text("ps.rounds")));
     ck_assert(ps_section_is_name(ps_bytes_of_text("ps.clocks")));
     ck_assert(!ps_section_is_name(ps_bytes_of_text("ps.round")));
@@ -54,7 +58,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("section");
-    tcase_add_test(tests, each_type_of_rounds_and_clocks_has_one_section);
+    tcase_add_test(tests, each_type_of_a_section_has_one);
     tcase_add_test(tests, names_of_sections_are_known_as_such);
     tcase_add_test(tests, the_size_is_that_of_heads_and_contents_with_their_zeros);
     Suite *suite = suite_create("section");

@@ -35,7 +35,9 @@ static void find_rounds(void)
     ck_assert_int_eq(ps_checkpoint_open(files, place.path, ps_allocator_heap(), &reader, NULL),
                      PS_OK);
     section_bytes = ps_checkpoint_section_bytes(reader, PS_CHECKPOINT_ROUNDS);
-    begin = size - section_bytes - ps_checkpoint_section_bytes(reader, PS_CHECKPOINT_CLOCKS);
+    begin = size;
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        begin -= ps_checkpoint_section_bytes(reader, i);
     ps_checkpoint_close(reader);
 }
 

@@ -46,6 +46,7 @@ START_TEST(every_option_is_told)
                                                    .high = 0.25,
                                                    .seed = 7,
                                                    .admission = 2,
+                                                   .candidates_max = 77,
                                                    .partition = PSCLIENT_ROWS_GIVEN,
                                                    .expire_ms = 60000,
                                                    .expire_clocks = 4,
@@ -67,6 +68,7 @@ START_TEST(every_option_is_told)
     ck_assert_double_eq(told.table.high, 0.25);
     ck_assert_uint_eq(told.table.seed, 7);
     ck_assert_uint_eq(told.table.admission, 2);
+    ck_assert_uint_eq(told.table.candidates_max, 77);
     ck_assert_int_eq(told.table.partition, PS_TABLE_GIVEN);
     ck_assert_uint_eq(told.table.expire_ms, 60000);
     ck_assert_uint_eq(told.table.expire_clocks, 4);

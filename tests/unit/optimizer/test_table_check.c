@@ -70,8 +70,12 @@ START_TEST(first_values_and_limits_are_within_their_bounds)
     settings.table.full = PS_TABLE_OLDEST;
     expect_refused(settings, PS_F32, "rows_max");
     settings = table(PS_RULE_SGD);
+    settings.table.candidates_max = 2;
+    expect_refused(settings, PS_F32, "table.candidates_max wants table.admission");
+    settings.table.admission = 1;
+    expect_refused(settings, PS_F32, "table.candidates_max wants table.admission");
     settings.table.admission = 2;
-    expect_refused(settings, PS_F32, "table.admission 2");
+    ck_assert_int_eq(ps_optimizer_settings_check(&settings, PS_F32, NULL), PS_OK);
     settings = table(PS_RULE_SGD);
     settings.table.expire_clocks = 3;
     expect_refused(settings, PS_F32, "table.clocks");

@@ -35,6 +35,7 @@ START_TEST(a_table_comes_back_and_is_absent_where_there_is_none)
                                             .seed = 7,
                                             .full = PS_TABLE_OLDEST,
                                             .admission = 3,
+                                            .candidates_max = 9,
                                             .expire_ms = 4,
                                             .expire_clocks = 5,
                                             .clocks = "epochs",

@@ -83,6 +83,7 @@ void row_model_begin(struct row_model *model)
     model->row_bytes = layout->width * ps_dtype_size(layout->dtype);
     model->there = calloc(ids, sizeof *model->there);
     model->touched = calloc(ids, sizeof *model->touched);
+    model->counts = calloc(ids, sizeof *model->counts);
     model->pushed = calloc(ids, sizeof *model->pushed);
     model->values = calloc(ids, model->row_bytes);
     model->sums = calloc(ids, model->row_bytes);
@@ -99,6 +100,7 @@ void row_model_close(struct row_model *model)
     free(model->keys);
     free(model->there);
     free(model->touched);
+    free(model->counts);
     free(model->pushed);
     free(model->values);
     free(model->sums);
@@ -155,6 +157,16 @@ enum ps_status row_table_push(struct ps_row_table *table, struct ps_bytes conten
     return status;
 }
 
+/* Counts a push to an id: has it a row, or gets it one? */
+static bool is_admitted(struct row_model *model, uint32_t id)
+{
+    if (model->there[id] || ++model->counts[id] >= model->options.settings.admission) {
+        model->counts[id] = 0;
+        return true;
+    }
+    return false;
+}
+
 /* The gradients of each id joined, in the order of arrival; then the rule, id by id. */
 static void push_to_model(struct row_model *model, const uint32_t *ids, size_t count,
                           const uint8_t *gradients)
@@ -175,6 +187,9 @@ static void push_to_model(struct row_model *model, const uint32_t *ids, size_t c
     for (uint32_t id = 0; id < model->ids; id++) {
         if (model->pushed[id] == 0)
             continue;
+        model->pushed[id] = 0;
+        if (!is_admitted(model, id))
+            continue;
         void *states[PS_STATES_MAX] = {NULL};
         for (uint32_t i = 0; i < model->options.layout.state_count; i++)
             states[i] = model->states[i] + id * state_bytes(model, i);
@@ -186,7 +201,6 @@ static void push_to_model(struct row_model *model, const uint32_t *ids, size_t c
             ps_optimizer_apply(&step, 0, model->options.layout.width,
                                model->values + id * model->row_bytes, states,
                                model->sums + id * model->row_bytes);
-        model->pushed[id] = 0;
         model->there[id] = true;
         model->touched[id] = model->version;
     }

@@ -34,6 +34,7 @@ struct row_model {
     uint64_t *keys;
     bool *there;
     uint64_t *touched;
+    uint32_t *counts; /* pushes to an id that has no row yet (admission); none is forgotten */
     uint8_t *values;
     uint8_t *states[PS_STATES_MAX];
     uint8_t *sums;

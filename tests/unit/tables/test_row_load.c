@@ -78,6 +78,43 @@ START_TEST(a_key_of_another_shard_is_refused)
 }
 END_TEST
 
+/* Three candidates of a table that wants three pushes, the last of them with this count or key. */
+static enum ps_status load_candidates(uint64_t key, uint32_t count)
+{
+    const uint64_t keys[] = {5, 6, key};
+    const uint32_t counts[] = {1, 2, count};
+    static const uint32_t touched[3] = {7, 7, 7};
+    static const float values[1] = {1};
+    static const uint64_t row[] = {9};
+    struct row_model model;
+    row_model_plan(&model, PS_RULE_SGD, PS_F32, 1, 10);
+    model.options.key_end = 100;
+    model.options.settings.admission = 3;
+    row_model_begin(&model);
+    ck_assert_int_eq(ps_row_table_load(model.table, row, touched, values, NULL, 1, NULL), PS_OK);
+    enum ps_status status =
+        ps_row_table_load_candidates(model.table, keys, counts, touched, 3, NULL);
+    if (status == PS_OK) {
+        ps_row_table_check(model.table);
+        ck_assert_uint_eq(ps_row_table_rows(ps_row_table_candidates(model.table)), 3);
+    }
+    row_model_close(&model);
+    return status;
+}
+
+START_TEST(candidates_that_cannot_be_are_refused)
+{
+    ck_assert_int_eq(load_candidates(8, 1), PS_OK);
+    ck_assert_int_eq(load_candidates(8, 2), PS_OK);
+    /* No push, enough for a row, a key that is there or has a row, one of another shard. */
+    ck_assert_int_eq(load_candidates(8, 0), PS_ERR_CORRUPT);
+    ck_assert_int_eq(load_candidates(8, 3), PS_ERR_CORRUPT);
+    ck_assert_int_eq(load_candidates(5, 1), PS_ERR_CORRUPT);
+    ck_assert_int_eq(load_candidates(9, 1), PS_ERR_CORRUPT);
+    ck_assert_int_eq(load_candidates(100, 1), PS_ERR_OUT_OF_RANGE);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("row_load");
@@ -85,5 +122,6 @@ int main(void)
     tcase_add_loop_test(tests, a_table_that_expects_its_rows_is_the_same, 0, 5);
     tcase_add_test(tests, a_key_that_comes_twice_is_damage);
     tcase_add_test(tests, a_key_of_another_shard_is_refused);
+    tcase_add_test(tests, candidates_that_cannot_be_are_refused);
     return run_tests("row_load", tests);
 }
