@@ -103,7 +103,7 @@ run_tier() { # NAME
 
 # Adds what a tier said to the sum. A build that fails is one failure.
 count_tier() { # NAME
-    local log=$logs/$1.log status seconds bad=0 count=1 left_out first="" last=""
+    local log=$logs/$1.log status seconds bad=0 count=1 left_out failed_once first="" last=""
     read -r status seconds <"$logs/$1.end"
     # The first is of all tests, and the last of those that ran again, where some did.
     last=$(grep -E 'tests passed, [0-9]+ tests failed out of [0-9]+' "$log" | tee "$log.sums" | tail -1)
@@ -123,7 +123,8 @@ count_tier() { # NAME
     failed=$((failed + bad))
     printf '%-9s %4d passed, %d failed  %4d s\n' "$1" $((count - bad)) "$bad" "$seconds"
     if [ "$first" != "$last" ] && [ "$bad" -eq 0 ]; then
-        again+=("$(sed -nE "s/^.* Test +#[0-9]+: ([^ ]+) .*\*{3}(Failed|Timeout|Exception).*/$1: \1/p" "$log")")
+        mapfile -t failed_once < <(sed -nE 's/^.* Test +#[0-9]+: ([^ ]+) .*\*{3}(Failed|Timeout|Exception).*/\1/p' "$log")
+        again+=("${failed_once[@]/#/$1: }")
         print_failures "$log"
     fi
     if [ "$bad" -ne 0 ]; then
@@ -167,7 +168,7 @@ main() {
     printf '%-9s %27d s\n' all $((SECONDS - start))
     if [ ${#again[@]} -gt 0 ]; then
         echo "passed at their second run, alone, and are to be mended:"
-        sed 's/^/  /' <<<"${again[@]}"
+        printf '  %s\n' "${again[@]}"
     fi
     if [ ${#skipped[@]} -gt 0 ]; then
         echo "${#skipped[@]} skipped (deploy/install-deps.sh etcd-3.5 is what the etcd ones want):"
