@@ -123,7 +123,8 @@ count_tier() { # NAME
     failed=$((failed + bad))
     printf '%-9s %4d passed, %d failed  %4d s\n' "$1" $((count - bad)) "$bad" "$seconds"
     if [ "$first" != "$last" ] && [ "$bad" -eq 0 ]; then
-        mapfile -t failed_once < <(sed -nE 's/^.* Test +#[0-9]+: ([^ ]+) .*\*{3}(Failed|Timeout|Exception).*/\1/p' "$log")
+        mapfile -t failed_once < <(sed -nE \
+            's/^.* Test +#[0-9]+: ([^ ]+) .*\*{3}(Failed|Timeout|Exception).*/\1/p' "$log")
         again+=("${failed_once[@]/#/$1: }")
         print_failures "$log"
     fi
