@@ -106,7 +106,8 @@ count_tier() { # NAME
     local log=$logs/$1.log status seconds bad=0 count=1 left_out failed_once first="" last=""
     read -r status seconds <"$logs/$1.end"
     # The first is of all tests, and the last of those that ran again, where some did.
-    last=$(grep -E 'tests passed, [0-9]+ tests failed out of [0-9]+' "$log" | tee "$log.sums" | tail -1)
+    grep -E 'tests passed, [0-9]+ tests failed out of [0-9]+' "$log" >"$log.sums"
+    last=$(tail -1 "$log.sums")
     first=$(head -1 "$log.sums")
     if [ -n "$last" ]; then
         bad=$(sed -E 's/.* ([0-9]+) tests failed.*/\1/' <<<"$last")
