@@ -216,6 +216,7 @@ static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_p
                                     .config = {info->config.data, info->config.len},
                                     .round_workers = info->round_workers,
                                     .round_counted = info->round_counted};
+    /* Cut to what the struct has room for: a newer server may name more ranks. */
     (void)snprintf(param->round_missing, sizeof param->round_missing, "%s", info->round_missing);
     if (info->n_shape > 0 || info->scalar)
         return ps_shape_make(&param->shape, info->shape, info->n_shape, error);

@@ -23,11 +23,13 @@ static void show_round(const struct psclient_param_info *info)
         return;
     (void)printf("  round %" PRIu64 ": %" PRIu32 " of %" PRIu32 " have contributed",
                  info->version + 1, info->round_counted, info->round_workers);
+    /* Before the first contribution nobody is waited for, and all would be named. */
     if (info->round_counted > 0 && info->round_missing[0] != '\0')
         (void)printf("; missing:%s", info->round_missing);
     (void)printf("\n");
 }
 
+/* A parameter without rounds has no such member: a script asks whether it is there. */
 static void json_round(struct ps_json_writer *json, const struct psclient_param_info *info)
 {
     ps_json_begin_object(json, "round");

@@ -67,6 +67,7 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
         .lost_count = atomic_load(&service->lost_count),
     };
     ps_rwlock_unlock(&service->cut);
+    /* Behind the cut, which it takes itself. */
     reply->placement = ps_service_placement(service);
 }
 
@@ -229,7 +230,8 @@ static void add_rows(struct ps_param_info *row, const struct ps_parameter *param
     PS_ASSERT(row->shape.rank <= PS_SHAPE_RANK_MAX);
 }
 
-/* The lock of the contributions comes before the parameter's, which is not held here. */
+/* The lock of the contributions comes before the parameter's, which is not held here: the version
+ * that is shown beside may be of another moment. */
 static void add_round(struct ps_param_info *row, struct ps_contributions *rounds)
 {
     ps_mutex_lock(&rounds->lock);
