@@ -96,6 +96,13 @@ struct demand {
     uint64_t pushed; /* rows that are there already */
 };
 
+/* Is there a row of the key behind the next push to it? */
+static bool has_row_then(const struct sim_table_copy *copy, uint32_t key)
+{
+    const struct sim_row *row = &copy->rows[key];
+    return row->is_there || row->counted + 1 >= copy->about->admission;
+}
+
 static struct demand demand_of(const struct sim_table_copy *copy, const struct sim_row_push *push)
 {
     struct demand demand = {.made = 0};
@@ -103,7 +110,7 @@ static struct demand demand_of(const struct sim_table_copy *copy, const struct s
         uint32_t key = push->keys[i];
         if (!demand.is_pushed[key] && copy->rows[key].is_there)
             demand.pushed++;
-        else if (!demand.is_pushed[key])
+        else if (!demand.is_pushed[key] && has_row_then(copy, key))
             demand.made++;
         demand.is_pushed[key] = true;
     }
@@ -171,6 +178,11 @@ void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, u
                 push.gradients[i][k] =
                     rounded(copy->about->dtype, push.gradients[i][k] + push.gradients[j][k]);
         }
+        if (!has_row_then(copy, push.keys[i])) {
+            row->counted++;
+            row->counted_at = copy->version;
+            continue;
+        }
         if (!row->is_there)
             make_row(copy->about, row);
         row->touched = copy->version;
@@ -182,9 +194,12 @@ void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, u
 
 void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version)
 {
-    for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++)
+    for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
         if (copy->rows[i].touched < before_version)
             copy->rows[i].is_there = false;
+        if (copy->rows[i].counted_at < before_version)
+            copy->rows[i].counted = 0;
+    }
     if (before_version > copy->swept)
         copy->swept = before_version;
 }

@@ -103,6 +103,8 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
     /* Of two tables that are swept in one turn nobody would see the state between the records. */
     if (i == 0)
         choose_expiry(world, table, settings);
+    if (sim_chance(world, 300))
+        settings->admission = table->admission = (uint32_t)sim_between(world, 2, 4);
     table->config = sim_config_encode(&config, table->config_bytes);
 }
 

@@ -35,6 +35,7 @@ struct sim_table {
     bool oldest_go;     /* where there would be more; else pushes are refused */
     uint64_t expire_ms; /* 0: never */
     bool expires;       /* by time or by clocks */
+    uint32_t admission; /* a key gets its row with so many pushes; 0: with the first */
     char config_bytes[SIM_TABLE_CONFIG_BYTES_MAX];
     struct ps_bytes config;
 };

@@ -173,7 +173,8 @@ static enum ps_status survey_sections(struct checkpoint_survey *survey, struct r
                                       struct ps_error *error)
 {
     /* A file of before there were sections has none, and nothing is read for them. */
-    static const char *names[PS_CHECKPOINT_SECTION_COUNT] = {PS_HEADER_ROUNDS, PS_HEADER_CLOCKS};
+    static const char *names[PS_CHECKPOINT_SECTION_COUNT] = {PS_HEADER_ROUNDS, PS_HEADER_CLOCKS,
+                                                             PS_HEADER_CANDIDATES};
     for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
         const struct ps_header_range *range = &survey->header.sections[i];
         uint64_t end = range->offset + range->bytes;

@@ -8,6 +8,7 @@
 
 #include "tools/json_document.h"
 #include "tools/psckpt/array_distance.h"
+#include "tools/psckpt/candidate_shards.h"
 #include "tools/psckpt/joined_state.h"
 #include "tools/psckpt/state_sections.h"
 #include "tools/psckpt/state_set.h"
@@ -92,6 +93,14 @@ static void say_held(const struct state_set sets[2])
         (void)fprintf(stderr,
                       "psckpt: contributions to open rounds are not compared: A holds %zu, B %zu\n",
                       held[0], held[1]);
+    uint64_t counted[2];
+    for (size_t i = 0; i < 2; i++)
+        counted[i] = candidate_shards_count(sets[i].states, sets[i].count);
+    if (counted[0] + counted[1] > 0)
+        (void)fprintf(stderr,
+                      "psckpt: keys without a row are not compared: A counts %" PRIu64
+                      ", B %" PRIu64 "\n",
+                      counted[0], counted[1]);
 }
 
 /* A whole data folder is compared as its clients see it, so that jobs of different numbers of

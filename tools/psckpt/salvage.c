@@ -333,6 +333,7 @@ static enum ps_status take_sections(struct salvaging *salvaging,
 {
     struct shard_state *state = &salvaging->salvage->state;
     size_t left_out = 0;
+    size_t tables = 0;
     /* Only damage is let pass, as with the sessions: memory that is refused says nothing about the
      * file. */
     struct ps_error why = {0};
@@ -342,19 +343,24 @@ static enum ps_status take_sections(struct salvaging *salvaging,
             state->facts.sections[i] = (struct ps_checkpoint_records){0};
         (void)fprintf(
             salvaging->wish->report,
-            "%s: open rounds and clocks are not whole: workers contribute, and clocks are "
-            "set, anew\n",
+            "%s: open rounds and clocks are not whole: workers contribute, clocks are set, and "
+            "keys without a row are counted, anew\n",
             salvaging->path);
         return PS_OK;
     }
     if (status != PS_OK)
         return ps_fail(error, status, "%s", why.text);
     /* Also where one file gave everything: a parameter that is whole nowhere was left out. */
-    state_sections_fit(state, &left_out);
+    state_sections_fit(state, &left_out, &tables);
     if (left_out > 0)
         (void)fprintf(salvaging->wish->report,
                       "%s: %zu contributions to rounds are left out: their parameters are of "
                       "another version here\n",
                       salvaging->path, left_out);
+    if (tables > 0)
+        (void)fprintf(salvaging->wish->report,
+                      "%s: %zu records of keys without a row are left out: their tables are of "
+                      "another version here, and count them anew\n",
+                      salvaging->path, tables);
     return PS_OK;
 }

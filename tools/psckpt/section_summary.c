@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/journal.h"
+#include "checkpoint/journal_candidates.h"
 #include "checkpoint/journal_held.h"
 #include "checkpoint/journal_round.h"
 
@@ -21,6 +22,8 @@ static void add_rank(struct round_row *row, uint32_t rank);
  * minimum begins as high as there is, so that the first worker sets it. */
 static enum ps_status add_clock(struct section_summary *summary, const struct ps_record *record,
                                 struct ps_error *error);
+static enum ps_status add_candidates(struct section_summary *summary,
+                                     const struct ps_record *record, struct ps_error *error);
 static void count_clock(struct clocks_row *row, const struct ps_clock_record *clock);
 static void end_clocks(struct clocks_row *row);
 
@@ -31,12 +34,15 @@ enum ps_status section_summary_make(struct section_summary *summary, struct shar
 {
     const struct ps_checkpoint_records *rounds = &state->facts.sections[PS_CHECKPOINT_ROUNDS];
     const struct ps_checkpoint_records *clocks = &state->facts.sections[PS_CHECKPOINT_CLOCKS];
+    const struct ps_checkpoint_records *counted = &state->facts.sections[PS_CHECKPOINT_CANDIDATES];
     struct ps_record record = {0};
     *summary = (struct section_summary){0};
     /* No more rows than records. */
     summary->rounds = shard_state_room(state, rounds->count, sizeof *summary->rounds, error);
     summary->clocks = shard_state_room(state, clocks->count, sizeof *summary->clocks, error);
-    if (summary->rounds == NULL || summary->clocks == NULL)
+    summary->candidates =
+        shard_state_room(state, counted->count, sizeof *summary->candidates, error);
+    if (summary->rounds == NULL || summary->clocks == NULL || summary->candidates == NULL)
         return PS_ERR_NO_MEMORY;
     for (size_t i = 0; i < rounds->count; i++) {
         rounds->give(rounds->self, i, &record);
@@ -48,6 +54,10 @@ enum ps_status section_summary_make(struct section_summary *summary, struct shar
     }
     for (size_t i = 0; i < summary->clocks_count; i++)
         end_clocks(&summary->clocks[i]);
+    for (size_t i = 0; i < counted->count; i++) {
+        counted->give(counted->self, i, &record);
+        PS_TRY(add_candidates(summary, &record, error));
+    }
     return PS_OK;
 }
 
@@ -119,6 +129,24 @@ static enum ps_status add_clock(struct section_summary *summary, const struct ps
     if (at == 0 || !ps_bytes_equal(summary->clocks[at - 1].name, record->name))
         return ps_fail(error, PS_ERR_CORRUPT, "a clock of clocks that nobody has set");
     count_clock(&summary->clocks[at - 1], &clock);
+    return PS_OK;
+}
+
+/* A table has as many records as it needs, which stand together. */
+static enum ps_status add_candidates(struct section_summary *summary,
+                                     const struct ps_record *record, struct ps_error *error)
+{
+    struct ps_bytes content = {0};
+    size_t count;
+    if (record->content.piece_count == 1)
+        content = record->content.pieces[0];
+    PS_TRY(ps_candidates_record_read(content, &count, error));
+    size_t at = summary->candidates_count;
+    if (at == 0 || !ps_bytes_equal(summary->candidates[at - 1].name, record->name)) {
+        summary->candidates[at] = (struct candidates_row){.name = record->name};
+        at = ++summary->candidates_count;
+    }
+    summary->candidates[at - 1].keys += count;
     return PS_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the sections of a checkpoint say, for people: one row for each parameter with an open round
- * or evicted workers, and one for each clocks.
+ * or evicted workers, one for each clocks, and one for each table that counts keys.
  *
  * Threads:  one.
  * Blocking: never.
@@ -33,11 +33,18 @@ struct clocks_row {
     uint32_t evicted;
 };
 
+struct candidates_row {
+    struct ps_bytes name; /* of the table */
+    uint64_t keys;        /* that are counted and have no row */
+};
+
 struct section_summary {
     struct round_row *rounds;
     size_t round_count;
     struct clocks_row *clocks;
     size_t clocks_count;
+    struct candidates_row *candidates;
+    size_t candidates_count;
 };
 
 /* Of the records that `state` has (state_sections.h). */

@@ -12,6 +12,9 @@
 
 static void show_rounds(const struct section_summary *summary);
 static void show_clocks(const struct section_summary *summary);
+static void show_candidates(const struct section_summary *summary);
+static void show_candidates_json(const struct section_summary *summary,
+                                 struct ps_json_writer *json);
 static void show_clocks_json(const struct clocks_row *row, struct ps_json_writer *json);
 
 /* A heading without rows would make a reader look for what is not there. */
@@ -21,6 +24,8 @@ void show_sections_table(const struct section_summary *summary)
         show_rounds(summary);
     if (summary->clocks_count > 0)
         show_clocks(summary);
+    if (summary->candidates_count > 0)
+        show_candidates(summary);
 }
 
 /* Names come last, as in the table of parameters. The bytes are those of the gradients, which the
@@ -59,7 +64,31 @@ static void show_clocks(const struct section_summary *summary)
     }
 }
 
-/* Members that are absent in files without rounds and clocks: scripts that were written before see
+/* How many keys wait for their rows; which, only a server can be asked. */
+static void show_candidates(const struct section_summary *summary)
+{
+    (void)printf("\n%20s  %s\n", "KEYS_WITHOUT_ROW", "TABLE");
+    for (size_t i = 0; i < summary->candidates_count; i++) {
+        (void)printf("%20" PRIu64 "  ", summary->candidates[i].keys);
+        (void)psckpt_print_text(summary->candidates[i].name);
+        (void)puts("");
+    }
+}
+
+static void show_candidates_json(const struct section_summary *summary,
+                                 struct ps_json_writer *json)
+{
+    ps_json_begin_array(json, "candidates");
+    for (size_t i = 0; i < summary->candidates_count; i++) {
+        ps_json_begin_object(json, NULL);
+        ps_json_text(json, "name", summary->candidates[i].name);
+        ps_json_uint(json, "keys", summary->candidates[i].keys);
+        ps_json_end_object(json);
+    }
+    ps_json_end_array(json);
+}
+
+/* Members that are absent in files without rounds, clocks and candidates: scripts that were written before see
  * what they always saw. */
 void show_sections_json(const struct section_summary *summary, struct ps_json_writer *json)
 {
@@ -79,6 +108,8 @@ void show_sections_json(const struct section_summary *summary, struct ps_json_wr
         }
         ps_json_end_array(json);
     }
+    if (summary->candidates_count > 0)
+        show_candidates_json(summary, json);
     if (summary->clocks_count == 0)
         return;
     ps_json_begin_array(json, "clocks");

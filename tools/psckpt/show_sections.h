@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of `psckpt show` that is about open rounds and clocks.
+/* The part of `psckpt show` that is about open rounds, clocks and keys without a row.
  *
  * Threads:  one.
  * Blocking: for standard output.
@@ -15,7 +15,7 @@
 /* A table for each section that has rows. */
 void show_sections_table(const struct section_summary *summary);
 
-/* The members "rounds" and "clocks", each where it has rows. */
+/* The members "rounds", "clocks" and "candidates", each where it has rows. */
 void show_sections_json(const struct section_summary *summary, struct ps_json_writer *json);
 
 #endif

@@ -6,6 +6,7 @@
  * positions, times, uuids, the order of shards. */
 #include "tools/psckpt/state_digest.h"
 
+#include "tools/psckpt/candidate_shards.h"
 #include "tools/psckpt/session_digest.h"
 #include "tools/psckpt/table_rows.h"
 
@@ -52,7 +53,9 @@ enum ps_status state_digest(const struct shard_state *states, size_t state_count
     sha256_add_number(&hash, count, 8);
     for (size_t i = 0; i < count; i++)
         add_parameter(&hash, rows[i]);
-    enum ps_status status = sessions ? add_sessions(&hash, states, state_count, error) : PS_OK;
+    enum ps_status status = candidate_shards_add(states, state_count, &hash, error);
+    if (status == PS_OK && sessions)
+        status = add_sessions(&hash, states, state_count, error);
     /* The hash has to be ended in any case, since it owns memory; the first failure is the one that
      * is told. */
     enum ps_status ended = sha256_end(&hash, digest, status == PS_OK ? error : NULL);

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "checkpoint/journal_clocks.h"
 #include "checkpoint/journal_round.h"
+#include "tools/psckpt/candidate_shards.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -31,11 +32,9 @@ static enum ps_status count_records(struct ps_checkpoint_reader *reader,
 static enum ps_status read_records(struct shard_state *state, struct ps_checkpoint_reader *reader,
                                    enum ps_checkpoint_section section, size_t count,
                                    struct ps_error *error);
-static struct rows *make_rows(struct shard_state *state, enum ps_checkpoint_section section,
-                              size_t count, struct ps_error *error);
-static enum ps_status add_record(struct shard_state *state, enum ps_checkpoint_section section,
-                                 const struct ps_record *record, struct ps_error *error);
 static void give(void *self, size_t i, struct ps_record *record);
+static size_t fit_section(struct shard_state *state, enum ps_checkpoint_section section,
+                          enum ps_record_type type);
 /* One after the other: few parameters have an open round, and this is asked once. The version alone
  * decides; a name that another parameter has had since is at another one, or the record is as good
  * for it as for the first. */
@@ -87,8 +86,7 @@ static enum ps_status read_records(struct shard_state *state, struct ps_checkpoi
                                    struct ps_error *error)
 {
     struct ps_checkpoint_walk walk = {0};
-    if (make_rows(state, section, count, error) == NULL)
-        return PS_ERR_NO_MEMORY;
+    PS_TRY(state_sections_begin(state, section, count, error));
     for (bool more = count > 0; more;) {
         struct ps_journal_row row = {0};
         PS_TRY(ps_checkpoint_next_record(reader, section, &walk, &row, &more, error));
@@ -97,7 +95,7 @@ static enum ps_status read_records(struct shard_state *state, struct ps_checkpoi
         if (more && state->facts.sections[section].count == count)
             status = ps_fail(error, PS_ERR_CORRUPT, "the checkpoint changes while it is read");
         else if (more)
-            status = add_record(state, section, &row.record, error);
+            status = state_sections_put(state, section, &row.record, error);
         ps_journal_row_release(&row);
         if (status != PS_OK)
             return status;
@@ -107,27 +105,28 @@ static enum ps_status read_records(struct shard_state *state, struct ps_checkpoi
 
 /* Empty, with space for so many. A room of no bytes is a room as well, so that a file without the
  * section and one with it take the same way. */
-static struct rows *make_rows(struct shard_state *state, enum ps_checkpoint_section section,
-                              size_t count, struct ps_error *error)
+enum ps_status state_sections_begin(struct shard_state *state, enum ps_checkpoint_section section,
+                                    size_t count, struct ps_error *error)
 {
     struct rows *rows = shard_state_room(state, 1, sizeof *rows, error);
     if (rows == NULL)
-        return NULL;
+        return PS_ERR_NO_MEMORY;
     rows->room = count;
     rows->entries = shard_state_room(state, count, sizeof *rows->entries, error);
     if (rows->entries == NULL)
-        return NULL;
+        return PS_ERR_NO_MEMORY;
     state->facts.sections[section] = (struct ps_checkpoint_records){.give = give, .self = rows};
-    return rows;
+    return PS_OK;
 }
 
 /* Copied: a journal's row goes when it was read, and another state may go before this one. */
-static enum ps_status add_record(struct shard_state *state, enum ps_checkpoint_section section,
-                                 const struct ps_record *record, struct ps_error *error)
+enum ps_status state_sections_put(struct shard_state *state, enum ps_checkpoint_section section,
+                                  const struct ps_record *record, struct ps_error *error)
 {
     /* The place behind the last one; whoever made the rows has counted that there is one. */
     struct ps_checkpoint_records *to = &state->facts.sections[section];
     struct rows *rows = to->self;
+    PS_ASSERT(to->count < rows->room);
     struct entry *entry = &rows->entries[to->count];
     size_t size = record->content.size;
     struct ps_bytes name = shard_state_copy(state, record->name, error);
@@ -151,21 +150,31 @@ static void give(void *self, size_t i, struct ps_record *record)
 }
 
 /* A contribution is to the round that follows the version that it names: of a parameter at another
- * version that round is over, or has not begun. */
-void state_sections_fit(struct shard_state *state, size_t *left_out)
+ * version that round is over, or has not begun. Keys that were counted up to one version have rows
+ * in another. */
+void state_sections_fit(struct shard_state *state, size_t *contributions, size_t *tables)
 {
-    struct ps_checkpoint_records *rounds = &state->facts.sections[PS_CHECKPOINT_ROUNDS];
-    struct rows *rows = rounds->self;
+    *contributions = fit_section(state, PS_CHECKPOINT_ROUNDS, PS_RECORD_HELD);
+    *tables = fit_section(state, PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES);
+}
+
+/* Returns how many records of that type are left out. */
+static size_t fit_section(struct shard_state *state, enum ps_checkpoint_section section,
+                          enum ps_record_type type)
+{
+    struct ps_checkpoint_records *records = &state->facts.sections[section];
+    struct rows *rows = records->self;
     size_t kept = 0;
-    *left_out = 0;
-    for (size_t i = 0; i < rounds->count; i++) {
+    size_t left_out = 0;
+    for (size_t i = 0; i < records->count; i++) {
         /* Those that stay close up, in their order: a parameter's evictions stand first. */
         if (fits(state, &rows->entries[i].record))
             rows->entries[kept++] = rows->entries[i];
         else
-            *left_out += rows->entries[i].record.type == PS_RECORD_HELD;
+            left_out += rows->entries[i].record.type == type;
     }
-    rounds->count = kept;
+    records->count = kept;
+    return left_out;
 }
 
 static bool fits(const struct shard_state *state, const struct ps_record *record)
@@ -188,7 +197,7 @@ enum ps_status state_sections_merge(const struct shard_state *states, size_t sta
         PS_TRY(check_rounds(&states[i], evicted, error));
     for (size_t i = 0; i < shard_count; i++)
         PS_TRY(gather_clocks(states, state_count, &shards[i], error));
-    return PS_OK;
+    return candidate_shards_merge(states, state_count, shards, (uint32_t)shard_count, error);
 }
 
 /* A round is open at each range by itself, and ranges are about to be cut in another way. Whoever
@@ -227,8 +236,7 @@ static enum ps_status gather_clocks(const struct shard_state *states, size_t sta
     size_t room = 0;
     for (size_t i = 0; i < state_count; i++)
         room += states[i].facts.sections[PS_CHECKPOINT_CLOCKS].count;
-    if (make_rows(to, PS_CHECKPOINT_CLOCKS, room, error) == NULL)
-        return PS_ERR_NO_MEMORY;
+    PS_TRY(state_sections_begin(to, PS_CHECKPOINT_CLOCKS, room, error));
     /* In the order of the shards, which does not matter: what is equal is joined, and the rest has
      * an order of its own. */
     for (size_t i = 0; i < state_count; i++) {
@@ -255,7 +263,7 @@ static enum ps_status add_clock(struct shard_state *to, const struct ps_record *
         PS_TRY(ps_clocks_record_read(record->content.pieces[0], &clocks, error));
     else
         PS_TRY(ps_clock_record_read(record->content.pieces[0], &clock, error));
-    return add_record(to, PS_CHECKPOINT_CLOCKS, record, error);
+    return state_sections_put(to, PS_CHECKPOINT_CLOCKS, record, error);
 }
 
 /* Settings stand before the workers of the same name, as in every section. */

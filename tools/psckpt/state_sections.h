@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open rounds and clocks of a shard's state: the records of a checkpoint's sections, in the rooms
+/* Open rounds, clocks and candidates of a shard's state: the records of a checkpoint's sections, in the rooms
  * of the state.
  *
  * Threads:  one.
@@ -14,20 +14,32 @@
 #include "tools/psckpt/sha256.h"
 #include "tools/psckpt/shard_state.h"
 
-/* Reads both sections of a file into the facts of `state`, which had none.
+/* Reads all sections of a file into the facts of `state`, which had none.
  * PS_ERR_CORRUPT, PS_ERR_UNSUPPORTED, PS_ERR_IO   as ps_checkpoint_next_record says */
 PS_MUST_USE enum ps_status state_sections_read(struct shard_state *state,
                                                struct ps_checkpoint_reader *reader,
                                                struct ps_error *error);
 
-/* Leaves those records of rounds out that do not fit the state's parameters: their parameter is not
- * there, or is at another version than they are of. `*left_out` counts the contributions of them.
- * For a state whose records were read here. */
-void state_sections_fit(struct shard_state *state, size_t *left_out);
+/* Leaves those records of rounds and candidates out that do not fit the state's parameters: their
+ * parameter is not there, or is at another version than they are of. `*contributions` and `*tables`
+ * count the contributions and the records of candidates among them. For a state whose records were
+ * read here. */
+void state_sections_fit(struct shard_state *state, size_t *contributions, size_t *tables);
+
+/* Empties a section of the state, which then has room for so many records; and puts copies of them
+ * there, one by one. */
+PS_MUST_USE enum ps_status state_sections_begin(struct shard_state *state,
+                                                enum ps_checkpoint_section section, size_t count,
+                                                struct ps_error *error);
+PS_MUST_USE enum ps_status state_sections_put(struct shard_state *state,
+                                              enum ps_checkpoint_section section,
+                                              const struct ps_record *record,
+                                              struct ps_error *error);
 
 /* Puts what resharding keeps into each of `shards`: all clocks of `states`, each worker at the
  * highest that any shard has heard, since a worker counts up at all of them once its pushes are
- * done. Evictions are not kept; `*evicted` counts them.
+ * done; and the candidates of its tables, each at the shard that has the key. Evictions are not
+ * kept; `*evicted` counts them.
  *
  * PS_ERR_UNSUPPORTED  a round is open: its contributions are to ranges as they were cut
  * PS_ERR_CORRUPT      a record that no server writes */

@@ -9,7 +9,6 @@
  * thousand versions old afterwards, too. Which rows go when a table is full depends on that age. */
 #include "tools/psckpt/table_shards.h"
 
-#include "base/partition.h"
 #include "server/core/update/parameter_settings.h"
 #include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/table_rows.h"
@@ -17,29 +16,20 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Who has which key. Does not move: the partition points at the settings' bounds. */
-struct owners {
-    struct ps_table_settings settings;
-    struct ps_partition partition;
-};
-
 /* The new parts, being filled. */
 struct spreading {
     const struct ps_checkpoint_parameter *table;
     struct shard_state *shards;
     uint32_t shard_count;
-    struct owners owners;
+    struct table_owners owners;
     struct ps_checkpoint_parameter *rows; /* of each shard one */
     struct parameter_room *rooms;
     uint64_t *filled; /* rows so far */
 };
 
-static enum ps_status read_owners(const struct ps_checkpoint_parameter *table, uint32_t shard_count,
-                                  const struct ps_allocator *memory, struct owners *owners,
-                                  struct ps_error *error);
-static uint64_t count_own(const struct owners *owners, const struct table_part *part);
+static uint64_t count_own(const struct table_owners *owners, const struct table_part *part);
 static uint64_t join_part(const struct parameter_room *room, uint64_t at,
-                          const struct owners *owners, const struct table_part *part,
+                          const struct table_owners *owners, const struct table_part *part,
                           uint64_t version);
 static void copy_row(const struct parameter_room *room, uint64_t at,
                      const struct ps_checkpoint_parameter *from, uint64_t row);
@@ -62,9 +52,9 @@ enum ps_status table_join(struct shard_state *joined, const struct table_part *p
 {
     struct ps_checkpoint_parameter table = *parts[0].row;
     struct parameter_room room;
-    struct owners owners;
+    struct table_owners owners;
     uint64_t at = 0;
-    PS_TRY(read_owners(&table, shard_count, joined->memory, &owners, error));
+    PS_TRY(table_owners_read(&table, shard_count, joined->memory, &owners, error));
     table.rows = 0;
     for (size_t i = 0; i < count; i++) {
         const struct ps_checkpoint_parameter *part = parts[i].row;
@@ -86,9 +76,9 @@ enum ps_status table_join(struct shard_state *joined, const struct table_part *p
 /* The settings as a server reads them, with every check that it makes. A file may say of itself
  * that it is a table while its configuration says otherwise: then nobody can tell whose keys they
  * are. */
-static enum ps_status read_owners(const struct ps_checkpoint_parameter *table, uint32_t shard_count,
-                                  const struct ps_allocator *memory, struct owners *owners,
-                                  struct ps_error *error)
+enum ps_status table_owners_read(const struct ps_checkpoint_parameter *table, uint32_t shard_count,
+                                 const struct ps_allocator *memory, struct table_owners *owners,
+                                 struct ps_error *error)
 {
     struct ps_optimizer_settings settings;
     struct ps_error why = {0};
@@ -115,13 +105,13 @@ static enum ps_status read_owners(const struct ps_checkpoint_parameter *table, u
 }
 
 /* Asked of each row twice: a hash costs less than a list of answers would. */
-static bool is_own(const struct owners *owners, const struct table_part *part, uint64_t row)
+static bool is_own(const struct table_owners *owners, const struct table_part *part, uint64_t row)
 {
     return ps_partition_shard(&owners->partition, table_key(part->row, row)) == part->shard;
 }
 
 /* A server keeps whatever it is sent of hashed keys, so there may be some of others. */
-static uint64_t count_own(const struct owners *owners, const struct table_part *part)
+static uint64_t count_own(const struct table_owners *owners, const struct table_part *part)
 {
     uint64_t count = 0;
     for (uint64_t row = 0; row < part->row->rows; row++)
@@ -131,7 +121,7 @@ static uint64_t count_own(const struct owners *owners, const struct table_part *
 
 /* Returns the place behind the last row. */
 static uint64_t join_part(const struct parameter_room *room, uint64_t at,
-                          const struct owners *owners, const struct table_part *part,
+                          const struct table_owners *owners, const struct table_part *part,
                           uint64_t version)
 {
     for (uint64_t row = 0; row < part->row->rows; row++) {
@@ -179,7 +169,7 @@ enum ps_status table_spread(const struct ps_checkpoint_parameter *table, struct 
     if (spreading.rows == NULL || spreading.rooms == NULL || spreading.filled == NULL)
         return PS_ERR_NO_MEMORY;
     /* What can be refused comes before the first row is copied. */
-    PS_TRY(read_owners(table, shard_count, shards[0].memory, &spreading.owners, error));
+    PS_TRY(table_owners_read(table, shard_count, shards[0].memory, &spreading.owners, error));
     PS_TRY(count_rows(&spreading, error));
     PS_TRY(make_rooms(&spreading, error));
     for (uint64_t row = 0; row < table->rows; row++) {

@@ -12,6 +12,8 @@
 #ifndef PS_TOOLS_TABLE_SHARDS_H
 #define PS_TOOLS_TABLE_SHARDS_H
 
+#include "base/partition.h"
+#include "base/table_settings.h"
 #include "tools/psckpt/shard_state.h"
 
 /* What one shard has of a table. */
@@ -19,6 +21,18 @@ struct table_part {
     const struct ps_checkpoint_parameter *row; /* borrowed, of a sealed state */
     uint32_t shard;
 };
+
+/* Who has which key. Does not move: the partition points at the settings' bounds. */
+struct table_owners {
+    struct ps_table_settings settings;
+    struct ps_partition partition;
+};
+
+/* Those of a table's configuration, with so many shards. */
+PS_MUST_USE enum ps_status table_owners_read(const struct ps_checkpoint_parameter *table,
+                                             uint32_t shard_count,
+                                             const struct ps_allocator *memory,
+                                             struct table_owners *owners, struct ps_error *error);
 
 /* Makes `*row` the table of all parts, which are of one kind, with its rows in `joined`. Rows of
  * keys that fall to another shard are left out: nobody asks that shard for them. The version and

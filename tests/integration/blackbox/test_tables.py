@@ -140,6 +140,56 @@ class Tables(unittest.TestCase):
         self.assertEqual([t.pull(keys + unknown)[0] for t in (plain, steps)], seen)
         self.assertEqual(plain.pull(keys[:1])[1].version, 21)
 
+    def test_a_key_gets_its_row_with_its_third_push_whenever_the_server_was_killed(self):
+        """Beside a model: what was counted is there by the journal, by a checkpoint and by both."""
+        self.start()
+        table = self.table(configuration(rate=1.0, init=1, low=8.0, admission=3))
+        self.assertIn("admission=3", self.server.psctl("show", "t").stdout)
+        dice = random.Random(13)
+        counts, rows = {}, {}
+        keys = [dice.getrandbits(64) for _ in range(400)]
+        for turn in range(24):
+            batch = dice.choices(keys, k=60)
+            table.push([(key, [-1.0] * WIDTH) for key in batch], ack=2)
+            for key in set(batch):
+                counts[key] = counts.get(key, 0) + 1
+                if counts[key] >= 3:
+                    rows[key] = rows.get(key, 8.0) + batch.count(key)
+            if turn % 4 == 1:
+                self.checkpoint()
+            if turn % 3 == 2:
+                self.restart()
+                self.assertEqual(table.values(keys),
+                                 [[rows.get(key, 8.0)] * WIDTH for key in keys])
+        self.assertTrue(50 < len(rows) < len(counts))
+        listed = self.server.psctl("params", "--output", "json")
+        self.assertIn(f'[{len(rows)},4]', listed.stdout.replace(" ", "").replace("\n", ""))
+
+    def test_candidates_go_for_others_and_their_number_may_be_changed(self):
+        self.start()
+        table = self.table(configuration(rate=1.0, admission=2, candidates_max=2))
+        for key in (1, 2, 3):
+            table.push([(key, [-1.0] * 4)])
+        table.push([(1, [-1.0] * 4), (2, [-1.0] * 4)])  # 1 had gone for 3, and begins anew
+        self.assertEqual(table.values([1, 2, 3]), [[0.0] * 4, [1.0] * 4, [0.0] * 4])
+        self.restart()
+        table.push([(1, [-1.0] * 4)])
+        self.assertEqual(table.values([1, 2, 3]), [[1.0] * 4, [1.0] * 4, [0.0] * 4])
+        change = CONFIG()
+        change.table.candidates_max = 100
+        request = MESSAGES["pserver.v1.ConfigureParamRequest"](
+            name="t", change=change.SerializeToString())
+        self.server.calls.call("ConfigureParam", request)
+        self.restart()
+        for _ in range(2):
+            table.push([(key, [-1.0] * 4) for key in range(10, 60)])
+        self.assertEqual(table.values(range(10, 60)), [[1.0] * 4] * 50)
+        change.table.admission = 3
+        request.change = change.SerializeToString()
+        text = self.refused(grpc.StatusCode.INVALID_ARGUMENT, self.server.calls.call,
+                            "ConfigureParam", request)
+        self.assertIn("table.admission", text)
+
     def test_a_push_steps_each_row_once_and_a_read_makes_none(self):
         self.start()
         table = self.table(configuration(init=1, low=2.0))

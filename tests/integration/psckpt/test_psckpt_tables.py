@@ -194,6 +194,80 @@ class Killed(unittest.TestCase):
         self.expect_served(self.out + "1")
 
 
+class Counted(unittest.TestCase):
+    """A table whose keys get their rows with the third push."""
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.out = os.path.join(holder.name, "out")
+        self.server = Server()
+        self.addCleanup(self.server.__exit__)
+        self.server.make_ready()
+        self.keys = [random.Random(3).getrandbits(64) for _ in range(1)] + list(range(299))
+        self.table = Rows(self.server, "t")
+        self.table.define(configuration(rate=1.0, admission=3))
+        self.push(self.keys)
+        self.push(self.keys[100:])
+        self.save()
+        self.push(self.keys[200:])
+        self.server.process.kill()
+
+    def save(self):
+        done = self.server.psctl("checkpoint")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def push(self, keys):
+        self.table.push([(key, [-1.0] * WIDTH) for key in keys], ack=2)
+
+    def expect_counts(self, server, table):
+        """One push more makes rows of those that had two, and one more of all."""
+        table.server = server
+        self.assertEqual(table.values(self.keys), [[0.0] * WIDTH] * 200 + [[1.0] * WIDTH] * 100)
+        self.push(self.keys)
+        self.assertEqual(table.values(self.keys), [[0.0] * WIDTH] * 100 + [[1.0] * WIDTH] * 100 +
+                         [[2.0] * WIDTH] * 100)
+        self.push(self.keys)
+        self.assertEqual(table.values(self.keys[:100]), [[1.0] * WIDTH] * 100)
+
+    def test_what_was_counted_is_shown_and_digested(self):
+        before = digest(self.server.data)
+        newest = sorted(glob.glob(os.path.join(self.server.data, "shard-0", "*.safetensors")))[-1]
+        self.assertEqual(psckpt_json("show", newest)["candidates"], [{"name": "t", "keys": 300}])
+        self.assertIn("KEYS_WITHOUT_ROW", psckpt("show", newest))
+        psckpt("verify", self.server.data)
+        self.server.start()
+        self.save()
+        self.server.process.kill()
+        self.assertEqual(digest(self.server.data, "--no-journal"), before)
+        psckpt("repair", self.server.data, "--out", self.out)
+        self.assertEqual(digest(self.out), before)
+        self.assertEqual(psckpt_json("diff", self.out, self.server.data), [])
+        self.assertIn("A counts 200, B 200", psckpt.errors)
+        with Server(data=self.out) as other:
+            self.expect_counts(other, self.table)
+        self.assertNotEqual(digest(self.out), before)
+
+    def test_counts_go_with_their_keys_under_another_number_of_shards(self):
+        before = digest(self.server.data)
+        psckpt("reshard", self.server.data, "--to", "3", "--out", self.out)
+        for i in range(3):
+            newest = glob.glob(os.path.join(self.out, f"shard-{i}", "*.safetensors"))[0]
+            keys = psckpt_json("show", newest)["candidates"][0]["keys"]
+            self.assertEqual(keys, sum(hashed_shard(key, 3) == i for key in self.keys[:200]))
+        psckpt("reshard", self.out, "--to", "1", "--out", self.out + "1")
+        self.assertEqual(digest(self.out + "1"), before)
+        with Server(data=self.out + "1") as other:
+            self.expect_counts(other, self.table)
+
+    def test_a_damaged_section_is_not_loaded_without_a_word(self):
+        newest = sorted(glob.glob(os.path.join(self.server.data, "shard-0", "*.safetensors")))[-1]
+        flip(newest, offset_of(newest, "ps.candidates"))
+        self.assertIn("ps.candidates", psckpt("verify", self.server.data, code=DATA))
+        self.server.start()
+        self.expect_counts(self.server, self.table)  # by the journal, from the beginning
+
+
 class Storm(unittest.TestCase):
     """Checkpoints are written all the time, and the server is killed in the midst of pushes."""
 

@@ -168,6 +168,9 @@ START_TEST(contributions_to_other_versions_are_left_out_where_states_are_put_tog
 {
     struct shard_state state;
     size_t left_out = 9;
+    size_t tables = 9;
+    add(PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES, "a", 0, 16);
+    add(PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES, "a", 1, 32);
     add_held("a", 0, 1);
     add_evicted("gone", 0);
     add_held("gone", 0, 1);
@@ -179,15 +182,18 @@ START_TEST(contributions_to_other_versions_are_left_out_where_states_are_put_tog
 
     for (size_t i = 0; i < state.count; i++)
         state.parameters[i].version = 0;
-    state_sections_fit(&state, &left_out);
+    state_sections_fit(&state, &left_out, &tables);
 
     ck_assert_uint_eq(left_out, 2);
+    ck_assert_uint_eq(tables, 1);
     ck_assert_uint_eq(state.facts.sections[PS_CHECKPOINT_ROUNDS].count, 2);
     struct section_summary summary;
     ck_assert_int_eq(section_summary_make(&summary, &state, &error), PS_OK);
     ck_assert_uint_eq(summary.round_count, 2);
     ck_assert(ps_bytes_equal(summary.rounds[1].name, ps_bytes_of_text("c/d")));
     ck_assert_str_eq(summary.rounds[1].ranks, "3");
+    ck_assert_uint_eq(summary.candidates_count, 1);
+    ck_assert_uint_eq(summary.candidates[0].keys, 1);
     shard_state_fini(&state);
 }
 END_TEST
