@@ -42,11 +42,11 @@ struct ps_table_settings {
     double low, high;
     uint64_t seed;
     enum ps_table_full full;
-    uint32_t admission;     /* a key gets its row with so many pushes; 0 and 1: with the first */
+    uint32_t admission;      /* a key gets its row with so many pushes; 0 and 1: with the first */
     uint64_t candidates_max; /* keys of one shard that are counted until then; 0: as
                                 PS_TABLE_CANDIDATES says */
-    uint64_t expire_ms;     /* rows that are not pushed to for so long go; 0: never */
-    uint64_t expire_clocks; /* or for so many ticks of `clocks` */
+    uint64_t expire_ms;      /* rows that are not pushed to for so long go; 0: never */
+    uint64_t expire_clocks;  /* or for so many ticks of `clocks` */
     char clocks[PS_CLOCKS_NAME_BYTES_MAX + 1];
     enum ps_table_partition partition;
     uint64_t keys_max; /* RANGE */

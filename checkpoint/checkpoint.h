@@ -37,8 +37,8 @@
  * parameters of the file. A section that has no records is not in the
  * file; with one, the file is of a format that older programs refuse by name. */
 enum ps_checkpoint_section {
-    PS_CHECKPOINT_ROUNDS, /* tensor "ps.rounds", of types HELD and ROUND */
-    PS_CHECKPOINT_CLOCKS, /* tensor "ps.clocks", of types CLOCKS and CLOCK */
+    PS_CHECKPOINT_ROUNDS,     /* tensor "ps.rounds", of types HELD and ROUND */
+    PS_CHECKPOINT_CLOCKS,     /* tensor "ps.clocks", of types CLOCKS and CLOCK */
     PS_CHECKPOINT_CANDIDATES, /* tensor "ps.candidates", of type CANDIDATES */
     PS_CHECKPOINT_SECTION_COUNT
 };

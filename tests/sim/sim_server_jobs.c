@@ -390,6 +390,8 @@ static void write(struct sim_world *world, void *subject, uint64_t generation, u
         status = write_torn(&saver, &server->saving);
     else if (world->options.mutation == SIM_MUTATION_ROWS_LATE)
         status = sim_rows_write_late(&saver, &server->saving);
+    else if (world->options.mutation == SIM_MUTATION_CANDIDATES_LOST)
+        status = sim_rows_write_uncounted(&saver, &server->saving);
     else
         status = ps_saver_write(&saver, &server->saving, NULL);
     if (dies) {

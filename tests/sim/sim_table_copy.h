@@ -18,8 +18,8 @@ struct sim_row {
     uint64_t pushed_ms; /* when that was */
     double values[SIM_TABLE_WIDTH_MAX];
     double states[SIM_TABLE_WIDTH_MAX]; /* of momentum */
-    uint32_t counted;    /* pushes to a key that has no row yet */
-    uint64_t counted_at; /* version of the last of them */
+    uint32_t counted;                   /* pushes to a key that has no row yet */
+    uint64_t counted_at;                /* version of the last of them */
 };
 
 struct sim_table_copy {

@@ -123,3 +123,9 @@ enum ps_status sim_rows_write_late(const struct ps_saver *saver, struct ps_savin
     ps_snapshot_release(&later);
     return status;
 }
+
+enum ps_status sim_rows_write_uncounted(const struct ps_saver *saver, struct ps_saving *saving)
+{
+    saving->snapshot.facts.sections[PS_CHECKPOINT_CANDIDATES].count = 0;
+    return ps_saver_write(saver, saving, NULL);
+}

@@ -35,6 +35,10 @@ void sim_rows_bend_sweep(enum sim_mutation mutation, struct ps_record *record, u
 PS_MUST_USE enum ps_status sim_rows_write_late(const struct ps_saver *saver,
                                                struct ps_saving *saving);
 
+/* Writes it without the keys that are counted until they get a row. */
+PS_MUST_USE enum ps_status sim_rows_write_uncounted(const struct ps_saver *saver,
+                                                    struct ps_saving *saving);
+
 /* Was a push refused because its table has as many rows as it may? */
 bool sim_is_full(const struct ps_item_status *status);
 

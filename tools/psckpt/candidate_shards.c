@@ -91,11 +91,12 @@ static enum ps_status spread_record(const struct shard_state *states, size_t sta
 {
     const struct ps_allocator *memory = states[from].memory;
     struct spreading spreading = {.from = candidates, .shard = states[from].facts.index};
-    const struct ps_checkpoint_parameter *table = find_table(&states[from], candidates->record.name);
+    const struct ps_checkpoint_parameter *table =
+        find_table(&states[from], candidates->record.name);
     if (table == NULL || table->version != candidates->record.version)
         return ps_fail(error, PS_ERR_CORRUPT, "candidates of a table that is not there");
-    PS_TRY(table_owners_read(table, states[from].facts.shard_count, memory, &spreading.before,
-                             error));
+    PS_TRY(
+        table_owners_read(table, states[from].facts.shard_count, memory, &spreading.before, error));
     PS_TRY(table_owners_read(table, shard_count, memory, &spreading.after, error));
     for (size_t i = 0; i < state_count; i++) {
         const struct ps_checkpoint_parameter *part = find_table(&states[i], table->name);

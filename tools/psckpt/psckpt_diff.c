@@ -31,7 +31,7 @@ struct comparing {
 static enum ps_status load_joined(const struct psckpt *tool, const char *path,
                                   struct state_set *set, struct shard_state *joined,
                                   struct ps_error *error);
-static void say_held(const struct state_set sets[2]);
+static void say_held(const struct state_set sets[2], const struct shard_state joined[2]);
 static void compare_states(struct comparing *comparing, const struct shard_state *a,
                            const struct shard_state *b);
 static void say_alone(struct comparing *comparing, const char *word,
@@ -63,7 +63,7 @@ enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
     for (size_t i = 0; i < 2 && status == PS_OK; i++)
         status = load_joined(tool, tool->arguments[i], &sets[i], &joined[i], error);
     if (status == PS_OK)
-        say_held(sets);
+        say_held(sets, joined);
     if (status == PS_OK) {
         json_document_init(&comparing.document);
         ps_json_begin_array(&comparing.document.json, NULL);
@@ -83,19 +83,22 @@ enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
 
 /* Two states of which one has half a round more are equal by their values, and whoever compares
  * them has to know of it. */
-static void say_held(const struct state_set sets[2])
+static void say_held(const struct state_set sets[2], const struct shard_state joined[2])
 {
-    size_t held[2] = {0, 0};
-    for (size_t i = 0; i < 2; i++)
+    size_t held[2];
+    uint64_t counted[2];
+    for (size_t i = 0; i < 2; i++) {
+        /* The state of a single shard has moved; what was joined of several has no sections. */
+        held[i] = state_sections_held(&joined[i].facts);
+        counted[i] = candidate_shards_count(&joined[i], 1) +
+                     candidate_shards_count(sets[i].states, sets[i].count);
         for (size_t j = 0; j < sets[i].count; j++)
             held[i] += state_sections_held(&sets[i].states[j].facts);
+    }
     if (held[0] + held[1] > 0)
         (void)fprintf(stderr,
                       "psckpt: contributions to open rounds are not compared: A holds %zu, B %zu\n",
                       held[0], held[1]);
-    uint64_t counted[2];
-    for (size_t i = 0; i < 2; i++)
-        counted[i] = candidate_shards_count(sets[i].states, sets[i].count);
     if (counted[0] + counted[1] > 0)
         (void)fprintf(stderr,
                       "psckpt: keys without a row are not compared: A counts %" PRIu64

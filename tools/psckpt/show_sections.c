@@ -75,8 +75,7 @@ static void show_candidates(const struct section_summary *summary)
     }
 }
 
-static void show_candidates_json(const struct section_summary *summary,
-                                 struct ps_json_writer *json)
+static void show_candidates_json(const struct section_summary *summary, struct ps_json_writer *json)
 {
     ps_json_begin_array(json, "candidates");
     for (size_t i = 0; i < summary->candidates_count; i++) {

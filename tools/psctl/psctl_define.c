@@ -52,10 +52,10 @@ static int define(const struct psctl *control)
  * the command is about nothing else. None of them is a number of a rule. */
 static bool is_of_table(const char *word, size_t length)
 {
-    static const char *const names[] = {
-        "width",     "rows_max",  "init",          "low",    "high",      "seed",     "full",
-        "admission", "expire_ms", "expire_clocks", "clocks", "partition", "keys_max", "chunk",
-        "candidates_max"};
+    static const char *const names[] = {"width",     "rows_max",      "init",          "low",
+                                        "high",      "seed",          "full",          "admission",
+                                        "expire_ms", "expire_clocks", "clocks",        "partition",
+                                        "keys_max",  "chunk",         "candidates_max"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && strncmp(names[i], word, length) == 0)
             return true;

@@ -56,8 +56,7 @@ enum ps_status ps_snapshot_candidates_take(struct ps_service *service,
     if (candidates == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of candidates");
     candidates->memory = service->memory;
-    candidates->content =
-        ps_plain(service->memory, PS_CANDIDATES_RECORD_MAX * PS_CANDIDATE_BYTES);
+    candidates->content = ps_plain(service->memory, PS_CANDIDATES_RECORD_MAX * PS_CANDIDATE_BYTES);
     enum ps_status status = candidates->content != NULL ? PS_OK : PS_ERR_NO_MEMORY;
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL && status == PS_OK; entry = ps_parameter_table_next(entry))
@@ -105,9 +104,8 @@ ps_snapshot_candidates_records(struct ps_snapshot_candidates *candidates)
     for (size_t i = 0; i < candidates->count; i++) {
         struct part *part = &candidates->parts[i];
         part->first = candidates->record_count;
-        candidates->record_count +=
-            (ps_row_hold_rows(part->hold) + PS_CANDIDATES_RECORD_MAX - 1) /
-            PS_CANDIDATES_RECORD_MAX;
+        candidates->record_count += (ps_row_hold_rows(part->hold) + PS_CANDIDATES_RECORD_MAX - 1) /
+                                    PS_CANDIDATES_RECORD_MAX;
     }
     return (struct ps_checkpoint_records){candidates->record_count, give, candidates};
 }

@@ -18,10 +18,10 @@ struct ps_row_victim {
 };
 
 struct ps_row_push {
-    struct ps_row_table *table; /* borrowed */
-    uint32_t count;             /* keys as they came */
-    uint32_t unique;            /* different ones */
-    uint32_t made;              /* of those, without a row; known by prepare */
+    struct ps_row_table *table;  /* borrowed */
+    uint32_t count;              /* keys as they came */
+    uint32_t unique;             /* different ones */
+    uint32_t made;               /* of those, without a row; known by prepare */
     struct ps_row_push *counted; /* to the candidates, of keys without a row; NULL: none. Owned */
     bool prepared;
     /* Of each different key, in the order of their hashes. */

@@ -21,7 +21,7 @@ struct ps_row_room {
     _Atomic uint64_t bytes; /* of all rows, with their index */
     _Atomic uint64_t rows;
     _Atomic uint64_t candidates; /* keys that are counted until they get a row */
-    _Atomic uint64_t evicted; /* rows that went for others, since the process began */
+    _Atomic uint64_t evicted;    /* rows that went for others, since the process began */
     _Atomic uint64_t expired;
 };
 

@@ -220,9 +220,9 @@ class Counted(unittest.TestCase):
     def push(self, keys):
         self.table.push([(key, [-1.0] * WIDTH) for key in keys], ack=2)
 
-    def expect_counts(self, server, table):
+    def expect_counts(self, server):
         """One push more makes rows of those that had two, and one more of all."""
-        table.server = server
+        self.table = table = Rows(server, "t", client=b"again")
         self.assertEqual(table.values(self.keys), [[0.0] * WIDTH] * 200 + [[1.0] * WIDTH] * 100)
         self.push(self.keys)
         self.assertEqual(table.values(self.keys), [[0.0] * WIDTH] * 100 + [[1.0] * WIDTH] * 100 +
@@ -245,7 +245,7 @@ class Counted(unittest.TestCase):
         self.assertEqual(psckpt_json("diff", self.out, self.server.data), [])
         self.assertIn("A counts 200, B 200", psckpt.errors)
         with Server(data=self.out) as other:
-            self.expect_counts(other, self.table)
+            self.expect_counts(other)
         self.assertNotEqual(digest(self.out), before)
 
     def test_counts_go_with_their_keys_under_another_number_of_shards(self):
@@ -258,14 +258,14 @@ class Counted(unittest.TestCase):
         psckpt("reshard", self.out, "--to", "1", "--out", self.out + "1")
         self.assertEqual(digest(self.out + "1"), before)
         with Server(data=self.out + "1") as other:
-            self.expect_counts(other, self.table)
+            self.expect_counts(other)
 
     def test_a_damaged_section_is_not_loaded_without_a_word(self):
         newest = sorted(glob.glob(os.path.join(self.server.data, "shard-0", "*.safetensors")))[-1]
         flip(newest, offset_of(newest, "ps.candidates"))
         self.assertIn("ps.candidates", psckpt("verify", self.server.data, code=DATA))
         self.server.start()
-        self.expect_counts(self.server, self.table)  # by the journal, from the beginning
+        self.expect_counts(self.server)  # by the journal, from the beginning
 
 
 class Storm(unittest.TestCase):

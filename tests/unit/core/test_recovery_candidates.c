@@ -22,8 +22,8 @@ static void begin_test(void)
     world_init_ready(&before);
     disk_world_init(&after, 2);
     ck_assert_int_eq(
-        table_define(&before,
-                     table_config("adagrad", (struct ps_table_settings){.admission = 3}), 0),
+        table_define(&before, table_config("adagrad", (struct ps_table_settings){.admission = 3}),
+                     0),
         PS_OK);
 }
 

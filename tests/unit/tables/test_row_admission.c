@@ -40,8 +40,7 @@ static enum ps_status push_ids(struct row_model *model, uint32_t first, uint32_t
         ids[i] = first + i;
     uint8_t *content = row_model_content(model, ids, count, &size);
     struct ps_bytes bytes = {content, size};
-    enum ps_status status =
-        row_table_push(model->table, bytes, &model->settings, ++model->version);
+    enum ps_status status = row_table_push(model->table, bytes, &model->settings, ++model->version);
     free(content);
     free(ids);
     return status;

@@ -134,8 +134,8 @@ START_TEST(every_key_goes_to_the_shard_that_has_it)
     put(0, 0, 150);
     put(0, 150, KEYS);
     ck_assert_msg(merge(1, after, ps_allocator_heap()) == PS_OK, "%s", error.text);
-    ck_assert_int_eq(
-        table_owners_read(&tables[0].row, after, ps_allocator_heap(), &owners, &error), PS_OK);
+    ck_assert_int_eq(table_owners_read(&tables[0].row, after, ps_allocator_heap(), &owners, &error),
+                     PS_OK);
     size_t keys = 0;
     for (uint32_t i = 0; i < after; i++) {
         const struct ps_checkpoint_records *records =
