@@ -73,7 +73,7 @@ START_TEST(a_member_alone_hears_who_is_missing)
     struct psclient_error error;
     open_client(&client);
 
-    /* The server answers an eighth of the time before it is over: on a busy machine it takes more. */
+    /* A server answers an eighth of the time before its end; a busy machine needs more. */
     int status = PSCLIENT_OK;
     for (uint64_t timeout_ms = 100; timeout_ms < LONG_MS; timeout_ms *= 16) {
         status = psclient_barrier(client, "start", 1, 0, 3, timeout_ms, &error);

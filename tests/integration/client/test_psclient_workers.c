@@ -194,7 +194,7 @@ START_TEST(a_barrier_of_a_group_names_who_is_missing)
     (void)join(client, "a", 3, LONG_MS);
     (void)join(other, "b", 3, LONG_MS);
 
-    /* The server answers an eighth of the time before it is over: on a busy machine it takes more. */
+    /* A server answers an eighth of the time before its end; a busy machine needs more. */
     int status = PSCLIENT_OK;
     for (uint64_t timeout_ms = 100; timeout_ms < LONG_MS; timeout_ms *= 16) {
         status = psclient_barrier_group(client, group, "epoch", 1, timeout_ms, &error);
