@@ -44,6 +44,19 @@ class Increments(unittest.TestCase):
         return "".join(sorted(row["uuid"] for row in
                               psckpt_json("list", self.shard)[0]["checkpoints"]))
 
+    def by_hand(self, letter, base):
+        """The table in two files as docs/checkpoint-format.md has it, with nothing of ours: rows by
+        their keys, in order."""
+        own = read_safetensors(self.file(letter))
+        table = read_safetensors(self.file(base))
+        gone = set(own.get("ps.removed/emb", [])) | set(own["ps.keys/emb"])
+        rows = []
+        for tensors, without in ((table, gone), (own, set())):
+            for i, key in enumerate(tensors["ps.keys/emb"]):
+                if key not in without:
+                    rows.append((key, tensors["emb"][3 * i:3 * i + 3]))
+        return rows
+
     def same(self, path):
         """It is the state that is in one file in the other folder."""
         self.assertEqual(digest(path), digest(self.whole))
@@ -148,6 +161,14 @@ class Increments(unittest.TestCase):
         for source, name in ((self.data, "cut"), (self.whole, "cut-whole")):
             psckpt("reshard", source, "--to", 2, "--out", self.path(name))
         self.assertEqual(digest(self.path("cut")), digest(self.path("cut-whole")))
+
+    def test_the_page_is_enough_to_read_both(self):
+        rows = self.by_hand("d", "b")
+        self.assertEqual([key for key, _ in rows], [1, 6, 9, 5, 4, 2])
+        psckpt("export", self.data, "--out", self.path("plain"), "--merge")
+        tensors = read_safetensors(self.path("plain/merged.safetensors"))
+        self.assertEqual(tensors["ps.keys/emb"], sorted(key for key, _ in rows))
+        self.assertEqual(tensors["emb"], [x for _, row in sorted(rows) for x in row])
 
     def test_salvage_takes_what_the_file_has_itself(self):
         os.remove(self.file("b"))
