@@ -51,7 +51,7 @@ from .client import Client, ask
 from .errors import (
     AccessError, AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,
     FailedError, ForkedError, InvalidError, ItemResult, NotFoundError, NotInitializedError,
-    UnavailableError, UnknownOutcomeError, make_error)
+    TableFullError, UnavailableError, UnknownOutcomeError, make_error)
 from .operation import Operation, wait
 from .optimizers import (
     SGD, Adadelta, Adagrad, Adam, AdamW, Add, Assign, Ftrl, Max, Min, Optimizer, Outer, RMSProp,
@@ -69,8 +69,8 @@ __all__ = [
     "LastApplied", "Max", "Min", "Normal", "NotFoundError", "NotInitializedError", "Operation",
     "Optimizer", "Outer", "ParameterInfo", "Progress", "RMSProp", "Replica", "ReplicaCounters",
     "Rounds", "RowsAhead", "Saved", "SavedModel", "Schedule", "ServerStatus", "Table",
-    "UnavailableError", "Uniform", "UnknownOutcomeError", "Worker", "WorkerClock", "WorkerInfo",
-    "connect", "wait"]
+    "TableFullError", "UnavailableError", "Uniform", "UnknownOutcomeError", "Worker",
+    "WorkerClock", "WorkerInfo", "connect", "wait"]
 
 __version__ = _pserver.VERSION
 

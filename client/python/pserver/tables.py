@@ -113,7 +113,7 @@ class Table:
         Raises:
             UnknownOutcomeError: the time passed while it was open whether they were applied.
             InvalidError: a key that no server has, or a gradient that is not finite.
-            ExhaustedError: there would be more rows than the table may have.
+            TableFullError: there would be more rows than the table may have.
         """
         numbers = as_keys(self.name, keys)
         self._handle.add(numbers, self._source(numbers, gradients), self._milliseconds(timeout))
@@ -296,7 +296,7 @@ class Tables:
                 ``Min`` whole numbers, too.
             init: what rows begin with: zeros, ``Constant``, ``Uniform`` or ``Normal``.
             rows_max: rows that one server may have; 0: as many as its memory holds.
-            full: an add that would make more rows is refused (ExhaustedError), or the rows to which
+            full: an add that would make more rows is refused (TableFullError), or the rows to which
                 nothing was added for the longest time go (``"oldest"``).
             expire: seconds after which rows go to which nothing was added; 0: they stay.
             expire_clocks: (name of clocks, iterations): the same, counted by their slowest worker.
