@@ -195,10 +195,10 @@ int ps_replica_rows_tell(struct psclient_replica *handle, uint64_t deadline_ms,
     if (failed != NULL) {
         char text[256];
         snprintf(text, sizeof text, "table %.100s: %s", handle->table->name, failed->text);
-        result.status = ps_client_fail(
+        result.status = (enum psclient_status)ps_client_fail(
             &why, failed->status != PS_OK ? failed->status : PS_ERR_UNAVAILABLE, text);
     } else {
-        result.status = describe_again(handle, deadline_ms, &why);
+        result.status = (enum psclient_status)describe_again(handle, deadline_ms, &why);
     }
     snprintf(result.text, sizeof result.text, "%.127s", why.text);
     if (results != NULL)
