@@ -58,7 +58,7 @@ from .optimizers import (
     Rounds, Schedule)
 from .replica import Replica
 from .table_settings import Constant, Initializer, KeyRanges, Normal, Uniform
-from .tables import Cached, RowsAhead, Table
+from .tables import Cached, RowsAhead, Table, TableReplica
 from .together import Clocks, Progress, Worker, WorkerClock, WorkerInfo
 
 __all__ = [
@@ -69,8 +69,8 @@ __all__ = [
     "LastApplied", "Max", "Min", "Normal", "NotFoundError", "NotInitializedError", "Operation",
     "Optimizer", "Outer", "ParameterInfo", "Progress", "RMSProp", "Replica", "ReplicaCounters",
     "Rounds", "RowsAhead", "Saved", "SavedModel", "Schedule", "ServerStatus", "Table",
-    "TableFullError", "UnavailableError", "Uniform", "UnknownOutcomeError", "Worker",
-    "WorkerClock", "WorkerInfo", "connect", "wait"]
+    "TableFullError", "TableReplica", "UnavailableError", "Uniform", "UnknownOutcomeError",
+    "Worker", "WorkerClock", "WorkerInfo", "connect", "wait"]
 
 __version__ = _pserver.VERSION
 
