@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* Keys between the steps of a look-up: enough for the memory to answer meanwhile. */
+#define AHEAD 8
+
 struct ps_replica_rows {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     struct ps_rwlock lock;             /* PS_RANK_LEAF; guards what reads look at */
@@ -173,6 +176,10 @@ bool ps_replica_rows_get(struct ps_replica_rows *rows, const uint64_t *keys, con
     bool is_complete = rows->is_complete;
     for (size_t i = 0; is_complete && i < count; i++) {
         /* Keys of other servers stand between those of this one. */
+        if (i + 2 * AHEAD < count)
+            ps_row_map_expect(&rows->held, keys[order[i + 2 * AHEAD]]);
+        if (i + AHEAD < count)
+            ps_row_map_expect_row(&rows->held, keys[order[i + AHEAD]]);
         uint8_t *row_to = to + order[i] * rows->row_bytes;
         const uint8_t *row = ps_row_map_find(&rows->held, keys[order[i]]);
         if (row != NULL)

@@ -4,6 +4,7 @@
 #include "client/replica/row_map.h"
 
 #include "base/assert.h"
+#include "base/attributes.h"
 #include "base/row_hash.h"
 
 #include <stdbool.h>
@@ -62,6 +63,26 @@ const uint8_t *ps_row_map_find(const struct ps_row_map *map, uint64_t key)
     uint32_t row = map->index[place_of(map, key)];
     PS_ASSERT(row <= map->count);
     return row > 0 ? map->values + (size_t)(row - 1) * map->row_bytes : NULL;
+}
+
+void ps_row_map_expect(const struct ps_row_map *map, uint64_t key)
+{
+    if (map->count > 0)
+        PS_PREFETCH(&map->index[home_of(map, key)]);
+}
+
+/* Of what stands at the key's home, which is the key itself more often than not; another one costs
+ * a line that nobody needed. */
+void ps_row_map_expect_row(const struct ps_row_map *map, uint64_t key)
+{
+    if (map->count == 0)
+        return;
+    uint32_t row = map->index[home_of(map, key)];
+    PS_ASSERT(row <= map->count);
+    if (row == 0)
+        return;
+    PS_PREFETCH(&map->keys[row - 1]);
+    PS_PREFETCH(map->values + (size_t)(row - 1) * map->row_bytes);
 }
 
 /* ---- Growing ---- */

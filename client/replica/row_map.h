@@ -33,6 +33,11 @@ void ps_row_map_fini(struct ps_row_map *map);
 /* NULL: there is none. */
 const uint8_t *ps_row_map_find(const struct ps_row_map *map, uint64_t key);
 
+/* A key that will be looked for soon: the first asks for its line of the index, the second, some
+ * keys later, for its row. A look-up alone waits for three lines of memory, one after the other. */
+void ps_row_map_expect(const struct ps_row_map *map, uint64_t key);
+void ps_row_map_expect_row(const struct ps_row_map *map, uint64_t key);
+
 /* The row of the key, made if there is none; its values are the caller's to write. NULL: no memory,
  * and nothing has changed. */
 uint8_t *ps_row_map_put(struct ps_row_map *map, uint64_t key);

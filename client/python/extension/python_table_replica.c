@@ -33,6 +33,7 @@ static PyThreadState *enter(struct replica *self)
     return ps_python_enter(self->client);
 }
 
+/* In the opposite order: with the lock held again. */
 static void leave(struct replica *self, PyThreadState *thread)
 {
     ps_python_leave(self->client, thread);
@@ -109,7 +110,9 @@ static void deallocate(PyObject *object)
     Py_DECREF(type);
 }
 
-/* ---- Rows ---- */
+/* ---- Rows ----
+ *
+ * The Python half gives keys as uint64 and rows of the table's type, contiguous. */
 
 /* One thread at a time, as the library wants it. ctrl-C is heard when the call returns. */
 static PyObject *update(PyObject *object, PyObject *arguments)
@@ -188,6 +191,7 @@ static PyObject *count(PyObject *object, PyObject *none)
     struct replica *self = check(object);
     if (self == NULL)
         return NULL;
+    /* Without Python's lock, since the thread that updates may want it meanwhile. */
     PyThreadState *thread = enter(self);
     uint64_t rows = psclient_replica_rows(self->replica);
     leave(self, thread);
