@@ -40,6 +40,7 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     ps_row_shape_init(&table->shape, &options->layout);
     ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes);
     ps_row_gone_init(&table->gone);
+    ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
     *created = table;
@@ -76,13 +77,14 @@ void ps_row_table_release(struct ps_row_table *table)
     /* Whoever lets go last is alone with it: no lock is needed any more. */
     if (before > 1)
         return;
-    PS_ASSERT(atomic_load(&table->pages.newest) == 0);
+    PS_ASSERT(table->asides == NULL);
     /* First what lies on the heap, then the slabs, in which the pages of all stripes are. */
     for (size_t i = 0; i < PS_ROW_STRIPES; i++)
         free_stripe(table, &table->stripes[i]);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
     ps_row_gone_fini(&table->gone, table->memory);
+    ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
     ps_release(table->memory, table);
 }
@@ -189,5 +191,4 @@ void ps_row_table_check(struct ps_row_table *table)
         rows += table->stripes[i].rows;
     }
     PS_ASSERT(rows == ps_row_table_rows(table));
-    PS_ASSERT(atomic_load(&table->pages.newest) <= table->pages.hold_count);
 }
