@@ -8,23 +8,9 @@
  */
 #include "server/core/tables/row_hold.h"
 
-#include "server/core/tables/row_stripes.h"
+#include "server/core/tables/row_hold_parts.h"
 
 #include "base/assert.h"
-
-struct held_page {
-    const struct ps_row_page *page;
-    uint64_t first; /* rows of the pages before it */
-};
-
-struct ps_row_hold {
-    struct ps_row_table *table; /* a reference */
-    struct ps_row_holder holder;
-    uint64_t rows;
-    uint64_t page_count;
-    struct held_page *pages; /* and one more, whose `first` is all rows */
-    uint64_t *live;          /* live_words for each page */
-};
 
 /* What is made ready before a hold: a push of ten thousand rows copies nearly as many pages. */
 #define READY_BYTES ((uint64_t)64 * 1024 * 1024)
@@ -72,26 +58,16 @@ static struct ps_row_hold *create_hold(struct ps_row_table *table)
         pages += table->stripes[i].page_count;
     uint64_t live_bytes = pages * table->shape.live_words * sizeof(uint64_t);
     struct ps_row_hold *hold =
-        ps_plain(table->memory, sizeof *hold + (pages + 1) * sizeof(struct held_page) + live_bytes);
+        ps_plain(table->memory, sizeof *hold + (pages + 1) * sizeof(struct ps_held_page) + live_bytes);
     if (hold == NULL)
         return NULL;
     memset(hold, 0, sizeof *hold);
     hold->table = table;
     hold->page_count = pages;
-    hold->pages = (struct held_page *)(void *)(hold + 1);
+    hold->pages = (struct ps_held_page *)(void *)(hold + 1);
     /* The entry behind the last page says where the rows end. */
     hold->live = (uint64_t *)(void *)(hold->pages + pages + 1);
     return hold;
-}
-
-/* So many rows a page had at the instant. */
-static uint32_t rows_of(const uint64_t *live, uint32_t words)
-{
-    PS_ASSERT(words > 0);
-    uint32_t rows = 0;
-    for (uint32_t i = 0; i < words; i++)
-        rows += (uint32_t)__builtin_popcountll(live[i]);
-    return rows;
 }
 
 /* Which rows there are is copied, not only which pages: taking a row out, or making one, changes
@@ -106,8 +82,8 @@ static void hold_stripe(struct ps_row_hold *hold, const struct ps_row_stripe *st
     memcpy(hold->live + *page * words, stripe->live,
            (size_t)stripe->page_count * words * sizeof *hold->live);
     for (uint32_t i = 0; i < stripe->page_count; i++, (*page)++) {
-        hold->pages[*page] = (struct held_page){stripe->pages[i].page, hold->rows};
-        hold->rows += rows_of(stripe->live + (size_t)i * words, words);
+        hold->pages[*page] = (struct ps_held_page){stripe->pages[i].page, hold->rows};
+        hold->rows += ps_held_rows(stripe->live + (size_t)i * words, words);
     }
 }
 
@@ -221,6 +197,8 @@ void ps_row_hold_release(struct ps_row_hold *hold)
     struct ps_row_table *table = hold->table;
     PS_ASSERT(hold->holder.number > 0);
     ps_row_pages_release(&table->pages, &hold->holder);
+    ps_row_mark_destroy(hold->mark);
+    ps_release(table->memory, hold->changed);
     ps_release(table->memory, hold);
     ps_row_table_release(table);
 }

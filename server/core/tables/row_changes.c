@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A row knows the version of its last push, so nothing has to be kept in order to tell which rows
+ * have changed: it takes one walk over all rows of the hold, whose pages nobody writes, so that
+ * pushes go on beside it. Counting and choosing are one walk, and what was found is kept as bits:
+ * the head of a file says how many rows there are before the first one is written.
+ */
+#include "server/core/tables/row_changes.h"
+
+#include "server/core/tables/row_hold_parts.h"
+
+#include "base/assert.h"
+
+/* Pages whose first rows are asked for ahead. */
+#define AHEAD 8
+
+static uint64_t find_in_page(struct ps_row_hold *hold, uint64_t page, uint32_t version,
+                             uint32_t age_end);
+
+/* The caller holds pushes and sweeps off, for the instant of the hold: so mark and rows are of
+ * one. */
+enum ps_status ps_row_hold_mark(struct ps_row_hold *hold, struct ps_error *error)
+{
+    PS_ASSERT(hold->mark == NULL);
+    hold->mark = ps_row_mark_create(hold->table->removals);
+    if (hold->mark == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to mark an instant of a table");
+    return PS_OK;
+}
+
+const struct ps_row_mark *ps_row_hold_marked(const struct ps_row_hold *hold)
+{
+    PS_ASSERT(hold != NULL);
+    return hold->mark;
+}
+
+struct ps_row_mark *ps_row_hold_take_mark(struct ps_row_hold *hold)
+{
+    PS_ASSERT(hold != NULL);
+    struct ps_row_mark *mark = hold->mark;
+    hold->mark = NULL;
+    return mark;
+}
+
+/* Page by page, in the order of memory. A row's version lies in its first line, so that a table is
+ * gone through at the speed of memory whatever its width. */
+enum ps_status ps_row_hold_find_changed(struct ps_row_hold *hold, uint64_t version, uint64_t since,
+                                        uint64_t *rows, struct ps_error *error)
+{
+    uint32_t words = hold->table->shape.live_words;
+    PS_ASSERT(since <= version && version - since <= PS_ROW_VERSIONS_MAX);
+    PS_ASSERT(hold->changed == NULL);
+    hold->changed =
+        ps_zeroed_array(hold->table->memory, hold->page_count * words, sizeof *hold->changed);
+    if (hold->changed == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to look for rows that have changed");
+    uint64_t found = 0;
+    for (uint64_t page = 0; page < hold->page_count; page++) {
+        if (page + AHEAD < hold->page_count)
+            PS_PREFETCH((const uint8_t *)hold->pages[page + AHEAD].page + PS_ROW_PAGE_HEAD);
+        found += find_in_page(hold, page, (uint32_t)version, (uint32_t)(version - since));
+    }
+    PS_ASSERT(found <= hold->rows);
+    *rows = found;
+    return PS_OK;
+}
+
+/* By ages, and not by versions: the difference in 32 bits is right also where versions have gone on
+ * from 0. A row of the hold is never younger than the hold. */
+static uint64_t find_in_page(struct ps_row_hold *hold, uint64_t page, uint32_t version,
+                             uint32_t age_end)
+{
+    const struct ps_row_shape *shape = &hold->table->shape;
+    const uint8_t *rows = (const uint8_t *)hold->pages[page].page + PS_ROW_PAGE_HEAD;
+    uint64_t found = 0;
+    for (uint32_t word = 0; word < shape->live_words; word++) {
+        uint64_t changed = 0;
+        PS_ASSERT(page < hold->page_count);
+        for (uint64_t left = hold->live[page * shape->live_words + word]; left != 0;
+             left &= left - 1) {
+            uint32_t place = (uint32_t)__builtin_ctzll(left);
+            uint32_t touched = ps_row_touched(rows + (word * 64 + place) * shape->stride);
+            changed |= version - touched < age_end ? (uint64_t)1 << place : 0;
+        }
+        hold->changed[page * shape->live_words + word] = changed;
+        found += (uint64_t)__builtin_popcountll(changed);
+    }
+    return found;
+}
+
+/* Readers ask the bits and the sums, and know nothing of this. Pages without a row that is read
+ * stay held: who writes them asks how old they are, and not by whom they are needed. */
+void ps_row_hold_narrow(struct ps_row_hold *hold)
+{
+    uint32_t words = hold->table->shape.live_words;
+    PS_ASSERT(hold->changed != NULL);
+    uint64_t rows = 0;
+    for (uint64_t page = 0; page < hold->page_count; page++) {
+        hold->pages[page].first = rows;
+        rows += ps_held_rows(hold->changed + page * words, words);
+    }
+    hold->pages[hold->page_count].first = rows;
+    memcpy(hold->live, hold->changed, hold->page_count * words * sizeof *hold->live);
+    PS_ASSERT(rows <= hold->rows);
+    hold->rows = rows;
+    ps_release(hold->table->memory, hold->changed);
+    hold->changed = NULL;
+}
