@@ -53,6 +53,7 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
         .clock = options->clock,
         .log = options->log,
         .wish = options->wish,
+        .increments = &tasks->increments,
         .rest = rest,
         .rest_self = &pace,
     };

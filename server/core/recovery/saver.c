@@ -115,7 +115,9 @@ enum ps_status ps_saver_begin(const struct ps_saver *saver, struct ps_saving *sa
     /* Before the instant: of a set that is asked for behind it this snapshot may lack something. */
     if (saver->wish != NULL)
         (void)ps_set_wish_take(saver->wish, &saving->set);
-    PS_TRY(ps_snapshot_take(saver->service, &saving->snapshot, error));
+    bool is_marked = saver->increments != NULL && saver->increments->count_max > 0;
+    PS_TRY(is_marked ? ps_snapshot_take_marked(saver->service, &saving->snapshot, error)
+                     : ps_snapshot_take(saver->service, &saving->snapshot, error));
     saving->ticket = saving->snapshot.ticket;
     return PS_OK;
 }
@@ -152,6 +154,19 @@ static void piece_written(void *self, size_t parameter, uint32_t array, uint64_t
         progress->saver->rest(progress->saver->rest_self);
 }
 
+/* What is decided of increments is decided beside pushes, behind the wait for the journal. */
+static void choose_base(const struct ps_saver *saver, struct ps_saving *saving)
+{
+    struct ps_snapshot *snapshot = &saving->snapshot;
+    PS_ASSERT(saving->base[0] == '\0');
+    if (saver->increments == NULL)
+        return;
+    bool may = saving->set.revision == 0;
+    if (ps_increments_prepare(saver->increments, snapshot, ps_ticket_generation(saving->ticket),
+                              may, saver->files))
+        memcpy(saving->base, snapshot->facts.base, sizeof saving->base);
+}
+
 /* The snapshot is released whatever came of the file: a failed save must not keep blocks from being
  * written in place until the next one. */
 enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *saving,
@@ -159,10 +174,12 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
 {
     const struct ps_snapshot *snapshot = &saving->snapshot;
     PS_ASSERT(snapshot->held != NULL && snapshot->facts.epoch > 0);
+    choose_base(saver, saving);
     struct progress progress = {.saver = saver, .snapshot = &snapshot->watcher};
     const struct ps_checkpoint_watcher watcher = {.written = piece_written, .self = &progress};
+    /* A spare has the size of a whole one, and is kept for the next. */
     const struct ps_checkpoint_setup setup = {
-        .watcher = &watcher, .behind = saver->behind, .over_spare = true};
+        .watcher = &watcher, .behind = saver->behind, .over_spare = saving->base[0] == '\0'};
     /* A copy, since the name lies in `saving`, which the caller may move. */
     struct ps_checkpoint_facts facts = snapshot->facts;
     facts.set = saving->set.name;
@@ -170,6 +187,8 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
                                                    snapshot->parameters, snapshot->parameter_count,
                                                    &setup, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
+    if (saver->increments != NULL)
+        ps_increments_written(saver->increments, status == PS_OK ? &saving->place : NULL);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
     return status;
@@ -206,6 +225,9 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
     enum ps_status status = publish(saver, saving, deadline_ms, error);
     if (status == PS_OK)
         ps_service_saved(saver->service, saving->ticket, &saving->place);
+    /* Before the sweep, which may take what an unclear pointer does not protect. */
+    if (saver->increments != NULL)
+        ps_increments_published(saver->increments, status == PS_OK);
     if (status == PS_ERR_TIMEOUT)
         ps_tickets_note_unclear(&saver->service->tickets, saving->ticket, &saving->place);
     /* After a takeover the folder is the new owner's: it may have loaded even the file that we
@@ -363,10 +385,16 @@ static void count_saved(const struct ps_saver *saver, const struct ps_saving *sa
     const struct ps_core_metrics *metrics = &saver->service->metrics;
     uint64_t now = ps_unix_ns(saver->clock);
     uint64_t taken_ns = now > saving->start_unix_ns ? now - saving->start_unix_ns : 0;
+    bool is_increment = saving->base[0] != '\0';
     ps_counter_add(metrics->checkpoints, 1);
     ps_histogram_observe(metrics->checkpoint_seconds, (double)taken_ns / 1e9);
+    if (is_increment) {
+        ps_counter_add(metrics->checkpoint_increments, 1);
+        ps_counter_add(metrics->checkpoint_increment_bytes, saving->place.bytes);
+    }
     PS_LOG(saver->log, PS_LOG_INFO, "saver", "checkpoint saved",
-           PS_FIELD_TEXT("path", saving->place.path),
+           PS_FIELD_TEXT("kind", is_increment ? "increment on" : "whole"),
+           PS_FIELD_TEXT("base", saving->base), PS_FIELD_TEXT("path", saving->place.path),
            PS_FIELD_UINT("position", saving->place.position),
            PS_FIELD_UINT("bytes", saving->place.bytes),
            PS_FIELD_UINT("duration_ms", taken_ns / 1000000));

@@ -57,8 +57,8 @@ static struct ps_row_hold *create_hold(struct ps_row_table *table)
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)
         pages += table->stripes[i].page_count;
     uint64_t live_bytes = pages * table->shape.live_words * sizeof(uint64_t);
-    struct ps_row_hold *hold =
-        ps_plain(table->memory, sizeof *hold + (pages + 1) * sizeof(struct ps_held_page) + live_bytes);
+    struct ps_row_hold *hold = ps_plain(
+        table->memory, sizeof *hold + (pages + 1) * sizeof(struct ps_held_page) + live_bytes);
     if (hold == NULL)
         return NULL;
     memset(hold, 0, sizeof *hold);

@@ -25,8 +25,8 @@ struct ps_row_hold {
     uint64_t page_count;
     struct ps_held_page *pages; /* and one more, whose `first` is all rows */
     uint64_t *live;             /* live_words for each page: the rows that are read */
-    uint64_t *changed;          /* as `live`: those of them that were found; NULL: none looked for */
-    struct ps_row_mark *mark;   /* of the instant; NULL: it has none */
+    uint64_t *changed;        /* as `live`: those of them that were found; NULL: none looked for */
+    struct ps_row_mark *mark; /* of the instant; NULL: it has none */
 };
 
 /* So many rows a page has by these words. */

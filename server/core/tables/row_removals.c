@@ -157,8 +157,8 @@ struct ps_row_mark *ps_row_mark_create(struct ps_row_removals *removals)
     uint32_t before = atomic_fetch_add(&removals->references, 1);
     PS_ASSERT(before > 0);
     ps_mutex_lock(&removals->lock);
-    *mark = (struct ps_row_mark){
-        .removals = removals, .next = removals->marks, .at = removals->end};
+    *mark =
+        (struct ps_row_mark){.removals = removals, .next = removals->marks, .at = removals->end};
     removals->marks = mark;
     atomic_fetch_add(&removals->live, 1);
     ps_mutex_unlock(&removals->lock);

@@ -63,7 +63,7 @@ struct ps_row_table {
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
     struct ps_row_pages pages;
-    struct ps_row_removals *removals; /* a reference */
+    struct ps_row_removals *removals;    /* a reference */
     struct ps_mutex locks[PS_ROW_LOCKS]; /* PS_RANK_ROWS */
     struct ps_row_stripe stripes[PS_ROW_STRIPES];
 };
