@@ -136,6 +136,9 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         options.client_count < (options.changes ? 3 : 2))
         options.client_count++;
     choose_tables(random, mutation, &options);
+    /* Mutations of checkpoints bend whole ones. */
+    if (mutation == SIM_MUTATION_NONE && pick(random, 0, 1) > 0)
+        options.increments = (uint32_t)pick(random, 1, 3);
     return options;
 }
 
