@@ -15,7 +15,7 @@ START_TEST(a_name_says_epoch_position_and_uuid)
 {
     char name[PS_CHECKPOINT_NAME_BYTES];
 
-    ps_checkpoint_name_write(0xabc, UINT64_MAX, UUID, PS_CHECKPOINT_SUFFIX, name);
+    ps_checkpoint_name_write(0xabc, UINT64_MAX, UUID, "", PS_CHECKPOINT_SUFFIX, name);
 
     ck_assert_str_eq(name, "0000000000000abc-ffffffffffffffff-" UUID ".safetensors");
 }
@@ -27,10 +27,11 @@ START_TEST(a_name_is_taken_apart_again)
     uint64_t epoch = 0;
     uint64_t position = 0;
     char uuid[37];
-    ps_checkpoint_name_write(7, 0x1000000000000000, UUID, PS_CHECKPOINT_TEMPORARY_SUFFIX, name);
+    char base[37] = "x";
+    ps_checkpoint_name_write(7, 0x1000000000000000, UUID, "", PS_CHECKPOINT_TEMPORARY_SUFFIX, name);
 
-    ck_assert(
-        ps_checkpoint_name_read(name, PS_CHECKPOINT_TEMPORARY_SUFFIX, &epoch, &position, uuid));
+    ck_assert(ps_checkpoint_name_read(name, PS_CHECKPOINT_TEMPORARY_SUFFIX, &epoch, &position, uuid,
+                                      base));
 
     ck_assert_uint_eq(epoch, 7);
     ck_assert_uint_eq(position, 0x1000000000000000);
@@ -61,10 +62,11 @@ START_TEST(other_files_are_no_checkpoints)
         uint64_t epoch = 99;
         uint64_t position = 99;
         char uuid[37] = "untouched";
+        char base[37] = "untouched";
 
-        ck_assert_msg(
-            !ps_checkpoint_name_read(others[i], PS_CHECKPOINT_SUFFIX, &epoch, &position, uuid),
-            "%s", others[i]);
+        ck_assert_msg(!ps_checkpoint_name_read(others[i], PS_CHECKPOINT_SUFFIX, &epoch, &position,
+                                               uuid, base),
+                      "%s", others[i]);
 
         ck_assert_uint_eq(epoch + position, 198);
         ck_assert_str_eq(uuid, "untouched");
@@ -87,8 +89,8 @@ START_TEST(names_sort_by_age)
 {
     char older[PS_CHECKPOINT_NAME_BYTES];
     char newer[PS_CHECKPOINT_NAME_BYTES];
-    ps_checkpoint_name_write(9, 0xffff, "z", PS_CHECKPOINT_SUFFIX, older);
-    ps_checkpoint_name_write(16, 2, "a", PS_CHECKPOINT_SUFFIX, newer);
+    ps_checkpoint_name_write(9, 0xffff, "z", "", PS_CHECKPOINT_SUFFIX, older);
+    ps_checkpoint_name_write(16, 2, "a", "", PS_CHECKPOINT_SUFFIX, newer);
 
     ck_assert_int_lt(strcmp(older, newer), 0);
 }
