@@ -136,6 +136,7 @@ void sim_server_start(struct sim_server *server, uint32_t index_wish)
     status = ps_registry_init(&server->note_registry, &server->note_kv->base, "", NULL);
     PS_ASSERT(status == PS_OK);
     ps_increments_init(&server->increments, &world->memory, world->options.increments);
+    server->increments.percent_max = 1000;
     create_service(server);
     create_driver(server, index_wish);
     sim_trace(world, server->name, "starts");

@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Most bytes of an increment, of those of a whole one. */
+#define PERCENT_MAX 50
+
 /* What is remembered of a parameter; sorted by id and birth, which no two have in common. */
 struct base_parameter {
     uint64_t id;
@@ -59,13 +62,19 @@ void ps_increments_init(struct ps_increments *increments, const struct ps_alloca
                         uint32_t count_max)
 {
     PS_ASSERT(memory != NULL);
-    *increments = (struct ps_increments){.memory = memory, .count_max = count_max};
+    *increments = (struct ps_increments){
+        .memory = memory, .count_max = count_max, .percent_max = PERCENT_MAX};
 }
 
-/* Tables that are still there keep no keys for it any longer. */
 void ps_increments_fini(struct ps_increments *increments)
 {
     PS_ASSERT(increments != NULL);
+    ps_increments_forget(increments);
+}
+
+/* Tables that are still there keep no keys for it any longer. */
+void ps_increments_forget(struct ps_increments *increments)
+{
     destroy_base(increments->memory, &increments->base);
     destroy_base(increments->memory, &increments->candidate);
 }
@@ -169,7 +178,7 @@ static bool reduce(const struct ps_increments *increments, struct ps_snapshot *s
         status = plan_parameter(increments->base, snapshot, i, &plans[i], &reduced);
     }
     /* Reading two files and what the older one keeps from the sweep have their price, too. */
-    bool is_worth_it = status == PS_OK && reduced <= whole / 2;
+    bool is_worth_it = status == PS_OK && reduced * 100 <= whole * increments->percent_max;
     if (is_worth_it)
         carry_out(snapshot, plans);
     for (size_t i = 0; i < snapshot->parameter_count; i++)
@@ -255,7 +264,7 @@ void ps_increments_written(struct ps_increments *increments,
     struct ps_save_base *candidate = increments->candidate;
     PS_ASSERT(candidate == NULL || increments->base == NULL);
     if (place == NULL) {
-        ps_increments_published(increments, false);
+        ps_increments_forget(increments);
         return;
     }
     if (candidate != NULL)
@@ -269,7 +278,7 @@ void ps_increments_published(struct ps_increments *increments, bool is_published
 {
     PS_ASSERT(increments->candidate == NULL || increments->base == NULL);
     if (!is_published) {
-        ps_increments_fini(increments);
+        ps_increments_forget(increments);
         return;
     }
     if (increments->candidate == NULL)

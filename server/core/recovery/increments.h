@@ -25,6 +25,8 @@ struct ps_increments {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     uint32_t count_max;                /* between two whole ones; 0: every checkpoint is whole */
     uint32_t count;                    /* written since the base */
+    uint32_t percent_max;              /* of a whole one's bytes; with more it is whole. 50, but in
+                                        * a simulation, whose parameters are few and all pushed to */
     struct ps_save_base *base;         /* owned; NULL: the next checkpoint is whole */
     struct ps_save_base *candidate;    /* owned; whole, and not published yet */
 };
@@ -32,6 +34,9 @@ struct ps_increments {
 void ps_increments_init(struct ps_increments *increments, const struct ps_allocator *memory,
                         uint32_t count_max);
 void ps_increments_fini(struct ps_increments *increments);
+
+/* There is no base: the next checkpoint is whole. */
+void ps_increments_forget(struct ps_increments *increments);
 
 /* Decides what `snapshot`, which was taken marked in this generation of the shard, is written as.
  * True: an increment; each parameter says what goes into the file, and facts.base names the base,

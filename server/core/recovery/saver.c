@@ -94,6 +94,9 @@ enum ps_status ps_saver_reuse(const struct ps_saver *saver, bool publish, uint64
     if (ps_checkpoint_verify(saver->files, place.path, saver->memory, &damage) != PS_OK) {
         PS_LOG(saver->log, PS_LOG_WARN, "saver",
                "the newest checkpoint cannot be read: writing another", PS_FIELD_ERROR(&damage));
+        /* It may be the base that is damaged. */
+        if (saver->increments != NULL)
+            ps_increments_forget(saver->increments);
         return ps_fail(error, PS_ERR_NOT_FOUND, "no checkpoint has the state as it is");
     }
     if (!publish)
@@ -338,14 +341,21 @@ static void sweep(const struct ps_saver *saver, uint64_t epoch, const struct ps_
         PS_LOG(saver->log, PS_LOG_WARN, "saver", "older checkpoints stay", PS_FIELD_ERROR(&reason));
 }
 
-/* One that stays for its set alone: whoever goes back to it wants its instant and no other. */
+/* One that stays for its set alone: whoever goes back to it wants its instant and no other. The base
+ * of an increment is wanted by that one, too. */
 static bool is_of_set_alone(const struct ps_catalog *catalog, size_t i, const char *published_uuid,
                             const struct ps_kept_sets *kept)
 {
     PS_ASSERT(i < catalog->count);
     const char *uuid = catalog->entries[i].uuid;
+    size_t newer = 0;
+    for (size_t k = 0; k < i; k++)
+        newer += catalog->entries[k].base[0] == '\0' ? 1 : 0;
+    for (size_t k = 0; k < catalog->count; k++)
+        if (strcmp(catalog->entries[k].base, uuid) == 0)
+            return false;
     /* Of those that sweeping counts and those that were overtaken so many stay without any set. */
-    return i >= 2 * (size_t)PS_SAVER_KEEP && strcmp(uuid, published_uuid) != 0 &&
+    return newer >= 2 * (size_t)PS_SAVER_KEEP && strcmp(uuid, published_uuid) != 0 &&
            ps_kept_sets_have(kept, uuid);
 }
 

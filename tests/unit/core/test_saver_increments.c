@@ -185,9 +185,8 @@ START_TEST(b4_b5_a_crash_at_any_step_leaves_a_state_that_there_was)
         ck_assert_uint_eq(loaded.damaged_count, 0);
         ck_assert_uint_eq(ps_row_table_digest(table_of(&loaded_world)->rows),
                           known[loaded.place.position].digest);
-        ck_assert_uint_eq(
-            ps_parameter_table_find(&loaded_world.service->table, text("w"))->version,
-            known[loaded.place.position].version);
+        ck_assert_uint_eq(ps_parameter_table_find(&loaded_world.service->table, text("w"))->version,
+                          known[loaded.place.position].version);
         world_fini(&loaded_world);
         end_test();
         begin_test();
@@ -282,6 +281,26 @@ START_TEST(rows_that_go_while_a_file_is_written_are_gone_in_the_next)
 }
 END_TEST
 
+/* Asked for when nothing is new: an increment on a base that was damaged would be another damaged
+ * one. 0: the increment is damaged; 1: its base is. */
+START_TEST(a_damaged_file_is_followed_by_a_whole_one)
+{
+    struct ps_checkpoint_place base;
+    ck_assert_int_eq(save(), PS_OK);
+    base = place;
+    ck_assert_int_eq(table_push(&world, 0, 5, 1, 0), PS_OK);
+    ck_assert_int_eq(save(), PS_OK);
+    ck_assert_ptr_nonnull(strstr(place.path, base.uuid));
+    disk_damage(disk, _i == 0 ? place.path : base.path);
+    world.fake.now_ms++; /* names of one position sort by time */
+
+    ck_assert_int_eq(save(), PS_OK);
+
+    ck_assert_ptr_null(strstr(place.path, "-on-"));
+    expect_loaded(&world);
+}
+END_TEST
+
 START_TEST(saving_survives_any_refused_allocation)
 {
     bool refused = true;
@@ -310,6 +329,7 @@ int main(void)
     tcase_add_loop_test(tests, b4_b5_a_crash_at_any_step_leaves_a_state_that_there_was, 0, 15);
     tcase_add_loop_test(tests, behind_an_unclear_publication_the_next_one_is_whole, 0, 2);
     tcase_add_loop_test(tests, rows_that_go_while_a_file_is_written_are_gone_in_the_next, 0, 2);
+    tcase_add_loop_test(tests, a_damaged_file_is_followed_by_a_whole_one, 0, 2);
     tcase_add_test(tests, saving_survives_any_refused_allocation);
     return run_tests("saver_increments", tests);
 }
