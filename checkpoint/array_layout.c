@@ -22,6 +22,7 @@ uint32_t ps_array_count(const struct ps_checkpoint_parameter *parameter)
  * so that the reader of any file goes over the same arrays. */
 uint32_t ps_array_carried(const struct ps_checkpoint_parameter *parameter)
 {
+    /* Also of a table: what the base has of it is there with its keys. */
     if (parameter->carry == PS_CARRY_AS_BASE)
         return 0;
     return ps_array_count(parameter) + (parameter->removed.size > 0 ? 1 : 0);

@@ -232,6 +232,7 @@ static enum ps_status remove_spares(struct sweep *sweep, struct ps_error *error)
         const struct ps_catalog_entry *entry = &sweep->spares.entries[i];
         if (entry->epoch > sweep->own_epoch)
             continue;
+        /* One of them; a second has been left by a sweep that was broken off. */
         if (waits && !sweep->has_spare && entry->epoch == sweep->own_epoch) {
             sweep->has_spare = true;
             continue;
@@ -249,7 +250,8 @@ static enum ps_status remove_spares(struct sweep *sweep, struct ps_error *error)
  * the counts say: the store names it, and a recovery that does not find it takes it for a loss. */
 static void choose(struct sweep *sweep, size_t keep)
 {
-    /* By whether it adds to another, and by whether it was overtaken. */
+    /* By whether it adds to another, and by whether it was overtaken. A recovery begins with the
+     * first sort of both, which decides when there are enough. */
     size_t counts[2][2] = {{0, 0}, {0, 0}};
     const size_t *kept = &counts[0][0];
     for (size_t i = 0; i < sweep->catalog.count; i++) {
@@ -259,6 +261,7 @@ static void choose(struct sweep *sweep, size_t keep)
         bool again = is_same_instant(&sweep->catalog, i);
         bool goes = (again || *kept == keep || *like_it == keep) &&
                     strcmp(entry->uuid, sweep->published_uuid) != 0 && !is_kept(sweep, entry);
+        /* Also when it stays for another reason: it can be begun with. */
         if (*like_it < keep && !again)
             (*like_it)++;
         sweep->stays[i] = !goes;
@@ -291,6 +294,8 @@ static enum ps_status remove_old(struct sweep *sweep, struct ps_error *error)
     return result;
 }
 
+/* By its name, as everything here is judged: a file that says something else is for the reader to
+ * refuse. */
 static bool is_whole(const struct ps_catalog_entry *entry)
 {
     return entry->base[0] == '\0';

@@ -5,8 +5,9 @@
  * Values stand under their parameter's name; each optimizer state array stands beside them as
  * "ps.state/<k>/<name>", and the keys and the clock of a table as "ps.keys/<name>" and
  * "ps.clock/<name>" (names with these prefixes, and with "ps.removed/", are refused at InitParam).
- * Everything else is in the header's __metadata__: format version, shard index and count, epoch, position, job, time,
- * and per parameter its configuration, version, step and the checksum of every array.
+ * Everything else is in the header's __metadata__: format version, shard index and count, epoch,
+ * position, job, time, and per parameter its configuration, version, step and the checksum of every
+ * array.
  *
  * Threads:  pure but for the file system. Several may read arrays of one reader at once, where the
  *           files and the allocator allow it (the real ones do).
@@ -159,9 +160,9 @@ struct ps_checkpoint_place {
  * PS_OK               `*place` says where; the file is durable
  * PS_ERR_BAD_INPUT    a name that a file cannot hold ("", "__metadata__", "ps.state/...",
  *                     "ps.keys/...", "ps.clock/...", "ps.removed/...", "ps.sessions",
- *                     "ps.rounds", "ps.clocks", no UTF-8, a NUL in it, too long), a configuration beyond
- *                     PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was not
- *                     touched
+ *                     "ps.rounds", "ps.clocks", no UTF-8, a NUL in it, too long), a configuration
+ *                     beyond PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was
+ *                     not touched
  * otherwise           what the disk or a source gave: no file of that name exists; when even
  *                     removing failed, a temporary file may be left, or after a failed sync of the
  *                     folder the whole file (ps_catalog_sweep collects either)
@@ -277,9 +278,9 @@ PS_MUST_USE enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *
 void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t i, int32_t state,
                                uint64_t offset, uint64_t bytes);
 
-/* Is `crc32c`, joined from those of all parts, the checksum of the array? PS_ERR_CORRUPT. Of a table
- * whose rows are in two files no file has that sum: this reads the array in both, compares the sums
- * that they have, and makes it of what it has read. */
+/* Is `crc32c`, joined from those of all parts, the checksum of the array? PS_ERR_CORRUPT. Of a
+ * table whose rows are in two files no file has that sum: this reads the array in both, compares
+ * the sums that they have, and makes it of what it has read. */
 PS_MUST_USE enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *reader,
                                                      size_t i, int32_t state, uint32_t crc32c,
                                                      struct ps_error *error);

@@ -72,6 +72,7 @@ enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const ch
     /* Only damage is let pass. A disk that fails, or memory that is refused, says nothing about the
      * file. */
     *sessions_are_whole = status == PS_OK;
+    /* The base as well is damaged as it may be. */
     if ((status == PS_OK || status == PS_ERR_CORRUPT) && opened->header.facts.base[0] != '\0')
         status = ps_checkpoint_open_base(opened, path, true, error);
     if (status != PS_OK && status != PS_ERR_CORRUPT) {
@@ -197,6 +198,7 @@ ps_checkpoint_reader_facts(const struct ps_checkpoint_reader *reader)
     return &reader->header.facts;
 }
 
+/* Of a file that adds to another those that could be merged: all, but where damage was let pass. */
 size_t ps_checkpoint_parameter_count(const struct ps_checkpoint_reader *reader)
 {
     PS_ASSERT(reader != NULL);
@@ -210,6 +212,7 @@ ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i)
     return merged != NULL ? &merged->about : &own_of(reader, i)->about;
 }
 
+/* Its own header says it, whatever was merged. */
 const struct ps_checkpoint_parameter *
 ps_checkpoint_parameter_own(const struct ps_checkpoint_reader *reader, size_t i)
 {
@@ -257,6 +260,7 @@ enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size
     PS_ASSERT(reader != NULL && state >= -1);
     const struct ps_merged_parameter *merged = merged_of(reader, i);
     uint32_t array = (uint32_t)(state + 1);
+    /* The base is whole, so that this goes down one step at most. */
     if (merged != NULL && merged->about.carry == PS_CARRY_AS_BASE)
         return ps_checkpoint_read_part(reader->base, merged->base, state, offset, pieces,
                                        piece_count, crc32c, error);
@@ -340,6 +344,7 @@ enum ps_status ps_checkpoint_read_piece(const struct ps_checkpoint_reader *reade
     return PS_OK;
 }
 
+/* Of the file's own arrays, keys that went among them. */
 enum ps_status ps_checkpoint_check_own(const struct ps_checkpoint_reader *reader, size_t i,
                                        uint32_t array, uint32_t crc32c, struct ps_error *error)
 {
@@ -362,6 +367,7 @@ enum ps_status ps_checkpoint_fail_array(const struct ps_checkpoint_parameter *pa
     if (array <= parameter->state_count)
         return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "state %u of %s",
                        (unsigned)array - 1, name);
+    /* Rows would come back that the model has given up. */
     if (array == ps_array_count(parameter))
         return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "removed keys of %s", name);
     /* Without its keys a table is lost; without its clock its rows are there, and nobody knows
@@ -410,6 +416,7 @@ static enum ps_status verify_base(const struct ps_checkpoint_reader *reader, uin
 {
     struct ps_error why = {.status = PS_OK};
     PS_ASSERT(reader->base->base == NULL);
+    /* Opening it for the file's sake has left them out. */
     enum ps_status status = read_sessions(reader->base, &why);
     if (status == PS_OK)
         status = verify_arrays(reader->base, part, &why);

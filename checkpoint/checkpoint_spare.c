@@ -17,9 +17,11 @@ struct search {
     char name[PS_CHECKPOINT_NAME_BYTES]; /* "": none was found yet */
 };
 
+/* Of several any will do: the sweep leaves one, and others are what was broken off. */
 static void look_at(void *context, const char *name);
 static enum ps_status open_alone(const struct ps_files *files, const char *path,
                                  struct ps_file *file, bool *alone, struct ps_error *error);
+/* A name of ours in a folder of the operator's, whose length nobody has asked before. */
 static enum ps_status path_of(const char *folder, const char *name, char path[PATH_BYTES],
                               struct ps_error *error);
 

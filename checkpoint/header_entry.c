@@ -123,6 +123,7 @@ static enum ps_status read_carry(struct ps_header_pass *pass, const struct ps_js
     const char *carry = ps_json_string(member);
     if (member == NULL)
         return PS_OK;
+    /* In a whole file nobody would look for what is not there. */
     if (carry == NULL || pass->header->facts.base[0] == '\0')
         return ps_header_corrupt(pass->error, "what is carried of a parameter is malformed");
     if (strcmp(carry, PS_HEADER_CARRY_AS_BASE) == 0)
@@ -133,13 +134,15 @@ static enum ps_status read_carry(struct ps_header_pass *pass, const struct ps_js
     return read_removed(pass, entry, about);
 }
 
-/* Without tensors the entry says what they would, to be compared with what the base has. */
+/* Without tensors the entry says what they would, to be compared with what the base has. How many
+ * elements there are it does not say: of one id that never changes. */
 static enum ps_status read_carried_base(struct ps_header_pass *pass, const struct ps_json *entry,
                                         struct ps_checkpoint_parameter *about)
 {
     const char *label = ps_json_string(ps_json_member(entry, PS_HEADER_CARRY_DTYPE));
     uint64_t states = 0;
     about->carry = PS_CARRY_AS_BASE;
+    /* Of the sort that a tensor has: the place of the parameter among the others depends on it. */
     if (label == NULL || !ps_dtype_from_label(label, &about->dtype))
         return ps_header_corrupt(pass->error, "a parameter of the base has no element type");
     if (!ps_json_uint_of(ps_json_member(entry, PS_HEADER_CARRY_STATES), &states) ||
@@ -188,6 +191,7 @@ static enum ps_status read_checksums(struct ps_header_pass *pass, const struct p
         if (!ps_header_checksum_of(ps_json_string(sum), &parameter->crc32c[array]))
             return ps_header_corrupt(pass->error, "a parameter's checksum is malformed");
     }
+    /* Without sums it has been said before. */
     if (about->carry != PS_CARRY_AS_BASE)
         about->state_count = (uint32_t)(count - least);
     return PS_OK;

@@ -181,6 +181,7 @@ static enum ps_status read_array(struct ps_header_pass *pass, struct ps_header_p
     /* Of a table that is narrow the keys were read before: their type does not depend on it. */
     if (array == 0)
         about->dtype = dtype;
+    /* Of keys that went the entry has said how many there are; rows are not counted by them. */
     if (array < ps_array_count(about) && about->is_table)
         PS_TRY(learn_table(pass, parameter, array, &shape, count));
     else if (array == 0)

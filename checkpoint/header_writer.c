@@ -243,6 +243,7 @@ static const char *format_of(const struct ps_checkpoint_facts *facts,
     return PS_HEADER_FORMAT;
 }
 
+/* Callers that know of no bases leave it NULL. */
 static bool has_base(const struct ps_checkpoint_facts *facts)
 {
     return facts->base != NULL && facts->base[0] != '\0';

@@ -39,6 +39,8 @@ static void sum_survivors(const struct source *source, uint64_t offset, struct p
 static enum ps_status sum_own(const struct source *source, uint8_t *part, uint32_t *crc32c,
                               struct ps_error *error);
 
+/* Nothing is kept between calls but what is sealed, so that several threads may read parts of one
+ * array, in any order, as they do of arrays that are in one file. */
 enum ps_status ps_merged_read_part(const struct ps_checkpoint_reader *reader,
                                    const struct ps_merged_parameter *merged, uint32_t array,
                                    uint64_t offset, const struct ps_checkpoint_piece *pieces,
@@ -48,7 +50,9 @@ enum ps_status ps_merged_read_part(const struct ps_checkpoint_reader *reader,
     uint64_t bytes = ps_array_bytes(&merged->about, array);
     PS_ASSERT(offset <= bytes);
     *crc32c = 0;
+    /* The pieces are one run of bytes, wherever each of them lies. */
     for (size_t i = 0; i < piece_count; i++) {
+        /* The sizes come from the merged count, which the caller has from this reader. */
         PS_ASSERT(pieces[i].size <= bytes - offset);
         PS_TRY(fill(&source, offset, pieces[i].data, pieces[i].size, crc32c, error));
         offset += pieces[i].size;
@@ -56,6 +60,8 @@ enum ps_status ps_merged_read_part(const struct ps_checkpoint_reader *reader,
     return PS_OK;
 }
 
+/* Where things are, found once for each call: the arrays stand at other offsets in each file, but a
+ * row has as many bytes in both, since width and states were compared. */
 static struct source source_of(const struct ps_checkpoint_reader *reader,
                                const struct ps_merged_parameter *merged, uint32_t array)
 {
@@ -70,14 +76,17 @@ static struct source source_of(const struct ps_checkpoint_reader *reader,
                            .own_bytes = ps_array_bytes(&own->about, array)};
 }
 
-/* Summed where it was put, as everything that is read of a checkpoint. */
+/* Summed where it was put, as everything that is read of a checkpoint: the sum is of the bytes that
+ * the caller goes on with, whatever was moved to make them. */
 static enum ps_status fill(const struct source *source, uint64_t offset, uint8_t *to, size_t size,
                            uint32_t *crc32c, struct ps_error *error)
 {
     while (size > 0) {
         size_t got = 0;
+        /* In parts, so that the sum finds the bytes where they were just moved to. */
         size_t room = size < PS_CHECKPOINT_PART_BYTES ? size : PS_CHECKPOINT_PART_BYTES;
         PS_TRY(fill_some(source, offset, to, room, &got, error));
+        /* Each turn gets on, or the loop would not end. */
         PS_ASSERT(got > 0 && got <= room);
         *crc32c = ps_checksum_crc32c(*crc32c, (struct ps_bytes){to, got});
         offset += got;
@@ -87,14 +96,15 @@ static enum ps_status fill(const struct source *source, uint64_t offset, uint8_t
     return PS_OK;
 }
 
-/* As much as lies together, one byte at least: of the file's own rows all; of the base's whole rows,
- * or a piece of one. */
+/* As much as lies together, one byte at least: of the file's own rows all that is wanted; of the
+ * base's whole rows, or a piece of one, since a caller's part may begin and end within a row. */
 static enum ps_status fill_some(const struct source *source, uint64_t offset, uint8_t *to,
                                 size_t size, size_t *got, struct ps_error *error)
 {
     uint64_t survivor = offset / source->row_bytes;
     uint64_t within = offset % source->row_bytes;
     uint64_t of_base = source->rows->survivors * source->row_bytes;
+    /* Behind the last survivor stand the file's own rows, as they stand in it. */
     if (offset >= of_base) {
         *got = size;
         return ps_checkpoint_read_bytes(source->reader, source->own_offset + (offset - of_base), to,
@@ -103,6 +113,7 @@ static enum ps_status fill_some(const struct source *source, uint64_t offset, ui
     uint64_t row = ps_merged_rows_place(source->rows, survivor);
     if (within == 0 && size >= source->row_bytes)
         return fill_rows(source, row, to, size, got, error);
+    /* The end of a row, or its beginning where there is no room for more. */
     uint64_t rest = source->row_bytes - within;
     *got = size < rest ? size : (size_t)rest;
     return ps_checkpoint_read_bytes(source->reader->base,
@@ -110,13 +121,16 @@ static enum ps_status fill_some(const struct source *source, uint64_t offset, ui
                                     *got, error);
 }
 
-/* From a row that survives on, so that there is at least one. */
+/* From a row that survives on, so that there is at least one. What is read for rows that went is
+ * not wasted where they are few; where they are many each turn is shorter than the one before, and
+ * the base's array is still read from its beginning to its end once. */
 static enum ps_status fill_rows(const struct source *source, uint64_t row, uint8_t *to, size_t size,
                                 size_t *got, struct ps_error *error)
 {
     uint64_t left = source->rows->base_rows - row;
     uint64_t span = size / source->row_bytes;
     span = span < left ? span : left;
+    /* Not summed here: the bytes of rows that went are none of the array's. */
     PS_TRY(ps_checkpoint_read_bytes(source->reader->base,
                                     source->base_offset + row * source->row_bytes, to,
                                     (size_t)(span * source->row_bytes), error));
@@ -124,7 +138,8 @@ static enum ps_status fill_rows(const struct source *source, uint64_t row, uint8
     return PS_OK;
 }
 
-/* Moves rows that survive to where those were that went before them. Returns how many there are. */
+/* Moves rows that survive to where those were that went before them. Returns how many there are.
+ * Before the first that went every row is in its place already, and nothing is moved. */
 static uint64_t close_over(const struct source *source, uint64_t first, uint64_t span, uint8_t *to)
 {
     uint64_t kept = 0;
@@ -159,6 +174,7 @@ enum ps_status ps_merged_sum(const struct ps_checkpoint_reader *reader,
         status = ps_checkpoint_check_own(reader->base, merged->base, array, base_crc32c, &why);
     if (status != PS_OK)
         status = ps_checkpoint_fail_base(reader, status, &why, error);
+    /* Damage of the file's own is said without a word of the base. */
     if (status == PS_OK)
         status = sum_own(&source, part, &own_crc32c, error);
     if (status == PS_OK)
@@ -180,6 +196,7 @@ static enum ps_status sum_base(const struct source *source, uint8_t *part, uint3
         struct ps_checkpoint_piece piece = {part, size};
         PS_TRY(
             ps_checkpoint_read_piece(base, source->base_offset + done, piece, base_crc32c, error));
+        /* Callers cannot say it: what they have read is in no place of its own in either file. */
         base->files->forget(base->files->self, base->file, source->base_offset + done, size);
         sum_survivors(source, done, (struct ps_bytes){part, size}, crc32c);
         done += size;
@@ -198,6 +215,7 @@ static void sum_survivors(const struct source *source, uint64_t offset, struct p
         uint64_t row = at / source->row_bytes;
         uint64_t run =
             ps_merged_rows_run(source->rows, row, (end - 1) / source->row_bytes + 1, &survives);
+        /* The last row may go on behind the part, and the first have begun before it. */
         uint64_t stop = (row + run) * source->row_bytes;
         stop = stop < end ? stop : end;
         if (survives)
@@ -207,6 +225,7 @@ static void sum_survivors(const struct source *source, uint64_t offset, struct p
     }
 }
 
+/* Its sum is the file's, and is joined to that of the survivors by arithmetic. */
 static enum ps_status sum_own(const struct source *source, uint8_t *part, uint32_t *crc32c,
                               struct ps_error *error)
 {

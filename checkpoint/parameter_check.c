@@ -28,6 +28,7 @@ enum ps_status ps_checkpoint_check_parameters(const struct ps_checkpoint_facts *
         return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: the job's name is not UTF-8");
     for (size_t i = 0; i < count; i++) {
         const struct ps_checkpoint_parameter *parameter = &parameters[i];
+        /* Whoever writes a whole checkpoint says nothing of a base; a zeroed parameter is whole. */
         PS_ASSERT(has_base || parameter->carry == PS_CARRY_WHOLE);
         check_sizes(parameter);
         PS_TRY(check_name(parameter->name, error));

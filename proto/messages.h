@@ -380,6 +380,7 @@ struct ps_status_reply {
     const char *job;
     const char *address;
     uint64_t lost_count;
+    uint64_t placement;
 };
 
 struct ps_list_request {
@@ -388,6 +389,9 @@ struct ps_list_request {
     bool with_config;
     struct ps_bytes prefix; /* of the names; empty: all */
 };
+
+/* Room for the first few ranks that a round waits for, as text. */
+#define PS_ROUND_MISSING_BYTES_MAX 96
 
 struct ps_param_info {
     struct ps_bytes name;
@@ -398,7 +402,10 @@ struct ps_param_info {
     double learning_rate;
     uint64_t state_bytes;
     struct ps_shape shape;
-    struct ps_bytes config; /* where it was asked for */
+    struct ps_bytes config;                         /* where it was asked for */
+    uint32_t round_workers;                         /* of one that is trained in rounds; else 0 */
+    uint32_t round_counted;                         /* contributions to the open round */
+    char round_missing[PS_ROUND_MISSING_BYTES_MAX]; /* ranks that it waits for, the first few */
 };
 
 struct ps_list_reply {

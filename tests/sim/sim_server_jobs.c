@@ -117,7 +117,7 @@ static bool bends_replay(enum sim_mutation mutation)
     return mutation == SIM_MUTATION_REPLAY_BENT || mutation == SIM_MUTATION_CONFIGURE_LOST ||
            mutation == SIM_MUTATION_DROP_UNREMEMBERED || mutation == SIM_MUTATION_HELD_BENT ||
            mutation == SIM_MUTATION_CLOCK_LOST || mutation == SIM_MUTATION_EVICTION_LOST ||
-           mutation == SIM_MUTATION_SWEEP_LOST;
+           mutation == SIM_MUTATION_SWEEP_LOST || mutation == SIM_MUTATION_TABLE_DROP_LOST;
 }
 
 /* The gradient of a contribution, or who is evicted. The head stays. */
@@ -157,6 +157,12 @@ static void bend_record(const struct sim_server *server, struct ps_record *recor
         ps_parameter_table_find(&server->service->table, record->name);
     if (mutation == SIM_MUTATION_CONFIGURE_LOST && record->type == PS_RECORD_CONFIGURE &&
         parameter != NULL) {
+        *piece = parameter->spec->config;
+        record->content = ps_view_of(piece);
+    }
+    if (mutation == SIM_MUTATION_TABLE_DROP_LOST && record->type == PS_RECORD_DROP &&
+        parameter != NULL && parameter->spec->settings.table.width > 0) {
+        record->type = PS_RECORD_CONFIGURE;
         *piece = parameter->spec->config;
         record->content = ps_view_of(piece);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A row knows the version of its last push, so nothing has to be kept in order to tell which rows
- * have changed: it takes one walk over all rows of the hold, whose pages nobody writes, so that
- * pushes go on beside it. Counting and choosing are one walk, and what was found is kept as bits:
- * the head of a file says how many rows there are before the first one is written.
+ * have changed: it takes one walk over all rows of the hold, beside pushes. Counting and choosing
+ * are one walk, and what was found is kept as bits: the head of a file says how many rows there are
+ * before the first one is written.
  */
 #include "server/core/tables/row_changes.h"
 
@@ -10,11 +10,9 @@
 
 #include "base/assert.h"
 
-/* Pages whose first rows are asked for ahead. */
-#define AHEAD 8
-
-static uint64_t find_in_page(struct ps_row_hold *hold, uint64_t page, uint32_t version,
-                             uint32_t age_end);
+static uint64_t find_in_page(struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
+                             uint32_t version, uint32_t age_end);
+static void let_rows_be(struct ps_row_hold *hold, uint32_t stripe);
 
 /* The caller holds pushes and sweeps off, for the instant of the hold: so mark and rows are of
  * one. */
@@ -54,11 +52,11 @@ enum ps_status ps_row_hold_find_changed(struct ps_row_hold *hold, uint64_t versi
     if (hold->changed == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to look for rows that have changed");
     uint64_t found = 0;
-    for (uint64_t page = 0; page < hold->page_count; page++) {
-        if (page + AHEAD < hold->page_count)
-            PS_PREFETCH((const uint8_t *)hold->pages[page + AHEAD].page + PS_ROW_PAGE_HEAD);
-        found += find_in_page(hold, page, (uint32_t)version, (uint32_t)(version - since));
-    }
+    for (uint32_t stripe = 0; stripe < PS_ROW_STRIPES; stripe++)
+        for (uint64_t page = hold->aside.first_pages[stripe];
+             page < hold->aside.first_pages[stripe + 1]; page++)
+            found +=
+                find_in_page(hold, stripe, page, (uint32_t)version, (uint32_t)(version - since));
     PS_ASSERT(found <= hold->rows);
     *rows = found;
     return PS_OK;
@@ -66,42 +64,61 @@ enum ps_status ps_row_hold_find_changed(struct ps_row_hold *hold, uint64_t versi
 
 /* By ages, and not by versions: the difference in 32 bits is right also where versions have gone on
  * from 0. A row of the hold is never younger than the hold. */
-static uint64_t find_in_page(struct ps_row_hold *hold, uint64_t page, uint32_t version,
-                             uint32_t age_end)
+static uint64_t find_in_page(struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
+                             uint32_t version, uint32_t age_end)
 {
-    const struct ps_row_shape *shape = &hold->table->shape;
-    const uint8_t *rows = (const uint8_t *)hold->pages[page].page + PS_ROW_PAGE_HEAD;
-    uint64_t found = 0;
-    for (uint32_t word = 0; word < shape->live_words; word++) {
-        uint64_t changed = 0;
-        PS_ASSERT(page < hold->page_count);
-        for (uint64_t left = hold->live[page * shape->live_words + word]; left != 0;
-             left &= left - 1) {
+    uint32_t words = hold->table->shape.live_words;
+    const uint64_t *live = hold->live + page * words;
+    uint64_t *changed = hold->changed + page * words;
+    const uint8_t *rows[PS_ROW_PAGE_ROWS_MAX];
+    PS_ASSERT(page < hold->page_count);
+    /* For half a microsecond, as reading holds it. */
+    ps_mutex_lock(ps_row_lock_of(hold->table, stripe));
+    ps_row_hold_find_rows(hold, stripe, page, rows);
+    for (uint32_t word = 0; word < words; word++)
+        for (uint64_t left = live[word]; left != 0; left &= left - 1) {
             uint32_t place = (uint32_t)__builtin_ctzll(left);
-            uint32_t touched = ps_row_touched(rows + (word * 64 + place) * shape->stride);
-            changed |= version - touched < age_end ? (uint64_t)1 << place : 0;
+            uint32_t age = version - ps_row_touched(rows[word * 64 + place]);
+            changed[word] |= age < age_end ? (uint64_t)1 << place : 0;
         }
-        hold->changed[page * shape->live_words + word] = changed;
-        found += (uint64_t)__builtin_popcountll(changed);
-    }
-    return found;
+    ps_mutex_unlock(ps_row_lock_of(hold->table, stripe));
+    return ps_held_rows(changed, words);
 }
 
-/* Readers ask the bits and the sums, and know nothing of this. Pages without a row that is read
- * stay held: who writes them asks how old they are, and not by whom they are needed. */
+/* Readers ask the bits and the sums, and know nothing of this. */
 void ps_row_hold_narrow(struct ps_row_hold *hold)
 {
     uint32_t words = hold->table->shape.live_words;
     PS_ASSERT(hold->changed != NULL);
+    for (uint32_t stripe = 0; stripe < PS_ROW_STRIPES; stripe++)
+        let_rows_be(hold, stripe);
     uint64_t rows = 0;
     for (uint64_t page = 0; page < hold->page_count; page++) {
-        hold->pages[page].first = rows;
+        hold->firsts[page] = rows;
         rows += ps_held_rows(hold->changed + page * words, words);
     }
-    hold->pages[hold->page_count].first = rows;
+    hold->firsts[hold->page_count] = rows;
     memcpy(hold->live, hold->changed, hold->page_count * words * sizeof *hold->live);
     PS_ASSERT(rows <= hold->rows);
     hold->rows = rows;
     ps_release(hold->table->memory, hold->changed);
     hold->changed = NULL;
+}
+
+/* Rows that nobody will read are not set aside any more: pushes beside an increment copy what it
+ * has, and nothing else. */
+static void let_rows_be(struct ps_row_hold *hold, uint32_t stripe)
+{
+    uint32_t words = hold->table->shape.live_words;
+    uint64_t end = hold->aside.first_pages[stripe + 1] * words;
+    uint64_t gone = 0;
+    PS_ASSERT(end <= hold->page_count * words);
+    ps_mutex_lock(ps_row_lock_of(hold->table, stripe));
+    for (uint64_t i = hold->aside.first_pages[stripe] * words; i < end; i++) {
+        gone += (uint64_t)__builtin_popcountll(hold->aside.due[i] & ~hold->changed[i]);
+        hold->aside.due[i] &= hold->changed[i];
+    }
+    ps_mutex_unlock(ps_row_lock_of(hold->table, stripe));
+    uint64_t before = atomic_fetch_sub_explicit(&hold->aside.due_rows, gone, memory_order_relaxed);
+    PS_ASSERT(before >= gone);
 }

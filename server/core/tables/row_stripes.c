@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One stripe: finding, making and removing rows, and what must be ready before a row is made. What
- * may fail (memory) changes nothing that anybody can see: a larger index has the same rows, a
- * copied page the same bytes. So a push may do all of it before it is sure that it will happen.
+ * may fail (memory) changes nothing that anybody can see: a larger index has the same rows, a new
+ * page has none. So a push may do all of it before it is sure that it will happen.
  *
  * Three lists grow: the index, the pages, the bits that say which rows there are. Each is replaced
  * by a longer one under the stripe's lock, for the time of an assignment; what takes long (going
  * through the rows, copying) is done before, since readers may go on with the old one and nobody
- * else writes.
+ * else writes. Pages stay where they are.
  */
 #include "server/core/tables/row_stripes.h"
 
@@ -114,8 +114,7 @@ bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t number, uint64_t 
 static uint64_t list_bytes(const struct ps_row_table *table, uint32_t pages)
 {
     PS_ASSERT(table->shape.live_words > 0);
-    return pages * (sizeof(struct ps_row_page_entry) +
-                    table->shape.live_words * (uint64_t)sizeof(uint64_t));
+    return pages * (sizeof(uint8_t *) + table->shape.live_words * (uint64_t)sizeof(uint64_t));
 }
 
 /* Both lists of a stripe are one allocation; larger ones take their place under the lock. */
@@ -126,13 +125,13 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     uint64_t bytes = list_bytes(table, room);
     if (!ps_row_pages_count(&table->pages, bytes))
         return false;
-    struct ps_row_page_entry *pages = ps_zeroed(table->memory, bytes);
+    uint8_t **pages = ps_zeroed(table->memory, bytes);
     if (pages == NULL) {
         ps_row_pages_count_back(&table->pages, bytes);
         return false;
     }
     uint64_t *live = (uint64_t *)(void *)(pages + room);
-    struct ps_row_page_entry *shorter = stripe->pages;
+    uint8_t **shorter = stripe->pages;
     if (shorter != NULL) {
         memcpy(pages, shorter, stripe->page_count * sizeof *pages);
         memcpy(live, stripe->live,
@@ -149,31 +148,22 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     return true;
 }
 
-/* The copy is made before the lock is taken: a reader sees the old page or the new one, which have
- * the same bytes. The old one is left to its holds only when no reader can be in it any more. */
-bool ps_row_stripe_own(struct ps_row_table *table, uint32_t number, uint32_t page)
+/* Pages never move and never go: whoever has the address of a row may keep it. */
+bool ps_row_stripe_extend(struct ps_row_table *table, uint32_t number, uint32_t page)
 {
     struct ps_row_stripe *stripe = &table->stripes[number];
     PS_ASSERT(page <= stripe->page_count);
-    bool is_new = page == stripe->page_count;
-    if (!is_new && !ps_row_pages_held(&table->pages, stripe->pages[page].age))
+    if (page < stripe->page_count)
         return true;
     if (page == stripe->page_room && !lengthen_lists(table, number))
         return false;
     struct ps_row_page *fresh = ps_row_pages_take(&table->pages);
     if (fresh == NULL)
         return false;
-    /* Of a new page this is room that nobody has used. */
-    struct ps_row_page_entry before = stripe->pages[page];
-    if (!is_new)
-        memcpy((uint8_t *)fresh + PS_ROW_PAGE_HEAD, (uint8_t *)before.page + PS_ROW_PAGE_HEAD,
-               table->shape.page_bytes - PS_ROW_PAGE_HEAD);
     ps_mutex_lock(ps_row_lock_of(table, number));
-    stripe->pages[page] = (struct ps_row_page_entry){fresh, table->pages.hold_count};
-    stripe->page_count += is_new ? 1 : 0;
+    stripe->pages[page] = (uint8_t *)fresh;
+    stripe->page_count++;
     ps_mutex_unlock(ps_row_lock_of(table, number));
-    if (!is_new)
-        ps_row_pages_leave(&table->pages, before.page, before.age);
     return true;
 }
 
@@ -209,7 +199,7 @@ uint8_t *ps_row_stripe_place(struct ps_row_table *table, struct ps_row_stripe *s
     const struct ps_row_shape *shape = &table->shape;
     PS_ASSERT(!ps_row_is_live(shape, stripe, row));
     PS_ASSERT(stripe->rows < stripe->index.rows_max);
-    PS_ASSERT(!ps_row_pages_held(&table->pages, stripe->pages[row >> shape->page_bits].age));
+    PS_ASSERT(row >> shape->page_bits < stripe->page_count);
     uint8_t *at = ps_row_at(shape, stripe, row);
     memcpy(at, &key, sizeof key);
     ps_row_set_touched(at, 0);

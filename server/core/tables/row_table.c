@@ -44,6 +44,7 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     atomic_init(&table->references, 1);
     ps_row_shape_init(&table->shape, &options->layout);
     ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes);
+    ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
     *created = table;
@@ -80,12 +81,13 @@ void ps_row_table_release(struct ps_row_table *table)
     /* Whoever lets go last is alone with it: no lock is needed any more. */
     if (before > 1)
         return;
-    PS_ASSERT(atomic_load(&table->pages.newest) == 0);
+    PS_ASSERT(table->asides == NULL);
     /* First what lies on the heap, then the slabs, in which the pages of all stripes are. */
     for (size_t i = 0; i < PS_ROW_STRIPES; i++)
         free_stripe(table, &table->stripes[i]);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
+    ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
     ps_row_removals_release(table->removals);
     ps_release(table->memory, table);
@@ -194,5 +196,4 @@ void ps_row_table_check(struct ps_row_table *table)
         rows += table->stripes[i].rows;
     }
     PS_ASSERT(rows == ps_row_table_rows(table));
-    PS_ASSERT(atomic_load(&table->pages.newest) <= table->pages.hold_count);
 }
