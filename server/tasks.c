@@ -55,6 +55,7 @@ void ps_tasks_destroy(struct ps_tasks *tasks)
     /* After a failed create one of the two never ran; joining passes over such a thread. */
     ps_thread_join(&tasks->worker);
     ps_thread_join(&tasks->drainer);
+    /* While the service is there: tables keep keys for the base. */
     ps_increments_fini(&tasks->increments);
     ps_condition_fini(&tasks->changed);
     ps_mutex_fini(&tasks->mutex);

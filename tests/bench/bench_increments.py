@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an increment costs beside a whole checkpoint of the same table: bytes, seconds, and how long a
-server takes to come back with it.
+"""What an increment costs beside a whole checkpoint of the same table: bytes, seconds, and how long
+a server takes to come back with it.
 
     PS_BIN=build/release/bin /usr/bin/python3 tests/bench/bench_increments.py --rows 10000000
 
 A table is filled and saved whole; then a share of its rows, all over it, is pushed to, and saved as
-an increment. Nobody pushes meanwhile. Prints one JSON line; needs grpcio and the programs of a build,
-and 250 bytes of disk and 150 of memory for a row."""
+an increment. Nobody pushes meanwhile. Prints one JSON line; needs grpcio and the programs of a
+build, and 250 bytes of disk and 150 of memory for a row."""
 
 import argparse
 import glob

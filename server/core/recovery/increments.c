@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A parameter that has the version and the step of the base has its bytes: no push makes no
+/* A parameter that has the version and the step of the base has its bytes: every push makes a
  * version, and nothing else changes values and states. The rows of a table know their versions
  * themselves, so that all that has to be kept between two checkpoints is which keys went.
  *
  * The decision is made before anything is changed: a plan for each parameter, whose bytes are
- * counted, and only then the snapshot is reduced to it. */
+ * counted, and only then the snapshot is reduced to it.
+ *
+ * Why increments do not build upon each other: a recovery would read all of them, one that is
+ * damaged would cost those behind it, and none could go before the last. As it is, a chain has two
+ * files, and what is read twice is at most half of a base.
+ *
+ * Why the base has to be published: a file that the store does not name, and that sweeps count as
+ * any other, may be gone when the next increment is written. And why it is this server's own: of
+ * what another one saved nobody here knows the instant, in rows that have gone since. */
 #include "server/core/recovery/increments.h"
 
 #include "base/assert.h"
@@ -27,6 +35,7 @@ struct base_parameter {
     struct ps_row_mark *mark; /* of a table; owned */
 };
 
+/* What increments add to. It has no values: what was in the file then is what the file has. */
 struct ps_save_base {
     char uuid[37];
     char path[sizeof((struct ps_checkpoint_place *)0)->path]; /* "": not written yet */
@@ -58,6 +67,7 @@ static enum ps_status plan_rows(const struct base_parameter *before,
 static void carry_out(struct ps_snapshot *snapshot, struct plan *plans);
 static uint64_t bytes_of(const struct ps_checkpoint_parameter *parameter);
 
+/* One for each server, from its start to its end, whatever shard it owns in between. */
 void ps_increments_init(struct ps_increments *increments, const struct ps_allocator *memory,
                         uint32_t count_max)
 {
@@ -75,6 +85,7 @@ void ps_increments_fini(struct ps_increments *increments)
 /* Tables that are still there keep no keys for it any longer. */
 void ps_increments_forget(struct ps_increments *increments)
 {
+    PS_ASSERT(increments->memory != NULL);
     destroy_base(increments->memory, &increments->base);
     destroy_base(increments->memory, &increments->candidate);
 }
@@ -90,6 +101,7 @@ bool ps_increments_prepare(struct ps_increments *increments, struct ps_snapshot 
         return true;
     }
     destroy_base(increments->memory, &increments->base);
+    /* Now, since the writer lets go of the rows as it goes on, and of their marks with them. */
     if (increments->count_max > 0)
         increments->candidate = create_base(increments->memory, snapshot, generation);
     return false;
@@ -102,8 +114,11 @@ static bool has_base(const struct ps_increments *increments, const struct ps_sna
 {
     const struct ps_save_base *base = increments->base;
     struct ps_file file;
+    PS_ASSERT(base == NULL || increments->candidate == NULL);
     if (base == NULL || increments->count >= increments->count_max)
         return false;
+    /* The shard was lost and came back: its parameters were loaded anew, and rows that went in
+     * between went unseen. */
     if (base->generation != generation || base->epoch != snapshot->facts.epoch)
         return false;
     PS_ASSERT(base->path[0] != '\0');
@@ -113,6 +128,7 @@ static bool has_base(const struct ps_increments *increments, const struct ps_sna
     return true;
 }
 
+/* For a search among as many as there are parameters. The id is a hash of the name. */
 static int compare_parameters(const void *a, const void *b)
 {
     const struct base_parameter *left = a;
@@ -132,6 +148,7 @@ static struct ps_save_base *create_base(const struct ps_allocator *memory,
         ps_zeroed(memory, sizeof *base + count * sizeof base->parameters[0]);
     if (base == NULL)
         return NULL;
+    /* The path is not known before the file is written (ps_increments_written). */
     memcpy(base->uuid, snapshot->facts.uuid, sizeof base->uuid);
     base->generation = generation;
     base->epoch = snapshot->facts.epoch;
@@ -151,6 +168,7 @@ static struct ps_save_base *create_base(const struct ps_allocator *memory,
     return base;
 }
 
+/* With its marks, so that the tables keep no keys for it. NULL is allowed, and left behind. */
 static void destroy_base(const struct ps_allocator *memory, struct ps_save_base **owner)
 {
     struct ps_save_base *base = *owner;
@@ -173,6 +191,7 @@ static bool reduce(const struct ps_increments *increments, struct ps_snapshot *s
         ps_zeroed_array(increments->memory, snapshot->parameter_count, sizeof *plans);
     if (plans == NULL)
         return false;
+    /* A walk over the rows of each table that was pushed to; sections and sessions are in both. */
     for (size_t i = 0; status == PS_OK && i < snapshot->parameter_count; i++) {
         whole += bytes_of(&snapshot->parameters[i]);
         status = plan_parameter(increments->base, snapshot, i, &plans[i], &reduced);
@@ -181,6 +200,7 @@ static bool reduce(const struct ps_increments *increments, struct ps_snapshot *s
     bool is_worth_it = status == PS_OK && reduced * 100 <= whole * increments->percent_max;
     if (is_worth_it)
         carry_out(snapshot, plans);
+    /* Keys of a plan that was carried out are the snapshot's by now. */
     for (size_t i = 0; i < snapshot->parameter_count; i++)
         ps_release(increments->memory, plans[i].removed);
     ps_release(increments->memory, plans);
@@ -195,9 +215,11 @@ static enum ps_status plan_parameter(const struct ps_save_base *base,
     const struct ps_parameter_version *now = ps_snapshot_version(snapshot, i);
     const struct base_parameter wanted = {.id = now->spec->id, .birth = now->spec->birth};
     const struct base_parameter *before = NULL;
+    /* bsearch may not be given an empty list. */
     if (base->count > 0)
         before = bsearch(&wanted, base->parameters, base->count, sizeof base->parameters[0],
                          compare_parameters);
+    /* A skipped push makes a version and no step; so both are compared, though one would do. */
     bool is_same = before != NULL && before->version == now->version && before->step == now->step;
     PS_ASSERT(before == NULL || before->version <= now->version);
     if (before != NULL && now->rows != NULL)
@@ -215,16 +237,19 @@ static enum ps_status plan_rows(const struct base_parameter *before,
 {
     const struct ps_row_mark *mark = ps_row_hold_marked(now->rows);
     uint64_t rows = 0;
+    PS_ASSERT(before->version <= now->version);
     if (before->mark == NULL || mark == NULL ||
         now->version - before->version > PS_ROW_VERSIONS_MAX)
         return PS_ERR_NOT_FOUND;
     PS_TRY(ps_row_marks_between(before->mark, mark, &plan->removed, &plan->removed_count));
     plan->carry = PS_CARRY_ROWS;
+    /* Without a walk over its rows: most tables of a job may be at rest. */
     if (before->version == now->version && plan->removed_count == 0) {
         plan->carry = PS_CARRY_AS_BASE;
         return PS_OK;
     }
     PS_TRY(ps_row_hold_find_changed(now->rows, now->version, before->version, &rows, NULL));
+    /* Of all arrays: values, states, keys and clock go together. */
     for (uint32_t array = 0; array < ps_row_hold_arrays(now->rows); array++)
         *bytes += rows * ps_row_hold_row_bytes(now->rows, array);
     *bytes += plan->removed_count * sizeof plan->removed[0];
@@ -237,6 +262,7 @@ static void carry_out(struct ps_snapshot *snapshot, struct plan *plans)
 {
     PS_ASSERT(snapshot->held != NULL);
     for (size_t i = 0; i < snapshot->parameter_count; i++) {
+        /* What goes whole is as the snapshot has it. */
         if (plans[i].carry == PS_CARRY_AS_BASE)
             ps_snapshot_leave_out(snapshot, i);
         if (plans[i].carry != PS_CARRY_ROWS)
@@ -284,6 +310,7 @@ void ps_increments_published(struct ps_increments *increments, bool is_published
     if (increments->candidate == NULL)
         return;
     PS_ASSERT(increments->candidate->path[0] != '\0');
+    /* From here on the tables' keys are of this one: its marks are older than the file. */
     increments->base = increments->candidate;
     increments->candidate = NULL;
     increments->count = 0;

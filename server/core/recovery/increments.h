@@ -25,8 +25,8 @@ struct ps_increments {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     uint32_t count_max;                /* between two whole ones; 0: every checkpoint is whole */
     uint32_t count;                    /* written since the base */
-    uint32_t percent_max;              /* of a whole one's bytes; with more it is whole. 50, but in
-                                        * a simulation, whose parameters are few and all pushed to */
+    uint32_t percent_max;              /* of a whole one's bytes; with more it is whole. 50, but
+                                        * in a simulation, whose few parameters all change */
     struct ps_save_base *base;         /* owned; NULL: the next checkpoint is whole */
     struct ps_save_base *candidate;    /* owned; whole, and not published yet */
 };

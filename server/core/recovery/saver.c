@@ -164,6 +164,7 @@ static void choose_base(const struct ps_saver *saver, struct ps_saving *saving)
     PS_ASSERT(saving->base[0] == '\0');
     if (saver->increments == NULL)
         return;
+    /* A set is one file of each shard, which may be taken elsewhere. */
     bool may = saving->set.revision == 0;
     if (ps_increments_prepare(saver->increments, snapshot, ps_ticket_generation(saving->ticket),
                               may, saver->files))
@@ -190,6 +191,7 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
                                                    snapshot->parameters, snapshot->parameter_count,
                                                    &setup, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
+    /* Also of a failure, behind which the next one is whole. */
     if (saver->increments != NULL)
         ps_increments_written(saver->increments, status == PS_OK ? &saving->place : NULL);
     if (status != PS_OK)
@@ -341,22 +343,37 @@ static void sweep(const struct ps_saver *saver, uint64_t epoch, const struct ps_
         PS_LOG(saver->log, PS_LOG_WARN, "saver", "older checkpoints stay", PS_FIELD_ERROR(&reason));
 }
 
-/* One that stays for its set alone: whoever goes back to it wants its instant and no other. The base
- * of an increment is wanted by that one, too. */
+/* Does a recovery from an increment need this one? The sweep has seen to it that it stays; what is
+ * behind it in the journal stays for it, since the increment may turn out to be damaged. */
+static bool is_base(const struct ps_catalog *catalog, const char *uuid)
+{
+    PS_ASSERT(uuid[0] != '\0');
+    for (size_t i = 0; i < catalog->count; i++)
+        if (strcmp(catalog->entries[i].base, uuid) == 0)
+            return true;
+    return false;
+}
+
+/* Whole ones alone: sweeping counts them apart, and none of the others belongs to a set. */
+static size_t count_whole_before(const struct ps_catalog *catalog, size_t i)
+{
+    size_t count = 0;
+    PS_ASSERT(i < catalog->count);
+    for (size_t k = 0; k < i; k++)
+        count += catalog->entries[k].base[0] == '\0' ? 1 : 0;
+    return count;
+}
+
+/* One that stays for its set alone: whoever goes back to it wants its instant and no other. */
 static bool is_of_set_alone(const struct ps_catalog *catalog, size_t i, const char *published_uuid,
                             const struct ps_kept_sets *kept)
 {
     PS_ASSERT(i < catalog->count);
     const char *uuid = catalog->entries[i].uuid;
-    size_t newer = 0;
-    for (size_t k = 0; k < i; k++)
-        newer += catalog->entries[k].base[0] == '\0' ? 1 : 0;
-    for (size_t k = 0; k < catalog->count; k++)
-        if (strcmp(catalog->entries[k].base, uuid) == 0)
-            return false;
+    size_t newer = count_whole_before(catalog, i);
     /* Of those that sweeping counts and those that were overtaken so many stay without any set. */
     return newer >= 2 * (size_t)PS_SAVER_KEEP && strcmp(uuid, published_uuid) != 0 &&
-           ps_kept_sets_have(kept, uuid);
+           ps_kept_sets_have(kept, uuid) && !is_base(catalog, uuid);
 }
 
 /* Recovery may begin with any checkpoint of the folder: what is behind the oldest stays. */
@@ -398,6 +415,7 @@ static void count_saved(const struct ps_saver *saver, const struct ps_saving *sa
     bool is_increment = saving->base[0] != '\0';
     ps_counter_add(metrics->checkpoints, 1);
     ps_histogram_observe(metrics->checkpoint_seconds, (double)taken_ns / 1e9);
+    /* Their share of all shows whether they are worth it; few mean that most are too large. */
     if (is_increment) {
         ps_counter_add(metrics->checkpoint_increments, 1);
         ps_counter_add(metrics->checkpoint_increment_bytes, saving->place.bytes);

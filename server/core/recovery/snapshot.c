@@ -67,12 +67,14 @@ static int compare_names(const void *a, const void *b);
 /* Where parameters come and go all the time: so often what was reserved is given back. */
 enum { ATTEMPTS_MAX = 4 };
 
+/* For whoever only looks: no table keeps anything for it. */
 enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *snapshot,
                                 struct ps_error *error)
 {
     return take(service, false, snapshot, error);
 }
 
+/* For a saver of increments. The marks cost 48 bytes a table until they are taken or let go. */
 enum ps_status ps_snapshot_take_marked(struct ps_service *service, struct ps_snapshot *snapshot,
                                        struct ps_error *error)
 {
@@ -193,6 +195,7 @@ static struct holding *create_holding(const struct ps_allocator *memory, size_t 
     holding->memory = memory;
     holding->capacity = capacity;
     holding->parameters = ps_zeroed_array(memory, capacity, sizeof(struct ps_checkpoint_parameter));
+    /* Room for lists of keys, so that nothing can fail when a snapshot is reduced. */
     if (is_marked)
         holding->removed = ps_zeroed_array(memory, capacity, sizeof holding->removed[0]);
     if (holding->parameters == NULL || (is_marked && holding->removed == NULL)) {
@@ -243,6 +246,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
          entry != NULL; entry = ps_parameter_table_next(entry)) {
         struct ps_parameter_version *version = &holding->versions[holding->count];
         PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry), version, error));
+        /* The mark is of the same instant, as nothing goes meanwhile. */
         if (holding->removed != NULL && version->rows != NULL)
             PS_TRY(ps_row_hold_mark(version->rows, error));
         holding->count++;
@@ -416,6 +420,7 @@ void ps_snapshot_release(struct ps_snapshot *snapshot)
     *snapshot = (struct ps_snapshot){0};
 }
 
+/* In the order of the names, as the rows that the writer sees. */
 struct ps_parameter_version *ps_snapshot_version(const struct ps_snapshot *snapshot, size_t i)
 {
     struct holding *holding = snapshot->held;
@@ -437,7 +442,8 @@ void ps_snapshot_leave_out(struct ps_snapshot *snapshot, size_t i)
     row->source = (struct ps_checkpoint_source){0};
     row->values = (struct ps_view){0};
     memset(row->states, 0, sizeof row->states);
-    PS_ASSERT(version->values == NULL && version->rows == NULL);
+    PS_ASSERT(version->values == NULL);
+    PS_ASSERT(version->rows == NULL && version->snapshot == NULL);
 }
 
 /* The keys live as long as the snapshot: the writer may come to them when the rows are let go. */
@@ -446,9 +452,11 @@ void ps_snapshot_narrow(struct ps_snapshot *snapshot, size_t i, uint64_t *remove
     struct holding *holding = snapshot->held;
     const struct ps_parameter_version *version = ps_snapshot_version(snapshot, i);
     struct ps_checkpoint_parameter *row = &snapshot->parameters[i];
+    PS_ASSERT(holding->removed != NULL && row->is_table);
     PS_ASSERT(version->rows != NULL && holding->removed[i].data == NULL);
     holding->removed[i] = (struct ps_bytes){(const uint8_t *)removed, count * sizeof *removed};
     ps_row_hold_narrow(version->rows);
+    /* How many rows there are is what the file has of them, and not what the table has. */
     row->carry = PS_CARRY_ROWS;
     row->removed = ps_view_of(&holding->removed[i]);
     row->rows = ps_row_hold_rows(version->rows);

@@ -2,7 +2,8 @@
 /* A row knows the version of its last push, so nothing has to be kept in order to tell which rows
  * have changed: it takes one walk over all rows of the hold, beside pushes. Counting and choosing
  * are one walk, and what was found is kept as bits: the head of a file says how many rows there are
- * before the first one is written.
+ * before the first one is written. A hold that was looked through and is not worth narrowing is as
+ * it was, and is written whole.
  */
 #include "server/core/tables/row_changes.h"
 
@@ -20,17 +21,20 @@ enum ps_status ps_row_hold_mark(struct ps_row_hold *hold, struct ps_error *error
 {
     PS_ASSERT(hold->mark == NULL);
     hold->mark = ps_row_mark_create(hold->table->removals);
+    /* Without it the snapshot is given up, as for want of any other memory. */
     if (hold->mark == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to mark an instant of a table");
     return PS_OK;
 }
 
+/* The later end of what is asked of the list; the earlier one is a mark that somebody took. */
 const struct ps_row_mark *ps_row_hold_marked(const struct ps_row_hold *hold)
 {
     PS_ASSERT(hold != NULL);
     return hold->mark;
 }
 
+/* A hold of a whole checkpoint ends with its file. Its mark goes on, for the increments to come. */
 struct ps_row_mark *ps_row_hold_take_mark(struct ps_row_hold *hold)
 {
     PS_ASSERT(hold != NULL);
@@ -75,6 +79,7 @@ static uint64_t find_in_page(struct ps_row_hold *hold, uint32_t stripe, uint64_t
     /* For half a microsecond, as reading holds it. */
     ps_mutex_lock(ps_row_lock_of(hold->table, stripe));
     ps_row_hold_find_rows(hold, stripe, page, rows);
+    /* `live` has the rows of the instant: one that was made since is not looked at. */
     for (uint32_t word = 0; word < words; word++)
         for (uint64_t left = live[word]; left != 0; left &= left - 1) {
             uint32_t place = (uint32_t)__builtin_ctzll(left);
@@ -92,6 +97,7 @@ void ps_row_hold_narrow(struct ps_row_hold *hold)
     PS_ASSERT(hold->changed != NULL);
     for (uint32_t stripe = 0; stripe < PS_ROW_STRIPES; stripe++)
         let_rows_be(hold, stripe);
+    /* The sums are those of the fewer rows; pages without one have the same as the next. */
     uint64_t rows = 0;
     for (uint64_t page = 0; page < hold->page_count; page++) {
         hold->firsts[page] = rows;
@@ -119,6 +125,7 @@ static void let_rows_be(struct ps_row_hold *hold, uint32_t stripe)
         hold->aside.due[i] &= hold->changed[i];
     }
     ps_mutex_unlock(ps_row_lock_of(hold->table, stripe));
+    /* Readers have memory made ready for so many rows that a push may still come to. */
     uint64_t before = atomic_fetch_sub_explicit(&hold->aside.due_rows, gone, memory_order_relaxed);
     PS_ASSERT(before >= gone);
 }

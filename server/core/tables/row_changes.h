@@ -4,7 +4,8 @@
  * pushed to, too.
  *
  * Threads:  mark while nobody pushes; the rest from the thread of the hold.
- * Blocking: mark never; to find reads the version of every row, a tenth of a second for ten million.
+ * Blocking: mark never; to find reads the version of every row, a tenth of a second for ten
+ *           million, and takes the lock of each page's stripe, as narrow takes those of all.
  * Errors:   PS_ERR_NO_MEMORY where it says so; the hold is then what it was.
  * Memory:   what was found is the hold's; a mark that was taken belongs to the caller.
  */

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A queue of keys with several readers, each of which knows a place in it by number. It lies in
  * chunks, so that a sweep of millions of rows never waits for a copy of what is there already; the
- * oldest chunks go when the last mark that needs them does. */
+ * oldest chunks go when the last mark that needs them does.
+ *
+ * Why a list, and not a bit in the row: a row that went has no place any more, and the one that
+ * takes its place has another key. Why not all keys of the base: 8 bytes for each row of the table,
+ * to be compared with all that there are, where most tables lose few rows in a minute.
+ *
+ * A removal must not fail, since its record is in the journal by then. So it is the list that
+ * fails, and whoever wanted it writes a whole checkpoint instead.
+ */
 #include "server/core/tables/row_removals.h"
 
 #include "base/assert.h"
@@ -25,11 +33,14 @@ static const bool removed_keys_are_off = false;
 /* The share of a table's rows whose keys are kept, as a divisor; and a chunk for the smallest. */
 #define KEPT_SHARE 4
 
+/* Filled from its beginning; only the last one has room. */
 struct chunk {
     struct chunk *next;
     uint64_t keys[CHUNK_KEYS];
 };
 
+/* Keys are numbered from the table's first removal on, and never anew, so that a place stays what
+ * it is when those before it are forgotten. Without a mark the numbers stand still. */
 struct ps_row_removals {
     const struct ps_allocator *memory; /* borrowed */
     _Atomic uint32_t references;       /* of the table, and of each mark */
@@ -43,6 +54,8 @@ struct ps_row_removals {
     uint64_t end;   /* number of the key to come */
 };
 
+/* A place in the list. Marks are two at most in a server: of the base, and of the snapshot that is
+ * being written; so going through all of them costs nothing. */
 struct ps_row_mark {
     struct ps_row_removals *removals; /* a reference */
     struct ps_row_mark *next;
@@ -71,6 +84,7 @@ struct ps_row_removals *ps_row_removals_create(const struct ps_allocator *memory
     return removals;
 }
 
+/* The table lets go when it ends, which may be long before a base of it is forgotten. */
 void ps_row_removals_release(struct ps_row_removals *removals)
 {
     if (removals == NULL)
@@ -91,6 +105,8 @@ void ps_row_removals_add(struct ps_row_removals *removals, uint64_t key, uint64_
     if (removed_keys_are_off || atomic_load(&removals->live) == 0)
         return;
     ps_mutex_lock(&removals->lock);
+    /* Place 0 is that of a chunk that is yet to come. Asked again under the lock: the last mark may
+     * have gone meanwhile, and its chunks with it. */
     uint64_t place = (removals->end - removals->begin) % CHUNK_KEYS;
     PS_ASSERT(removals->begin <= removals->end);
     if (removals->live > 0 && (place > 0 || lengthen(removals, rows))) {
@@ -146,16 +162,21 @@ static void forget_to(struct ps_row_removals *removals, uint64_t number)
     }
     if (removals->first != NULL)
         return;
+    /* The next key begins a chunk, whatever its number. */
     removals->last = NULL;
     removals->begin = removals->end;
 }
 
+/* Of whole chunks: the table's memory is counted with each push, and a list that grows by a key a
+ * time would count as often. */
 uint64_t ps_row_removals_bytes(struct ps_row_removals *removals)
 {
     PS_ASSERT(atomic_load(&removals->references) > 0);
     return atomic_load(&removals->bytes) + sizeof *removals;
 }
 
+/* The number of the key to come is all that a mark is: nothing is copied, and nothing walked
+ * through, while all pushes wait for the instant. */
 struct ps_row_mark *ps_row_mark_create(struct ps_row_removals *removals)
 {
     struct ps_row_mark *mark = ps_zeroed(removals->memory, sizeof *mark);
@@ -196,6 +217,7 @@ void ps_row_mark_destroy(struct ps_row_mark *mark)
 /* Under the lock. Without a mark: none of them. */
 static uint64_t oldest_needed(const struct ps_row_removals *removals)
 {
+    /* Marks that are lost need nothing: what they would have needed is gone. */
     uint64_t oldest = UINT64_MAX;
     for (const struct ps_row_mark *mark = removals->marks; mark != NULL; mark = mark->next)
         if (!mark->is_lost && mark->at < oldest)
@@ -210,6 +232,7 @@ enum ps_status ps_row_marks_between(const struct ps_row_mark *from, const struct
 {
     if (from->removals != to->removals)
         return PS_ERR_NOT_FOUND;
+    /* `to` was made later: its number can only be the same or higher. */
     PS_ASSERT(from->at <= to->at);
     const struct ps_allocator *memory = from->removals->memory;
     size_t all = (size_t)(to->at - from->at);
@@ -230,8 +253,8 @@ enum ps_status ps_row_marks_between(const struct ps_row_mark *from, const struct
     return PS_OK;
 }
 
-/* A chunk at a time under the lock, for which a sweep waits. The last look, at no key, is for a list
- * that was given up without any. */
+/* A chunk at a time under the lock, for which a sweep waits. The last look, at no key, is for a
+ * list that was given up without any. */
 static bool copy_keys(const struct ps_row_mark *from, uint64_t to, uint64_t *keys)
 {
     uint64_t at = from->at;
@@ -268,6 +291,7 @@ static uint64_t copy_some(const struct ps_row_mark *from, uint64_t at, uint64_t 
     return some;
 }
 
+/* Unsigned, as everybody else compares keys. */
 static int compare_keys(const void *a, const void *b)
 {
     uint64_t left, right;
@@ -279,6 +303,7 @@ static int compare_keys(const void *a, const void *b)
 /* Sorted, so that equal states give equal files, and a reader may look a key up. */
 static size_t sort_out(uint64_t *keys, size_t count)
 {
+    /* In place: what was looked at already is never longer than what is kept of it. */
     size_t kept = 0;
     PS_ASSERT(keys != NULL);
     if (count > 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Increments: a server that saves only what changed, and is killed, comes back with the same bits as
-one that saves everything, by its checkpoints, its journal, and the tools."""
+"""Increments: a server that saves only what changed, and is killed, comes back with the same bits
+as one that saves everything, by its checkpoints, its journal, and the tools."""
 
 import glob
 import os
