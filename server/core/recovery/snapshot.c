@@ -246,7 +246,8 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
          entry != NULL; entry = ps_parameter_table_next(entry)) {
         struct ps_parameter_version *version = &holding->versions[holding->count];
         PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry), version, error));
-        /* The mark is of the same instant, as nothing goes meanwhile. */
+        /* The mark is of the same instant: no push and no sweep comes between, since both hold the
+         * cut shared. */
         if (holding->removed != NULL && version->rows != NULL)
             PS_TRY(ps_row_hold_mark(version->rows, error));
         holding->count++;
