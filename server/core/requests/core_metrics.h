@@ -93,6 +93,10 @@
       "Of these, clients that were silent for less than --client-idle.")                          \
     X(counter, checkpoints, "ps_checkpoints_total", "Checkpoints saved and published.")           \
     X(counter, checkpoint_failures, "ps_checkpoint_failures_total", "Checkpoints that failed.")   \
+    X(counter, checkpoint_increments, "ps_checkpoint_increments_total",                           \
+      "Of the checkpoints, those that add to a whole one.")                                       \
+    X(counter, checkpoint_increment_bytes, "ps_checkpoint_increment_bytes_total",                 \
+      "Bytes of these.")                                                                          \
     X(histogram, checkpoint_seconds, "ps_checkpoint_seconds", "Time to save one checkpoint.")     \
     X(gauge, checkpoint_bytes, "ps_checkpoint_bytes", "Size of the newest checkpoint.")           \
     X(gauge, checkpoint_position, "ps_checkpoint_position", "Position of the newest checkpoint.") \
