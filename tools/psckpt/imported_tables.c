@@ -65,6 +65,7 @@ static enum ps_status make_table(struct shard_state *state,
                                  const struct ps_checkpoint_parameter *keys, struct ps_error *error)
 {
     uint8_t *arrays[PS_CHECKPOINT_ARRAYS_MAX] = {0};
+    /* Behind the prefix; it ends with the NUL of the whole name. */
     const struct ps_bytes name = {keys->name.data + PREFIX_SIZE, keys->name.size - PREFIX_SIZE};
     struct ps_checkpoint_parameter *table = find(state, name);
     if (table == NULL)
@@ -78,6 +79,7 @@ static enum ps_status make_table(struct shard_state *state,
     if (clock == NULL || piece == NULL)
         return PS_ERR_NO_MEMORY;
     *piece = (struct ps_bytes){clock, clock_bytes};
+    /* The elements are counted as before: of a table they are rows times width. */
     table->is_table = true;
     table->rows = keys->count;
     table->width = (uint32_t)table->shape.lengths[1];
@@ -118,7 +120,8 @@ enum ps_status imported_tables_config(struct shard_state *state,
                                       struct ps_bytes plain, struct ps_bytes *config,
                                       struct ps_error *error)
 {
-    /* A tag and a number of at most 4,096: three bytes. */
+    /* A tag and a number of at most 4,096: three bytes, of which one is the tag, and two the
+     * number. */
     char room[16];
     struct ps_buffer message, whole;
     ps_buffer_init_fixed(&message, room, sizeof room);
@@ -128,6 +131,7 @@ enum ps_status imported_tables_config(struct shard_state *state,
     ps_wire_put_bytes(&whole, FIELD_TABLE,
                       (struct ps_bytes){(const uint8_t *)message.text, message.size});
     enum ps_status status = ps_buffer_status(&whole, error);
+    /* The buffer is for writing alone; what lives as long as the state lies in its rooms. */
     if (status == PS_OK) {
         *config = shard_state_copy(
             state, (struct ps_bytes){(const uint8_t *)whole.text, whole.size}, error);
