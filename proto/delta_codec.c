@@ -68,7 +68,8 @@ void ps_delta_put(struct ps_buffer *head, uint32_t number, const struct ps_delta
     ps_wire_put_uint(&nested, 4, delta->whole);
     ps_wire_put_uint(&nested, 5, delta->next);
     ps_wire_put_uint(&nested, 6, delta->digest);
-    /* Of tables alone; zeros take no bytes. */
+    /* Of tables alone; zeros take no bytes, so that a delta of blocks is as short as before there
+     * were tables. */
     ps_wire_put_uint(&nested, 7, delta->rows);
     ps_wire_put_uint(&nested, 8, delta->gone);
     ps_wire_put_uint(&nested, 9, delta->mark);
