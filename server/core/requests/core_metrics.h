@@ -29,7 +29,8 @@
     X(counter, pull_encoded_bytes, "ps_pull_encoded_bytes_total",                                 \
       "Bytes of replies that were copied, because they were asked for in another encoding.")      \
     X(counter, deltas, "ps_delta_pulls_total", "Parameters that delta pulls brought up to date.") \
-    X(counter, deltas_whole, "ps_delta_pulls_whole_total", "Of these, with every block.")         \
+    X(counter, deltas_whole, "ps_delta_pulls_whole_total",                                        \
+      "Of these, with every block, or every row of a table.")                                     \
     X(counter, delta_saved_bytes, "ps_delta_saved_bytes_total",                                   \
       "Bytes that delta pulls left out, since the caller had them.")                              \
     X(gauge, staged_bytes, "ps_staged_bytes", "Bytes of requests that wait for ranges.")          \

@@ -16,6 +16,7 @@
 #define PS_SERVER_CORE_ROW_STRIPES_H
 
 #include "base/row_hash.h"
+#include "server/core/tables/row_gone.h"
 #include "server/core/tables/row_index.h"
 #include "server/core/tables/row_pages.h"
 #include "server/core/tables/row_removals.h"
@@ -56,6 +57,7 @@ struct ps_row_table {
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
     struct ps_row_pages pages;
+    struct ps_row_gone gone;
     struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */
     struct ps_row_aside *asides;         /* of the holds that there are (row_aside.h) */
     struct ps_row_removals *removals;    /* a reference */

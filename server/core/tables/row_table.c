@@ -44,6 +44,7 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     atomic_init(&table->references, 1);
     ps_row_shape_init(&table->shape, &options->layout);
     ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes);
+    ps_row_gone_init(&table->gone);
     ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
@@ -87,6 +88,7 @@ void ps_row_table_release(struct ps_row_table *table)
         free_stripe(table, &table->stripes[i]);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
+    ps_row_gone_fini(&table->gone, table->memory);
     ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
     ps_row_removals_release(table->removals);
