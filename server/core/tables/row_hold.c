@@ -252,7 +252,9 @@ enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64
     for (; reading.size > 0; reading.page++) {
         while (reading.page >= hold->aside.first_pages[reading.stripe + 1])
             reading.stripe++;
-        read_page(&reading);
+        /* Of an increment most pages have none. */
+        if (hold->firsts[reading.page] < hold->firsts[reading.page + 1])
+            read_page(&reading);
     }
     return PS_OK;
 }
