@@ -108,6 +108,10 @@ uint32_t ps_row_stripe_find(const struct ps_row_table *table, const struct ps_ro
  * not. Takes the stripe's lock. False when memory is refused. */
 bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t stripe, uint64_t rows);
 
+/* After a push has got ready to make so many rows: indexes that will soon be too small are made
+ * larger, as many as these rows may be held up for. The rows do not depend on it. */
+void ps_row_stripes_grow_ahead(struct ps_row_table *table, uint64_t rows_made);
+
 /* Sees to it that the page of this number is there: one behind the last is made. Takes the stripe's
  * lock. False when memory is refused. */
 bool ps_row_stripe_extend(struct ps_row_table *table, uint32_t stripe, uint32_t page);
