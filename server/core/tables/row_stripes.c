@@ -100,7 +100,7 @@ bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t number, uint64_t 
     uint64_t bytes = ps_row_index_bytes(wanted);
     if (!ps_row_pages_count(&table->pages, bytes))
         return false;
-    if (!ps_row_index_create(&larger, table->memory, wanted)) {
+    if (!ps_row_index_create(&larger, &table->lists.allocator, wanted)) {
         ps_row_pages_count_back(&table->pages, bytes);
         return false;
     }
@@ -113,7 +113,7 @@ bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t number, uint64_t 
     if (smaller.lines != NULL)
         ps_row_pages_count_back(&table->pages,
                                 ((uint64_t)smaller.line_count + 1) * sizeof(struct ps_row_line));
-    ps_row_index_destroy(&smaller, table->memory);
+    ps_row_index_destroy(&smaller, &table->lists.allocator);
     return true;
 }
 
@@ -170,7 +170,7 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     uint64_t bytes = list_bytes(table, room);
     if (!ps_row_pages_count(&table->pages, bytes))
         return false;
-    uint8_t **pages = ps_zeroed(table->memory, bytes);
+    uint8_t **pages = ps_zeroed(&table->lists.allocator, bytes);
     if (pages == NULL) {
         ps_row_pages_count_back(&table->pages, bytes);
         return false;
@@ -187,7 +187,7 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     stripe->live = live;
     ps_mutex_unlock(ps_row_lock_of(table, number));
     ps_row_pages_count_back(&table->pages, list_bytes(table, stripe->page_room));
-    ps_release(table->memory, shorter);
+    ps_release(&table->lists.allocator, shorter);
     PS_ASSERT(room > stripe->page_room);
     stripe->page_room = room;
     return true;

@@ -15,6 +15,7 @@
 #ifndef PS_SERVER_CORE_ROW_STRIPES_H
 #define PS_SERVER_CORE_ROW_STRIPES_H
 
+#include "base/large_heap.h"
 #include "base/row_hash.h"
 #include "server/core/tables/row_index.h"
 #include "server/core/tables/row_pages.h"
@@ -54,6 +55,7 @@ struct ps_row_table {
     _Atomic uint32_t references; /* the owner, and each hold */
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
+    struct ps_large_heap lists; /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;
     struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */
     struct ps_row_aside *asides;         /* of the holds that there are (row_aside.h) */
