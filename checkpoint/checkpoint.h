@@ -191,8 +191,8 @@ struct ps_checkpoint_watcher {
 struct ps_checkpoint_setup {
     const struct ps_checkpoint_watcher *watcher; /* borrowed; NULL: nobody is told */
     struct ps_write_behind *behind; /* borrowed; NULL: the caller writes while nothing is copied */
-    bool over_spare; /* over a spare of the epoch, where there is one (checkpoint_spare.h). For the
-                      * epoch's owner only */
+    bool over_spare; /* over a spare of the epoch, where there is one (checkpoint_spare.h) and the
+                      * file is whole. For the epoch's owner only */
 };
 
 PS_MUST_USE enum ps_status

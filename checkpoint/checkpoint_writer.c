@@ -231,12 +231,14 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
     return status;
 }
 
-/* A new file grows with each write, and the disk has its size and its blocks to note as well. */
+/* A new file grows with each write, and the disk has its size and its blocks to note as well. What
+ * adds to another is short: the spare, which is as long as a whole one, is left to the next. */
 static enum ps_status open_file(struct job *job, const char *folder, struct ps_file *file,
                                 struct ps_error *error)
 {
     const struct ps_files *files = job->files;
-    if (job->setup->over_spare)
+    bool is_whole = job->facts->base == NULL || job->facts->base[0] == '\0';
+    if (job->setup->over_spare && is_whole)
         PS_TRY(ps_checkpoint_spare_take(files, folder, job->facts->epoch, job->temporary, file,
                                         &job->over, error));
     if (job->over)

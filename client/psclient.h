@@ -79,7 +79,9 @@ enum psclient_status {
     PSCLIENT_FAILED,          /* anything else; the text says what */
     PSCLIENT_UNAUTHENTICATED, /* the server, or this client to the server, is not who it should be:
                                    the certificate or the token; the text says which */
-    PSCLIENT_DENIED           /* known, and not allowed to do this */
+    PSCLIENT_DENIED,          /* known, and not allowed to do this */
+    PSCLIENT_TABLE_FULL /* a table has all rows that it may: nothing was added, and coming again
+                                   helps when its limit was raised or rows have gone */
 };
 
 struct psclient_error {

@@ -113,6 +113,7 @@ struct sim_options {
     uint64_t ttl_ms;
     uint64_t save_interval_ms;
     uint64_t journal_bytes; /* checkpoint_journal_bytes of a service */
+    uint32_t increments;    /* between two whole checkpoints */
     bool saves;
     bool journals;                       /* and acknowledges what is logged; only with `saves` */
     uint64_t delay_min_ms, delay_max_ms; /* of a message, one way; beyond max - min they reorder */

@@ -315,7 +315,8 @@ static struct ps_saver saver_of(struct sim_server *server)
                              .registry = &server->job_registry,
                              .claim = &server->claim,
                              .memory = &server->world->memory,
-                             .clock = &server->world->clock};
+                             .clock = &server->world->clock,
+                             .increments = &server->increments};
 }
 
 /* SIM_MUTATION_SNAPSHOT_TORN: writes a checkpoint of which one byte is of no instant at all. */
@@ -406,8 +407,10 @@ static void write(struct sim_world *world, void *subject, uint64_t generation, u
     if (status == PS_OK)
         sim_checker_wrote(world, server);
     if (status == PS_OK)
-        sim_trace(world, server->name, "writes position %" PRIu64 "%s",
-                  server->saving.place.position, server->publishes ? "" : ", without its pointer");
+        sim_trace(world, server->name, "writes position %" PRIu64 "%s%s",
+                  server->saving.place.position,
+                  server->saving.base[0] != '\0' ? ", an increment" : "",
+                  server->publishes ? "" : ", without its pointer");
     else
         sim_trace(world, server->name, "cannot write: %s", ps_status_word(status));
     sim_checker_disk_changed(world, index);

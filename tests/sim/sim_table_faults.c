@@ -106,14 +106,7 @@ void sim_rows_bend_pull(struct sim_server *server, const struct ps_pull_request 
 
 bool sim_is_full(const struct ps_item_status *status)
 {
-    static const char word[] = "rows_max";
-    size_t size = sizeof word - 1;
-    if (status->status != PS_ERR_BUSY)
-        return false;
-    for (size_t i = 0; i + size <= status->text.size; i++)
-        if (memcmp(status->text.data + i, word, size) == 0)
-            return true;
-    return false;
+    return status->status == PS_ERR_TABLE_FULL;
 }
 
 /* ---- Records and checkpoints ---- */

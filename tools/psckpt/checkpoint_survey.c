@@ -130,8 +130,9 @@ static enum ps_status parse_head(struct checkpoint_survey *survey, struct readin
 }
 
 /* Each array has a checksum of its own, so that damage is named by tensor: of a table, its keys and
- * its clock count as well as its values. What the file leaves to a base is not in it. Every array is read, also after damage was found: the list
- * is the point. */
+ * its clock count as well as its values, and the keys that went since its base. What the file
+ * leaves to a base is not in it, and its base's own survey finds damage there. Every array is read,
+ * also after damage was found: the list is the point. */
 static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error)
 {

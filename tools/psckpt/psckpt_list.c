@@ -120,10 +120,11 @@ static enum ps_status list_checkpoints(struct listing *listing, const struct sha
 }
 
 /* Four states: "whole" was read and fits, "damaged" was read and does not, "unreadable" could not
- * be read (the disk, the rights), "no-base" is whole and adds to one that is not in the folder. Only the last changes the exit status, since damage is an answer
- * here and a failure to read is not; verify is the command that judges. The content of the row
- * comes from the file itself, the epoch and the position from its name: where the two disagree the
- * survey finds damage. */
+ * be read (the disk, the rights), "no-base" is whole and adds to one that is not in the folder.
+ * Only what could not be read changes the exit status, since damage is an answer here and a failure
+ * to read is not; verify is the command that judges. The content of the row comes from the file
+ * itself, the epoch and the position from its name: where the two disagree the survey finds damage.
+ * */
 static enum ps_status list_checkpoint(struct listing *listing, const struct shard_folder *folder,
                                       const struct ps_catalog *catalog,
                                       const struct ps_catalog_entry *entry, const char *published,
@@ -140,7 +141,8 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
         return ps_fail(error, status, "%s", why.text);
     if (status != PS_OK)
         *tool->code = psckpt_complain(status, &why);
-    /* By the names, as a recovery looks for it. */
+    /* By the names, as a recovery looks for it. A base that is damaged has a row of its own, in
+     * which that is said. */
     bool is_baseless = entry->base[0] != '\0' && ps_catalog_find(catalog, entry->base) == NULL;
     const char *state = status != PS_OK           ? "unreadable"
                         : survey.damage_count > 0 ? "damaged"

@@ -156,6 +156,8 @@ static enum ps_status survey_all(const struct pruning *pruning, struct folder_co
             !ps_recovery_is_superseded(&content->segments, entry->epoch, entry->position);
         if (entry->base[0] == '\0')
             continue;
+        /* No younger than what adds to it, so that it was judged before; with the name of a younger
+         * one it is not good yet, and the file neither counts nor goes. */
         const struct ps_catalog_entry *base = ps_catalog_find(catalog, entry->base);
         finding->good &= base != NULL && content->findings[base - catalog->entries].good;
     }
@@ -180,6 +182,8 @@ static enum ps_status choose(struct pruning *pruning, struct folder_content *con
     for (size_t i = 0; i < content->catalog.count; i++) {
         const struct ps_catalog_entry *entry = &content->catalog.entries[i];
         struct finding *finding = &content->findings[i];
+        /* Counted apart, as servers do: of those that add any number may be younger than the second
+         * whole one, and one damaged base is the end of them all. */
         size_t *like_it = entry->base[0] == '\0' ? &whole_count : &adding_count;
         bool is_published = strcmp(published, entry->uuid) == 0;
         bool is_new = whole_count < keep && *like_it < keep;
@@ -195,8 +199,8 @@ static enum ps_status choose(struct pruning *pruning, struct folder_content *con
     return PS_OK;
 }
 
-/* A base of what stays, also of a damaged file, for the sake of what a salvage can make of both. The
- * journal behind it stays as well: a recovery that finds damage in what adds begins with the
+/* A base of what stays, also of a damaged file, for the sake of what a salvage can make of both.
+ * The journal behind it stays as well: a recovery that finds damage in what adds begins with the
  * base. */
 static void keep_bases(struct folder_content *content)
 {

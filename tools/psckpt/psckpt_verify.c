@@ -103,10 +103,10 @@ static void conclude(const struct verifying *verifying)
         *tool->code = PSCKPT_EXIT_MISSING;
 }
 
-/* One file is judged by itself, and with its base where it has one. A segment alone is taken for the last of its epoch, so a torn end
- * of it is no damage. Folders are looked at in the order of jobs and shards; a failure in one (the
- * disk refuses to list it) ends the command, since the verdict would be about less than was
- * asked. */
+/* One file is judged by itself, and with its base where it has one. A segment alone is taken for
+ * the last of its epoch, so a torn end of it is no damage. Folders are looked at in the order of
+ * jobs and shards; a failure in one (the disk refuses to list it) ends the command, since the
+ * verdict would be about less than was asked. */
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error)
 {
     const struct psckpt *tool = verifying->tool;
@@ -127,7 +127,8 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
     return status;
 }
 
-/* Whoever names one file asks whether the state is there: the base is looked at as well. */
+/* Whoever names one file asks whether the state is there: the base is looked at as well. In a
+ * folder it is looked at anyway, once for all that add to it. */
 static enum ps_status verify_alone(struct verifying *verifying, const char *path,
                                    struct ps_error *error)
 {
@@ -176,6 +177,7 @@ static void verify_checkpoint(struct verifying *verifying, const char *path, cha
         report_unreadable(verifying, path, &why);
         return;
     }
+    /* Also of a damaged file: its base may be whole, and is what is left. */
     if (survey.has_header)
         (void)snprintf(base, 37, "%s", survey.header.facts.base);
     if (survey.damage_count > 0)
@@ -223,6 +225,7 @@ static enum ps_status verify_base(struct verifying *verifying, const char *path,
                    name > path ? path : ".");
     PS_TRY(ps_catalog_init(&catalog, tool->box.files, folder, tool->box.memory, error));
     const struct ps_catalog_entry *entry = ps_catalog_find(&catalog, base);
+    /* A base has none itself, or verify_merge has refused it. */
     if (entry != NULL) {
         (void)snprintf(base_path, sizeof base_path, "%s/%s", folder, entry->name);
         verify_checkpoint(verifying, base_path, none);

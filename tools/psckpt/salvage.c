@@ -173,6 +173,7 @@ static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *err
     while (asked < salvaging->source_count &&
            ps_checkpoint_reader_facts(salvaging->sources[asked - 1].reader)->base[0] != '\0')
         asked++;
+    /* More than will be taken, where several have the same. */
     for (size_t i = 0; i < asked; i++)
         room += ps_checkpoint_parameter_count(salvaging->sources[i].reader);
     state->parameters = shard_state_room(state, room, sizeof *state->parameters, error);
@@ -190,7 +191,8 @@ static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *err
     return status;
 }
 
-/* Those of one file that no newer one has. */
+/* Those of one file that no newer one has. A parameter is looked for in all files, whichever has
+ * named it first: here only the list is made. */
 static enum ps_status take_of(struct salvaging *salvaging, size_t number, struct ps_error *error)
 {
     const struct ps_checkpoint_reader *reader = salvaging->sources[number].reader;

@@ -8,19 +8,9 @@
  */
 #include "server/core/tables/row_hold.h"
 
-#include "server/core/tables/row_aside.h"
+#include "server/core/tables/row_hold_parts.h"
 
 #include "base/assert.h"
-
-struct ps_row_hold {
-    struct ps_row_table *table; /* a reference */
-    struct ps_row_aside aside;
-    uint64_t rows;
-    uint64_t page_count;
-    /* Of each page, stripe by stripe. */
-    uint64_t *firsts; /* rows of the pages before it; and one more, which is all rows */
-    uint64_t *live;   /* live_words: rows that there were */
-};
 
 /* Memory that is made ready before a hold, and kept ready by whoever reads it: some ten pushes of
  * ten thousand rows. */
@@ -92,16 +82,6 @@ static struct ps_row_hold *create_hold(struct ps_row_table *table)
     return hold;
 }
 
-/* So many rows a page had at the instant. */
-static uint32_t rows_of(const uint64_t *live, uint32_t words)
-{
-    PS_ASSERT(words > 0);
-    uint32_t rows = 0;
-    for (uint32_t i = 0; i < words; i++)
-        rows += (uint32_t)__builtin_popcountll(live[i]);
-    return rows;
-}
-
 /* All rows of the instant are due: none has been set aside. Which rows there are is the hold's own,
  * since taking a row out, or making one, changes that without touching a row of the hold. */
 static void hold_stripe(struct ps_row_hold *hold, uint32_t number)
@@ -119,7 +99,7 @@ static void hold_stripe(struct ps_row_hold *hold, uint32_t number)
     memset(hold->aside.old + page, 0, stripe->page_count * sizeof *hold->aside.old);
     for (uint32_t i = 0; i < stripe->page_count; i++, page++) {
         hold->firsts[page] = hold->rows;
-        hold->rows += rows_of(stripe->live + (size_t)i * words, words);
+        hold->rows += ps_held_rows(stripe->live + (size_t)i * words, words);
     }
 }
 
@@ -203,10 +183,9 @@ struct reading {
     uint32_t stripe; /* of the page */
 };
 
-/* Under the lock of the page's stripe: writes down by their place where the rows of the page are
- * now, those that are as they were and those that were set aside. */
-static void find_rows(const struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
-                      const uint8_t **rows)
+/* Those that are as they were, and those that were set aside. */
+void ps_row_hold_find_rows(const struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
+                           const uint8_t **rows)
 {
     const struct ps_row_shape *shape = &hold->table->shape;
     const uint64_t *due = hold->aside.due + page * shape->live_words;
@@ -236,7 +215,7 @@ static void read_page(struct reading *reading)
     struct walk walk = begin_walk(hold, reading->page, reading->row - hold->firsts[reading->page]);
     PS_ASSERT(reading->page < hold->page_count);
     ps_mutex_lock(ps_row_lock_of(hold->table, reading->stripe));
-    find_rows(hold, reading->stripe, reading->page, rows);
+    ps_row_hold_find_rows(hold, reading->stripe, reading->page, rows);
     for (; reading->size > 0 && reading->row < hold->firsts[reading->page + 1]; reading->row++) {
         /* The first row may be begun in its middle, and the last one left in its own. */
         size_t left = each - reading->skipped;
@@ -286,6 +265,8 @@ void ps_row_hold_release(struct ps_row_hold *hold)
     struct ps_row_table *table = hold->table;
     PS_ASSERT(atomic_load(&hold->aside.due_rows) <= hold->rows);
     ps_row_aside_fini(table, &hold->aside);
+    ps_row_mark_destroy(hold->mark);
+    ps_release(table->memory, hold->changed);
     ps_release(table->memory, hold);
     ps_row_table_release(table);
 }

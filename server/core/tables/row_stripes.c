@@ -278,7 +278,11 @@ void ps_row_stripe_remove(struct ps_row_table *table, struct ps_row_stripe *stri
     const struct ps_row_shape *shape = &table->shape;
     PS_ASSERT(ps_row_is_live(shape, stripe, row));
     PS_ASSERT(stripe->rows > 0);
+    /* Before anything is changed: the key is in the row. */
+    ps_row_removals_add(table->removals, ps_row_key(ps_row_at(shape, stripe, row)),
+                        atomic_load(&table->rows));
     ps_row_index_remove(&stripe->index, hash, row);
+    ps_row_gone_note(&table->gone, ps_row_key(ps_row_at(shape, stripe, row)));
     *ps_row_live_word(shape, stripe, row) &= ~ps_row_live_bit(shape, row);
     stripe->rows--;
     if (row < stripe->free_from)

@@ -17,8 +17,10 @@
 
 #include "base/large_heap.h"
 #include "base/row_hash.h"
+#include "server/core/tables/row_gone.h"
 #include "server/core/tables/row_index.h"
 #include "server/core/tables/row_pages.h"
+#include "server/core/tables/row_removals.h"
 #include "server/core/tables/row_shape.h"
 #include "server/core/tables/row_table.h"
 
@@ -57,8 +59,10 @@ struct ps_row_table {
     _Atomic uint64_t rows;
     struct ps_large_heap lists; /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;
+    struct ps_row_gone gone;
     struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */
     struct ps_row_aside *asides;         /* of the holds that there are (row_aside.h) */
+    struct ps_row_removals *removals;    /* a reference */
     struct ps_mutex locks[PS_ROW_LOCKS]; /* PS_RANK_ROWS */
     struct ps_row_stripe stripes[PS_ROW_STRIPES];
 };

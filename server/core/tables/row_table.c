@@ -31,6 +31,11 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     if (table == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a table");
     table->memory = options->memory;
+    table->removals = ps_row_removals_create(options->memory);
+    if (table->removals == NULL) {
+        ps_release(options->memory, table);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a table");
+    }
     table->settings = options->settings;
     table->repeats = options->repeats;
     table->seed = options->id ^ SEED_SALT;
@@ -40,6 +45,7 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     ps_row_shape_init(&table->shape, &options->layout);
     ps_large_heap_init(&table->lists, table->memory);
     ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes);
+    ps_row_gone_init(&table->gone);
     ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
@@ -84,8 +90,10 @@ void ps_row_table_release(struct ps_row_table *table)
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
     ps_large_heap_fini(&table->lists);
+    ps_row_gone_fini(&table->gone, table->memory);
     ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
+    ps_row_removals_release(table->removals);
     ps_release(table->memory, table);
 }
 
@@ -100,7 +108,8 @@ uint64_t ps_row_table_rows(const struct ps_row_table *table)
 uint64_t ps_row_table_bytes(const struct ps_row_table *table)
 {
     PS_ASSERT(table != NULL);
-    return atomic_load(&table->pages.bytes) + sizeof *table;
+    return atomic_load(&table->pages.bytes) + ps_row_removals_bytes(table->removals) +
+           sizeof *table;
 }
 
 /* The seed and the kind of first values decide what a reader of an unknown key sees, the partition

@@ -94,13 +94,14 @@ struct ps_checkpoint_facts sample_own_facts(void)
     return facts;
 }
 
-void sample_increment_write(const struct ps_files *files, const struct ps_checkpoint_facts *facts,
+void sample_increment_write(const struct ps_files *files, const char *folder,
+                            const struct ps_checkpoint_facts *facts,
                             const struct ps_checkpoint_parameter *parameters, size_t count,
                             char path[1024])
 {
     struct ps_checkpoint_place place;
     struct ps_error error = {0};
-    enum ps_status status = ps_checkpoint_write(files, "ck", facts, parameters, count,
+    enum ps_status status = ps_checkpoint_write(files, folder, facts, parameters, count,
                                                 ps_allocator_heap(), &place, &error);
     ck_assert_msg(status == PS_OK, "%s", error.text);
     if (path != NULL)

@@ -40,8 +40,9 @@ void sample_rows_remove(struct sample_rows *rows, const uint64_t *keys, size_t c
 struct ps_checkpoint_facts sample_base_facts(void);
 struct ps_checkpoint_facts sample_own_facts(void);
 
-/* Writes to "ck" of `files`, and puts where to `path` unless that is NULL. */
-void sample_increment_write(const struct ps_files *files, const struct ps_checkpoint_facts *facts,
+/* Writes to `folder` of `files`, and puts where to `path` unless that is NULL. */
+void sample_increment_write(const struct ps_files *files, const char *folder,
+                            const struct ps_checkpoint_facts *facts,
                             const struct ps_checkpoint_parameter *parameters, size_t count,
                             char path[1024]);
 

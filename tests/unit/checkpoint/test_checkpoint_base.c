@@ -81,8 +81,8 @@ static void tear_down(void)
 
 static void write_both(void)
 {
-    sample_increment_write(files, &base_facts, base, PARAMETERS, base_path);
-    sample_increment_write(files, &own_facts, own, PARAMETERS, own_path);
+    sample_increment_write(files, "ck", &base_facts, base, PARAMETERS, base_path);
+    sample_increment_write(files, "ck", &own_facts, own, PARAMETERS, own_path);
 }
 
 static enum ps_status open_own(void)
@@ -237,7 +237,7 @@ START_TEST(a_base_of_another_uuid_than_its_name_is_refused)
     char name[PS_CHECKPOINT_NAME_BYTES], path[1024], other_path[1024];
     write_both();
     memcpy(other.uuid, "0190dddd-0000-7000-8000-000000000004", sizeof other.uuid);
-    sample_increment_write(files, &other, base, PARAMETERS, other_path);
+    sample_increment_write(files, "ck", &other, base, PARAMETERS, other_path);
     ck_assert(memory_files_get(disk, other_path, &file));
     ps_checkpoint_name_write(3, 10, SAMPLE_BASE, "", PS_CHECKPOINT_SUFFIX, name);
     (void)snprintf(path, sizeof path, "ck/%s", name);
@@ -386,6 +386,73 @@ START_TEST(of_a_damaged_table_the_other_parameters_can_be_had)
 }
 END_TEST
 
+/* As a server gives rows: by a source, which knows nothing of keys that went. */
+static enum ps_status give_rows(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
+                                struct ps_error *why)
+{
+    const struct sample_rows *rows = self;
+    (void)why;
+    ck_assert_uint_lt(array, ps_array_count(&rows->parameter));
+    memcpy(to, rows->arrays[array] + offset, size);
+    return PS_OK;
+}
+
+static void note_written(void *self, size_t parameter, uint32_t array, uint64_t bytes)
+{
+    uint64_t *told = self;
+    ck_assert_uint_lt(array, ps_array_count(&own[parameter]));
+    ck_assert_int_ne(own[parameter].carry, PS_CARRY_AS_BASE);
+    told[parameter] += array == 0 ? bytes : 0;
+}
+
+START_TEST(rows_of_a_source_are_written_as_rows_in_memory)
+{
+    uint64_t told[PARAMETERS] = {0};
+    const struct ps_checkpoint_watcher watcher = {note_written, told};
+    const struct ps_checkpoint_setup setup = {.watcher = &watcher};
+    struct ps_checkpoint_place place;
+    struct ps_bytes first, second;
+    write_both();
+    own[2].source = (struct ps_checkpoint_source){give_rows, &own_rows};
+    own[2].values = own[2].keys = own[2].clock = (struct ps_view){0};
+    own[3].source = own[2].source;
+
+    ck_assert_int_eq(ps_checkpoint_write_as(files, "other", &own_facts, own, PARAMETERS, &setup,
+                                            ps_allocator_heap(), &place, &error),
+                     PS_OK);
+
+    ck_assert(memory_files_get(disk, own_path, &first));
+    ck_assert(memory_files_get(disk, place.path, &second));
+    ck_assert(ps_bytes_equal(first, second));
+    ck_assert_uint_eq(told[0] + told[3], 0);
+    ck_assert_uint_eq(told[1], sizeof numbers[0]);
+    ck_assert_uint_eq(told[2], ps_array_bytes(&own_rows.parameter, 0));
+}
+END_TEST
+
+/* A long file under a short one would be cut, and the next whole one would have to grow. */
+START_TEST(a_spare_is_left_to_a_whole_one)
+{
+    static const char spare[] = "ck/0000000000000003-0000000000000001-u.safetensors.spare";
+    const struct ps_checkpoint_setup setup = {.over_spare = true};
+    struct ps_checkpoint_place place;
+    struct ps_bytes file;
+    write_both();
+    memory_files_put(disk, spare, ps_bytes_of_text("spare"));
+    own_facts.position++;
+
+    ck_assert_int_eq(ps_checkpoint_write_as(files, "ck", &own_facts, own, PARAMETERS, &setup,
+                                            ps_allocator_heap(), &place, &error),
+                     PS_OK);
+
+    ck_assert(memory_files_get(disk, spare, &file));
+    ck_assert_int_eq(ps_checkpoint_write_as(files, "ck", &base_facts, base, PARAMETERS, &setup,
+                                            ps_allocator_heap(), &place, &error),
+                     PS_OK);
+    ck_assert(!memory_files_get(disk, spare, &file));
+}
+END_TEST
+
 START_TEST(refused_memory_leaves_nothing)
 {
     enum ps_status status = PS_ERR_NO_MEMORY;
@@ -423,6 +490,8 @@ int main(void)
     tcase_add_test(tests, damage_of_what_is_the_bases_is_said_to_be_there);
     tcase_add_test(tests, of_a_damaged_base_the_files_own_parameters_can_be_had);
     tcase_add_test(tests, of_a_damaged_table_the_other_parameters_can_be_had);
+    tcase_add_test(tests, rows_of_a_source_are_written_as_rows_in_memory);
+    tcase_add_test(tests, a_spare_is_left_to_a_whole_one);
     tcase_add_test(tests, refused_memory_leaves_nothing);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

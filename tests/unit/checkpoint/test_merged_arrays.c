@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/merged_arrays.c: tables read out of two files, against what they must be. */
 #include "base/random.h"
+#include "base/thread.h"
 #include "checkpoint/checkpoint.h"
 #include "run_suite.h"
 #include "sample_increment.h"
 #include "tests/support/memory_files.h"
+#include "tests/support/temp_folder.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -41,6 +43,17 @@ static bool is_changed(uint64_t key)
     return false;
 }
 
+/* What both files together must have. */
+static void merge_lists(void)
+{
+    merged_count = 0;
+    for (size_t i = 0; i < base_count; i++)
+        if (!is_changed(base_list[i].key))
+            merged_list[merged_count++] = base_list[i];
+    for (size_t i = 0; i < own_count; i++)
+        merged_list[merged_count++] = own_list[i];
+}
+
 /* Writes both files with what the lists say, and compares what is read with what follows. */
 static void assert_merged(enum ps_dtype dtype, uint32_t width)
 {
@@ -50,18 +63,13 @@ static void assert_merged(enum ps_dtype dtype, uint32_t width)
     struct ps_checkpoint_reader *reader = NULL;
     struct ps_error error = {0};
     char path[1024];
-    merged_count = 0;
-    for (size_t i = 0; i < base_count; i++)
-        if (!is_changed(base_list[i].key))
-            merged_list[merged_count++] = base_list[i];
-    for (size_t i = 0; i < own_count; i++)
-        merged_list[merged_count++] = own_list[i];
+    merge_lists();
     sample_rows_init(&base, "t", dtype, width, base_list, base_count);
     sample_rows_init(&own, "t", dtype, width, own_list, own_count);
     sample_rows_remove(&own, removed, removed_count);
     sample_rows_init(&merged, "t", dtype, width, merged_list, merged_count);
-    sample_increment_write(files, &base_facts, &base.parameter, 1, NULL);
-    sample_increment_write(files, &own_facts, &own.parameter, 1, path);
+    sample_increment_write(files, "ck", &base_facts, &base.parameter, 1, NULL);
+    sample_increment_write(files, "ck", &own_facts, &own.parameter, 1, path);
 
     ck_assert_msg(ps_checkpoint_open(files, path, ps_allocator_heap(), &reader, &error) == PS_OK,
                   "%s", error.text);
@@ -219,6 +227,79 @@ START_TEST(rows_longer_than_a_part_and_more_than_a_part_of_them)
 }
 END_TEST
 
+/* One of several that read the same table, each its own parts of every array. */
+struct reading {
+    struct ps_checkpoint_reader *reader;
+    const struct sample_rows *expected;
+    size_t first; /* its first part; then every READERS-th */
+    size_t wrong;
+};
+
+#define READERS 4
+
+static void read_parts(void *argument)
+{
+    struct reading *reading = argument;
+    const struct ps_checkpoint_parameter *wanted = &reading->expected->parameter;
+    uint8_t bytes[1000];
+    for (uint32_t array = 0; array < ps_array_count(wanted); array++) {
+        uint64_t size = ps_array_bytes(wanted, array);
+        for (uint64_t at = reading->first * sizeof bytes; at < size; at += READERS * sizeof bytes) {
+            const struct ps_checkpoint_piece piece = {
+                bytes, size - at < sizeof bytes ? (size_t)(size - at) : sizeof bytes};
+            uint32_t crc32c = 0;
+            enum ps_status status = ps_checkpoint_read_part(reading->reader, 0, (int32_t)array - 1,
+                                                            at, &piece, 1, &crc32c, NULL);
+            reading->wrong += status != PS_OK ||
+                              memcmp(bytes, reading->expected->arrays[array] + at, piece.size) != 0;
+        }
+    }
+}
+
+/* As a recovery does, out of files of a disk. */
+START_TEST(several_threads_read_one_table)
+{
+    struct sample_rows base, own, merged;
+    struct ps_checkpoint_facts base_facts = sample_base_facts();
+    struct ps_checkpoint_facts own_facts = sample_own_facts();
+    struct ps_checkpoint_reader *reader = NULL;
+    struct ps_thread threads[READERS];
+    struct reading readings[READERS];
+    struct temp_folder folder;
+    char path[1024];
+    temp_folder_init(&folder);
+    make_base(2000);
+    for (uint64_t key = 3; key < 6000; key += 9)
+        change(key);
+    merge_lists();
+    sample_rows_init(&base, "t", PS_F32, 5, base_list, base_count);
+    sample_rows_init(&own, "t", PS_F32, 5, own_list, own_count);
+    sample_rows_remove(&own, NULL, 0);
+    sample_rows_init(&merged, "t", PS_F32, 5, merged_list, merged_count);
+    (void)temp_folder_path(&folder, "ck", path, sizeof path);
+    sample_increment_write(ps_files_real(), path, &base_facts, &base.parameter, 1, NULL);
+    sample_increment_write(ps_files_real(), path, &own_facts, &own.parameter, 1, path);
+    ck_assert_int_eq(ps_checkpoint_open(ps_files_real(), path, ps_allocator_heap(), &reader, NULL),
+                     PS_OK);
+
+    for (size_t i = 0; i < READERS; i++) {
+        readings[i] = (struct reading){reader, &merged, i, 0};
+        ck_assert_int_eq(ps_thread_start(&threads[i], "reader", read_parts, &readings[i], NULL),
+                         PS_OK);
+    }
+    for (size_t i = 0; i < READERS; i++) {
+        ps_thread_join(&threads[i]);
+        ck_assert_uint_eq(readings[i].wrong, 0);
+    }
+
+    ps_checkpoint_close(reader);
+    sample_rows_fini(&base);
+    sample_rows_fini(&own);
+    sample_rows_fini(&merged);
+    temp_folder_fini(&folder);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("merged_arrays");
@@ -234,6 +315,7 @@ int main(void)
     tcase_add_test(tests, either_file_may_have_no_rows);
     tcase_add_loop_test(tests, random_tables_are_what_they_must_be, 0, 60);
     tcase_add_test(tests, rows_longer_than_a_part_and_more_than_a_part_of_them);
+    tcase_add_test(tests, several_threads_read_one_table);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

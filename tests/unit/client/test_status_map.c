@@ -32,7 +32,7 @@ END_TEST
 
 START_TEST(every_status_has_a_name_of_its_own)
 {
-    for (int i = PSCLIENT_OK; i <= PSCLIENT_DENIED; i++) {
+    for (int i = PSCLIENT_OK; i <= PSCLIENT_TABLE_FULL; i++) {
         for (int k = PSCLIENT_OK; k < i; k++)
             ck_assert_str_ne(psclient_status_name((enum psclient_status)i),
                              psclient_status_name((enum psclient_status)k));
