@@ -51,6 +51,8 @@ enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left
                        "no memory to set rows aside for a checkpoint of a table of %" PRIu64
                        " bytes",
                        atomic_load(&table->pages.bytes));
+    if (!push->grown)
+        ps_row_stripes_grow_ahead(table, push->made);
     push->prepared = true;
     return PS_OK;
 }
@@ -92,5 +94,6 @@ static bool place_rows(struct ps_row_push *push, uint32_t number)
     }
     /* The rows that go for this push are counted as well, since they are taken out at the same
      * time as others are made, and the index must be large enough in any order. */
+    push->grown = push->grown || stripe->rows + made > stripe->index.rows_max;
     return made == 0 || ps_row_stripe_expect(table, number, stripe->rows + made);
 }

@@ -17,6 +17,13 @@
 #define INDEX_ROWS_FIRST 16
 #define PAGES_FIRST 4
 
+/* A stripe grows ahead of its need when it has come within this part of its limit, unless it is so
+ * small that its index is made anew in no time. For each row that a push makes, so many rows of
+ * growing stripes are gone through: twice of what growth by a quarter needs in the long run. */
+#define AHEAD_PART 64
+#define AHEAD_FROM 2048
+#define AHEAD_ROWS 8
+
 /* Rows that are read ahead while an index is rebuilt. */
 #define AHEAD 16
 
@@ -93,7 +100,7 @@ bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t number, uint64_t 
     uint64_t bytes = ps_row_index_bytes(wanted);
     if (!ps_row_pages_count(&table->pages, bytes))
         return false;
-    if (!ps_row_index_create(&larger, table->memory, wanted)) {
+    if (!ps_row_index_create(&larger, &table->lists.allocator, wanted)) {
         ps_row_pages_count_back(&table->pages, bytes);
         return false;
     }
@@ -106,8 +113,46 @@ bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t number, uint64_t 
     if (smaller.lines != NULL)
         ps_row_pages_count_back(&table->pages,
                                 ((uint64_t)smaller.line_count + 1) * sizeof(struct ps_row_line));
-    ps_row_index_destroy(&smaller, table->memory);
+    ps_row_index_destroy(&smaller, &table->lists.allocator);
     return true;
+}
+
+/* The stripe with the fewest rows between it and its next index; PS_ROW_STRIPES when none is near.
+ */
+static uint32_t nearest_to_growth(const struct ps_row_table *table)
+{
+    uint32_t nearest = PS_ROW_STRIPES;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
+        const struct ps_row_stripe *stripe = &table->stripes[i];
+        PS_ASSERT(stripe->rows <= stripe->index.rows_max);
+        uint32_t left = stripe->index.rows_max - stripe->rows;
+        bool near = stripe->rows >= AHEAD_FROM && left <= stripe->index.rows_max / AHEAD_PART;
+        if (near && left < least) {
+            least = left;
+            nearest = i;
+        }
+    }
+    return nearest;
+}
+
+/* Stripes come to their limits as chance has it, some pushes with five of them and some with none.
+ * A stripe that is near its limit grows with a push that has time for it. What is refused here is
+ * asked for again when it is needed. */
+void ps_row_stripes_grow_ahead(struct ps_row_table *table, uint64_t rows_made)
+{
+    uint64_t budget = rows_made * AHEAD_ROWS;
+    /* One index at least, however large, and then as many as the rows pay for. */
+    for (uint64_t done = 0; done < budget;) {
+        uint32_t number = nearest_to_growth(table);
+        if (number == PS_ROW_STRIPES)
+            return;
+        const struct ps_row_stripe *stripe = &table->stripes[number];
+        PS_ASSERT(stripe->rows > 0);
+        if (!ps_row_stripe_expect(table, number, (uint64_t)stripe->index.rows_max + 1))
+            return;
+        done += stripe->rows;
+    }
 }
 
 /* Entries and bits, in this order: both are made of words of 8 bytes. */
@@ -125,7 +170,7 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     uint64_t bytes = list_bytes(table, room);
     if (!ps_row_pages_count(&table->pages, bytes))
         return false;
-    uint8_t **pages = ps_zeroed(table->memory, bytes);
+    uint8_t **pages = ps_zeroed(&table->lists.allocator, bytes);
     if (pages == NULL) {
         ps_row_pages_count_back(&table->pages, bytes);
         return false;
@@ -142,7 +187,7 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     stripe->live = live;
     ps_mutex_unlock(ps_row_lock_of(table, number));
     ps_row_pages_count_back(&table->pages, list_bytes(table, stripe->page_room));
-    ps_release(table->memory, shorter);
+    ps_release(&table->lists.allocator, shorter);
     PS_ASSERT(room > stripe->page_room);
     stripe->page_room = room;
     return true;

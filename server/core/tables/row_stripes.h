@@ -15,6 +15,7 @@
 #ifndef PS_SERVER_CORE_ROW_STRIPES_H
 #define PS_SERVER_CORE_ROW_STRIPES_H
 
+#include "base/large_heap.h"
 #include "base/row_hash.h"
 #include "server/core/tables/row_gone.h"
 #include "server/core/tables/row_index.h"
@@ -56,6 +57,7 @@ struct ps_row_table {
     _Atomic uint32_t references; /* the owner, and each hold */
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
+    struct ps_large_heap lists; /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;
     struct ps_row_gone gone;
     struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */
@@ -111,6 +113,10 @@ uint32_t ps_row_stripe_find(const struct ps_row_table *table, const struct ps_ro
 /* Room for the index of `rows` rows in all, and an index that is larger by a quarter if there is
  * not. Takes the stripe's lock. False when memory is refused. */
 bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t stripe, uint64_t rows);
+
+/* After a push has got ready to make so many rows: indexes that will soon be too small are made
+ * larger, as many as these rows may be held up for. The rows do not depend on it. */
+void ps_row_stripes_grow_ahead(struct ps_row_table *table, uint64_t rows_made);
 
 /* Sees to it that the page of this number is there: one behind the last is made. Takes the stripe's
  * lock. False when memory is refused. */

@@ -43,6 +43,7 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     table->key_end = options->key_end;
     atomic_init(&table->references, 1);
     ps_row_shape_init(&table->shape, &options->layout);
+    ps_large_heap_init(&table->lists, table->memory);
     ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes);
     ps_row_gone_init(&table->gone);
     ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
@@ -71,8 +72,8 @@ void ps_row_table_acquire(struct ps_row_table *table)
 static void free_stripe(struct ps_row_table *table, struct ps_row_stripe *stripe)
 {
     PS_ASSERT(stripe->page_count <= stripe->page_room);
-    ps_row_index_destroy(&stripe->index, table->memory);
-    ps_release(table->memory, stripe->pages);
+    ps_row_index_destroy(&stripe->index, &table->lists.allocator);
+    ps_release(&table->lists.allocator, stripe->pages);
 }
 
 void ps_row_table_release(struct ps_row_table *table)
@@ -88,6 +89,7 @@ void ps_row_table_release(struct ps_row_table *table)
         free_stripe(table, &table->stripes[i]);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
+    ps_large_heap_fini(&table->lists);
     ps_row_gone_fini(&table->gone, table->memory);
     ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
