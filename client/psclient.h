@@ -79,7 +79,8 @@ enum psclient_status {
     PSCLIENT_FAILED,          /* anything else; the text says what */
     PSCLIENT_UNAUTHENTICATED, /* the server, or this client to the server, is not who it should be:
                                    the certificate or the token; the text says which */
-    PSCLIENT_DENIED           /* known, and not allowed to do this */
+    PSCLIENT_DENIED,          /* known, and not allowed to do this */
+    PSCLIENT_ABORTED          /* its step of a rendezvous was given up, or the server lost */
 };
 
 struct psclient_error {
