@@ -48,6 +48,7 @@
 #include "psclient_clocks.h"
 #include "psclient_last_applied.h"
 #include "psclient_model.h"
+#include "psclient_rendezvous.h"
 #include "psclient_replica.h"
 #include "psclient_table.h"
 #include "psclient_workers.h"

@@ -17,12 +17,10 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "proto/rendezvous_messages.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-/* Longest key that a server takes, in bytes. */
-#define PS_RENDEZVOUS_KEY_BYTES_MAX 1024
 
 /* "/job:NAME/replica:N/task:N/device:TYPE:N", or with "/cpu:N" or "/gpu:N" (of any case) at its
  * end. */

@@ -17,7 +17,7 @@ ROOMS = {
                              "server/core/rendezvous", "server/core/rounds",
                              "server/core/sessions", "server/core/tables", "server/core/update",
                              "server/core/values"],
-    "server/core/rendezvous": ["base"],
+    "server/core/rendezvous": ["base", "proto"],
     "server/core/clocks": ["base", "checkpoint"],
     "server/core/sessions": ["base", "proto", "optimizer"],
     "server/core/update": ["base", "proto", "optimizer", "checkpoint", "server/core/rounds",

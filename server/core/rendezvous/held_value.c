@@ -40,7 +40,7 @@ struct ps_held_value *ps_held_value_create(const struct ps_allocator *memory,
                                            const struct ps_value_facts *facts,
                                            struct ps_view content, const struct ps_hold *hold)
 {
-    PS_ASSERT(facts->rank <= PS_HELD_RANK_MAX);
+    PS_ASSERT(facts->rank <= PS_VALUE_RANK_MAX);
     void *kept = is_worth_keeping(content, hold) ? hold->keep(hold->self) : NULL;
     size_t piece_count = kept != NULL ? content.piece_count : 1;
     size_t copied = kept != NULL ? 0 : content.size;

@@ -12,24 +12,14 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "proto/rendezvous_messages.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PS_HELD_RANK_MAX 8
-
 /* Content below this is copied: what holds the network's buffers would be as large. */
 #define PS_HELD_COPIED_BYTES 4096
-
-/* What a value is: the server passes it on, and understands none of it. */
-struct ps_value_facts {
-    uint32_t dtype;        /* the clients' number of an element type */
-    uint32_t element_size; /* bytes; 0: elements have no one size */
-    uint32_t rank;         /* dimensions, at most PS_HELD_RANK_MAX */
-    uint64_t extents[PS_HELD_RANK_MAX];
-    bool dead; /* made by a branch that was not taken */
-};
 
 struct ps_held_value {
     struct ps_held_value *next, *prev; /* in a queue of the rendezvous, under its lock */

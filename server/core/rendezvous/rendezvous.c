@@ -19,8 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEY_BYTES_MAX 1024
-
 static enum ps_status make_step(struct ps_rendezvous *rendezvous, uint64_t id,
                                 struct ps_step **step, struct ps_error *error);
 static void end_step(struct ps_rendezvous *rendezvous, struct ps_step *step, const char *text);
@@ -152,10 +150,10 @@ uint64_t ps_rendezvous_number_of(uint64_t step, uint64_t number)
 enum ps_status ps_rendezvous_check_key(struct ps_bytes key, struct ps_error *error)
 {
     PS_ASSERT(key.data != NULL || key.size == 0);
-    if (key.size > 0 && key.size <= KEY_BYTES_MAX)
+    if (key.size > 0 && key.size <= PS_RENDEZVOUS_KEY_BYTES_MAX)
         return PS_OK;
-    return ps_fail(error, PS_ERR_BAD_INPUT, "a key has 1 to %d bytes, not %zu", KEY_BYTES_MAX,
-                   key.size);
+    return ps_fail(error, PS_ERR_BAD_INPUT, "a key has 1 to %d bytes, not %zu",
+                   PS_RENDEZVOUS_KEY_BYTES_MAX, key.size);
 }
 
 /* ---- Sending ---- */

@@ -26,9 +26,6 @@
 
 #define PS_RENDEZVOUS_RECENT_MAX (128 * 1024)
 
-/* Most receives of one call. */
-#define PS_RENDEZVOUS_WISHES_MAX 4096
-
 struct ps_rendezvous {
     const struct ps_allocator *memory;  /* borrowed; outlives this */
     struct ps_rendezvous_bounds bounds; /* does not change */
@@ -47,12 +44,6 @@ struct ps_rendezvous_of {
     uint64_t step;
     uint64_t epoch; /* that the caller was told first; 0: it was told none yet */
     uint64_t now_ms;
-};
-
-/* One receive that a caller wants to have answered. */
-struct ps_rendezvous_wish {
-    uint64_t id; /* not 0, and no other receive's of this step, ever */
-    struct ps_bytes key;
 };
 
 /* What became of a wish: a value, a failure of its own, or nothing yet. */
