@@ -51,7 +51,8 @@ enum ps_remedy {
     X(PS_ERR_CORRUPT, "corrupt", PS_REMEDY_STOP, "stored bytes fail their checksum")           \
     X(PS_ERR_LEASE_LOST, "lease_lost", PS_REMEDY_STOP, "the lease is gone")                    \
     X(PS_ERR_IO, "io", PS_REMEDY_STOP, "the file system reported an error")                    \
-    X(PS_ERR_INTERNAL, "internal", PS_REMEDY_STOP, "a part of the system misbehaved")
+    X(PS_ERR_INTERNAL, "internal", PS_REMEDY_STOP, "a part of the system misbehaved")          \
+    X(PS_ERR_ABORTED, "aborted", PS_REMEDY_REJECT, "what it belonged to was given up")
 
 #define PS_STATUS_ENUM(name, word, remedy, sentence) name,
 enum ps_status { PS_STATUS_TABLE(PS_STATUS_ENUM) PS_STATUS_COUNT };

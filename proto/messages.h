@@ -54,6 +54,9 @@
     X(PS_METHOD_SET_CLOCKS, "pserver.v1.ParameterServer", "SetClocks")     \
     X(PS_METHOD_CLOCK, "pserver.v1.ParameterServer", "Clock")              \
     X(PS_METHOD_PROGRESS, "pserver.v1.ParameterServer", "Progress")        \
+    X(PS_METHOD_SEND_TENSOR, "pserver.v1.Rendezvous", "SendTensor")        \
+    X(PS_METHOD_RECV_TENSORS, "pserver.v1.Rendezvous", "RecvTensors")      \
+    X(PS_METHOD_STEP, "pserver.v1.Rendezvous", "StepControl")              \
     PS_ASKED_TABLE(X)
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,

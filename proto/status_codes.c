@@ -41,6 +41,7 @@ enum ps_rpc_code ps_rpc_code_of_status(enum ps_status status)
     case PS_ERR_CANCELLED:
         return PS_RPC_CANCELLED;
     case PS_ERR_CONFLICT:
+    case PS_ERR_ABORTED:
         return PS_RPC_ABORTED;
     case PS_ERR_BAD_INPUT:
         return PS_RPC_INVALID_ARGUMENT;

@@ -58,6 +58,11 @@ struct ps_pserver_options {
     uint64_t journal_queue_bytes;
     const char *journal_sync; /* "auto", "direct", "buffered" */
     uint64_t staging_bytes;
+    uint64_t rendezvous_bytes;
+    uint64_t rendezvous_step_bytes;
+    uint64_t rendezvous_steps;
+    uint64_t rendezvous_keys;
+    uint64_t rendezvous_idle_ms;
     uint64_t clients_max;
     uint64_t client_idle_ms;
     const char *device;

@@ -39,6 +39,12 @@
       "Requests in ranges that were dropped: the rest did not come.")                             \
     X(counter, pushes_early, "ps_pushes_ahead_total",                                             \
       "Gradients in ranges that were applied as they came, before all was there.")                \
+    X(counter, tensors_sent, "ps_tensors_sent_total", "Values that were sent under a key.")       \
+    X(counter, tensors_received, "ps_tensors_received_total",                                     \
+      "Receives that were answered, with a value or without.")                                    \
+    X(counter, tensor_bytes, "ps_tensor_bytes_total", "Content of values that were sent.")        \
+    X(gauge, rendezvous_steps, "ps_rendezvous_steps", "Steps in which values wait, or receives.") \
+    X(gauge, rendezvous_bytes, "ps_rendezvous_bytes", "Bytes of values that wait for receivers.") \
     X(gauge, pinned_bytes, "ps_pinned_bytes", "Bytes of versions that are read in ranges.")       \
     X(counter, rounds_complete, "ps_rounds_complete_total",                                       \
       "Rounds that ended with all contributions that they needed.")                               \
