@@ -44,13 +44,15 @@ enum ps_remedy {
     X(PS_ERR_NOT_FOUND, "not_found", PS_REMEDY_REJECT, "there is no such thing")               \
     X(PS_ERR_EXISTS, "exists", PS_REMEDY_REJECT, "it exists already")                          \
     X(PS_ERR_OUT_OF_RANGE, "out_of_range", PS_REMEDY_REJECT, "a value leaves its range")       \
+    X(PS_ERR_TABLE_FULL, "table_full", PS_REMEDY_REJECT, "the table has all rows that it may") \
     X(PS_ERR_UNSUPPORTED, "unsupported", PS_REMEDY_REJECT, "this server cannot do that")       \
     X(PS_ERR_UNAUTHENTICATED, "unauthenticated", PS_REMEDY_REJECT, "nobody who is known here") \
     X(PS_ERR_DENIED, "denied", PS_REMEDY_REJECT, "the credentials do not allow it")            \
     X(PS_ERR_CORRUPT, "corrupt", PS_REMEDY_STOP, "stored bytes fail their checksum")           \
     X(PS_ERR_LEASE_LOST, "lease_lost", PS_REMEDY_STOP, "the lease is gone")                    \
     X(PS_ERR_IO, "io", PS_REMEDY_STOP, "the file system reported an error")                    \
-    X(PS_ERR_INTERNAL, "internal", PS_REMEDY_STOP, "a part of the system misbehaved")
+    X(PS_ERR_INTERNAL, "internal", PS_REMEDY_STOP, "a part of the system misbehaved")          \
+    X(PS_ERR_ABORTED, "aborted", PS_REMEDY_REJECT, "what it belonged to was given up")
 
 #define PS_STATUS_ENUM(name, word, remedy, sentence) name,
 enum ps_status { PS_STATUS_TABLE(PS_STATUS_ENUM) PS_STATUS_COUNT };

@@ -48,6 +48,7 @@
 #include "psclient_clocks.h"
 #include "psclient_last_applied.h"
 #include "psclient_model.h"
+#include "psclient_rendezvous.h"
 #include "psclient_replica.h"
 #include "psclient_table.h"
 #include "psclient_workers.h"
@@ -79,7 +80,10 @@ enum psclient_status {
     PSCLIENT_FAILED,          /* anything else; the text says what */
     PSCLIENT_UNAUTHENTICATED, /* the server, or this client to the server, is not who it should be:
                                    the certificate or the token; the text says which */
-    PSCLIENT_DENIED           /* known, and not allowed to do this */
+    PSCLIENT_DENIED,          /* known, and not allowed to do this */
+    PSCLIENT_TABLE_FULL,      /* a table has all rows that it may: nothing was added, and coming
+                               * again helps when its limit was raised or rows have gone */
+    PSCLIENT_ABORTED          /* its step of a rendezvous was given up, or the server lost */
 };
 
 struct psclient_error {

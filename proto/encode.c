@@ -251,6 +251,7 @@ static void put_param_info(struct ps_buffer *head, const struct ps_param_info *p
     ps_wire_put_double(&entry, 6, param->learning_rate);
     ps_wire_put_uint(&entry, 7, param->state_bytes);
     ps_shape_put(&entry, 8, 9, &param->shape);
+    /* Of a parameter without rounds all three are absent, as they are from an older server. */
     ps_wire_put_uint(&entry, 11, param->round_workers);
     ps_wire_put_uint(&entry, 12, param->round_counted);
     ps_wire_put_text(&entry, 13, param->round_missing);

@@ -54,6 +54,9 @@
     X(PS_METHOD_SET_CLOCKS, "pserver.v1.ParameterServer", "SetClocks")     \
     X(PS_METHOD_CLOCK, "pserver.v1.ParameterServer", "Clock")              \
     X(PS_METHOD_PROGRESS, "pserver.v1.ParameterServer", "Progress")        \
+    X(PS_METHOD_SEND_TENSOR, "pserver.v1.Rendezvous", "SendTensor")        \
+    X(PS_METHOD_RECV_TENSORS, "pserver.v1.Rendezvous", "RecvTensors")      \
+    X(PS_METHOD_STEP, "pserver.v1.Rendezvous", "StepControl")              \
     PS_ASKED_TABLE(X)
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,
@@ -252,6 +255,7 @@ struct ps_held {
     struct ps_chain chain;
     uint64_t target; /* 1 + the version whose first blocks came already; 0: none did */
     uint64_t block;  /* of that version: the first that is still to come */
+    uint64_t mark;   /* of a table: as it came with what the caller has; 0: nothing did */
 };
 
 /* Why a delta has every block. */
@@ -260,6 +264,7 @@ enum ps_whole {
     PS_WHOLE_NOTHING_HELD,
     PS_WHOLE_OTHER_CHAIN,
     PS_WHOLE_NEWER_THAN_HERE,
+    PS_WHOLE_FORGOTTEN, /* of a table: more rows went since than are remembered */
     PS_WHOLE_COUNT
 };
 
@@ -271,7 +276,13 @@ struct ps_delta {
     struct ps_bytes runs; /* little-endian uint32 in pairs: first block, how many */
     enum ps_whole whole;
     uint64_t next;   /* the first block that is still to come; 0: none is */
-    uint64_t digest; /* of all blocks, when none is to come: the chain of proto/digest.h */
+    uint64_t digest; /* of all blocks, when none is to come: the chain of proto/digest.h; of a
+                        table: of this content */
+    /* Of a table, which has no blocks: the content is `gone` keys, the keys of `rows` rows, and
+     * their values; `next` is a place in the table. */
+    uint64_t rows;
+    uint64_t gone;
+    uint64_t mark; /* up to where keys that went have been told; 0: not of a table */
 };
 
 /* Who asks for a version says 1 + it, and 0 for none. */

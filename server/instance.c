@@ -217,7 +217,7 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
     instance->metrics = ps_metrics_create(ps_allocator_heap());
     /* The pool before the service, whose blocks come from it. */
     PS_TRY(build_pool(instance, error));
-    const struct ps_service_options wish = {
+    struct ps_service_options wish = {
         .memory = ps_allocator_heap(),
         .block_source = instance->pool != NULL ? ps_block_pool_source(instance->pool) : NULL,
         .device_store = ps_device_guard_store(&instance->device),
@@ -240,6 +240,7 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
         .device = instance->device.choice.text,
         .job = options->job,
     };
+    ps_instance_bound_rendezvous(options, &wish);
     PS_TRY(ps_service_create(&wish, &instance->service, error));
     /* Also where nothing is saved: nobody looks for sets there, and the wish stays empty. */
     ps_set_wish_init(&instance->wish, instance->service, options->model_checkpoints_keep,
@@ -387,11 +388,11 @@ static enum ps_status build_tasks(struct ps_instance *instance, struct ps_error 
         .notes = instance->notes,
         .wish = &instance->wish,
         .journal_keep = instance->options->journal_keep,
+        .increments = (uint32_t)instance->options->increments,
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,
         /* What is loaded goes to the device: no memory of the host is made ready for it. */
         .pool = ps_device_guard_store(&instance->device) == NULL ? instance->pool : NULL,
-        /* Memory is made ready only up to the bound that the service keeps to. */
         .memory_bytes = instance->options->memory_bytes,
     };
     return ps_tasks_create(&wish, &instance->tasks, error);

@@ -73,6 +73,10 @@ PS_MUST_USE enum ps_status ps_instance_start_cluster(struct ps_instance *instanc
 void ps_instance_stop_cluster(struct ps_instance *instance);
 void ps_instance_end_cluster(struct ps_instance *instance);
 
+/* What the options say of values between processes goes into those of the service. */
+void ps_instance_bound_rendezvous(const struct ps_pserver_options *options,
+                                  struct ps_service_options *service);
+
 /* What the service tells this instance. */
 struct ps_service_listener ps_instance_listener(struct ps_instance *instance);
 

@@ -91,6 +91,10 @@ static const struct ps_option table[] = {
         checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
         "Time between checkpoints; what a crash can cost without a journal. None is written while "
         "nothing changes."),
+    OPTION(increments, "increments", PS_OPTION_UINT, "N", "0", NULL,
+           "Most checkpoints between two whole ones that have only what changed since the last "
+           "whole one: rows of tables that were pushed to, and other parameters. As many times as "
+           "much journal is kept. 0: every checkpoint is whole."),
     OPTION(
         model_checkpoint_interval_ms, "model-checkpoint-interval", PS_OPTION_DURATION, "TIME", "0s",
         NULL,
@@ -129,6 +133,18 @@ static const struct ps_option table[] = {
     OPTION(staging_bytes, "staging-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
            "Most bytes that wait for the rest of their ranges; a client may have half of it, and "
            "one request always fits."),
+    OPTION(rendezvous_bytes, "rendezvous-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
+           "Most bytes of values that processes have sent each other and nobody has received; "
+           "more are refused (RESOURCE_EXHAUSTED), to be sent again."),
+    OPTION(rendezvous_step_bytes, "rendezvous-step-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
+           "Of these, in one step."),
+    OPTION(rendezvous_steps, "rendezvous-steps", PS_OPTION_UINT, "N", "4096", NULL,
+           "Steps in which processes send and receive values, at the same time."),
+    OPTION(rendezvous_keys, "rendezvous-keys", PS_OPTION_UINT, "N", "65536", NULL,
+           "Keys and receives of one step together. A strict step remembers its keys."),
+    OPTION(rendezvous_idle_ms, "rendezvous-idle", PS_OPTION_DURATION, "TIME", "10m", NULL,
+           "A step that nobody has used for so long ends, unless it was begun with another time; "
+           "whoever waits in it is told."),
     OPTION(clients_max, "clients-max", PS_OPTION_UINT, "N", "16384", NULL,
            "Clients whose requests are remembered, so that a retry is answered and not applied "
            "twice. When one more comes, the one that was silent the longest is forgotten: its "

@@ -29,7 +29,10 @@ struct ps_call_request {
         struct ps_list_request list;
         struct ps_since_request since;
         struct ps_save_request save;
-        struct ps_bytes ask; /* of PS_ASKED_TABLE: the whole message */
+        struct {
+            struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
+            struct ps_view ask_content; /* ... and what follows it as it is */
+        };
         struct {
             struct ps_push_request push;
             struct ps_pull_request pull; /* of the same parameter, after the push */

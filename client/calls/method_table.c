@@ -198,8 +198,9 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
     PS_ASKED_TABLE(ASKED_ROW)
 #undef ASKED_ROW
 /* Calls of the public service whose messages travel as bytes, too. All may be repeated at will: a
- * barrier's repeats have one token, those of an initialisation the number of their client, and one
- * of LastApplied begins another session, which ends one that nothing was sent under. */
+ * barrier's repeats have one token, as those of a value that is sent, those of a receive one id,
+ * those of an initialisation the number of their client, and one of LastApplied begins another
+ * session, which ends one that nothing was sent under. */
 #define OWN_ROW(TAG)               \
     [TAG] = {.is_asked = true,     \
              .reads = true,        \
@@ -209,6 +210,8 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
         OWN_ROW(PS_METHOD_BARRIER) OWN_ROW(PS_METHOD_APPLIED) OWN_ROW(PS_METHOD_CLUSTER)
             OWN_ROW(PS_METHOD_BEGIN_INIT) OWN_ROW(PS_METHOD_END_INIT) OWN_ROW(PS_METHOD_JOIN)
                 OWN_ROW(PS_METHOD_LEAVE) OWN_ROW(PS_METHOD_WORKERS) OWN_ROW(PS_METHOD_PROGRESS)
+                    OWN_ROW(PS_METHOD_SEND_TENSOR) OWN_ROW(PS_METHOD_RECV_TENSORS)
+                        OWN_ROW(PS_METHOD_STEP)
 #undef OWN_ROW
 };
 

@@ -28,6 +28,9 @@ static struct ps_view content_of(const struct ps_call_request *request)
         return ps_call_init_of(request)->content;
     if (request->method == PS_METHOD_PULL)
         return request->pull.keys;
+    /* Of most asked calls there is none. */
+    if (ps_method_row(request->method)->is_asked)
+        return request->ask_content;
     return request->method == PS_METHOD_PUSH ? request->push.content : (struct ps_view){NULL, 0, 0};
 }
 
@@ -78,6 +81,9 @@ static size_t head_bytes_max(const struct ps_call_part *parts, size_t part_count
     if (is_bundle)
         return 2 * (part_count + 1) * PS_BUNDLE_ITEM_BYTES_MAX;
     size_t bytes_max = PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + PS_SHAPE_TEXT_BYTES + 256;
+    /* Thousands of receives are one asked message, beyond what names and configurations take. */
+    if (ps_method_row(parts[0].request->method)->is_asked)
+        bytes_max += parts[0].request->ask.size;
     if (parts[0].request->method == PS_METHOD_SINCE)
         bytes_max += parts[0].request->since.pull_count * PS_BUNDLE_ITEM_BYTES_MAX;
     return bytes_max;

@@ -164,7 +164,10 @@ struct ps_item {
                       PUSH_PULL: `keys` are wanted, and `size` is that of their rows */
     struct ps_bytes keys;
     union {
-        struct ps_bytes ask;                  /* of PS_ASKED_TABLE: the message */
+        struct {
+            struct ps_bytes ask;         /* of PS_ASKED_TABLE: the message ... */
+            struct ps_bytes ask_content; /* ... and what follows it, which is not copied */
+        };
         uint32_t rows_max;                    /* LIST */
         const struct ps_since_request *since; /* SINCE */
         const struct ps_set_clocks_request *set_clocks;

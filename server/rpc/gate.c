@@ -50,6 +50,10 @@ static const struct right rights[PS_METHOD_COUNT] = {
     [PS_METHOD_SET_CLOCKS] = {PS_ROLE_TRAINER, true},
     [PS_METHOD_CLOCK] = {PS_ROLE_TRAINER, true},
     [PS_METHOD_PROGRESS] = {PS_ROLE_READER, true},
+    /* A step is of the whole job, and its keys are nobody's parameters. */
+    [PS_METHOD_SEND_TENSOR] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_RECV_TENSORS] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_STEP] = {PS_ROLE_TRAINER, false},
 };
 
 static enum ps_status identify(const struct ps_gate *gate, grpc_call *call,

@@ -359,8 +359,7 @@ static void refuse_to_wait(struct unary_call *call)
     follow(call, PS_SERVE_DONE);
 }
 
-/* Until the topic changes, or the answer wants to be asked again, or the deadline has passed: a
- * client whose deadline has passed need not say so. */
+/* Until the topic changes, or the answer wants to be asked again, or the deadline has passed. */
 static void wait_on(struct unary_call *call)
 {
     struct ps_lane *lane = call->call.lane;
@@ -468,6 +467,7 @@ static void release_served(struct ps_call_answer *answer)
     ps_bundle_call_release(answer->bundle);
     answer->bundle = NULL;
     ps_service_leave(answer->context->service, &answer->barrier);
+    ps_service_leave_tensors(answer->context->service, &answer->tensors);
     ps_cluster_inquiry_release(answer->cluster.inquiry);
     answer->cluster.inquiry = NULL;
     ps_workers_inquiry_release(answer->worker.inquiry);

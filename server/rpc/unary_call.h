@@ -25,6 +25,7 @@
 #include "server/core/ownership/cluster.h"
 #include "server/core/ownership/workers.h"
 #include "server/core/requests/barrier.h"
+#include "server/core/requests/rendezvous_calls.h"
 #include "server/core/requests/service.h"
 #include "server/rpc/bundle_call.h"
 #include "server/rpc/lane.h"
@@ -77,6 +78,7 @@ struct ps_call_answer {
     bool once;                          /* ... or to have failed */
     bool changed_nothing;               /* of a call that changes: so there is nothing to audit */
     struct ps_barrier_wait barrier;     /* of a member that waits; ended by the call */
+    struct ps_tensor_wait tensors;      /* of a receiver, and what it gets; ended by the call */
     struct ps_push_wait wait;           /* for what the reply says to be durable */
     uint64_t until_ms; /* pulls wait for other clients no longer, on the context's clock; 0: none
                           has had to */

@@ -19,6 +19,7 @@
 #include "server/rpc/clock_methods.h"
 #include "server/rpc/cluster_methods.h"
 #include "server/rpc/model_call.h"
+#include "server/rpc/rendezvous_methods.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_content.h"
 #include "server/rpc/worker_methods.h"
@@ -434,6 +435,7 @@ static enum ps_serve_progress serve_health_list(struct ps_call_answer *answer)
 
 #define SERVICE_PATH(name) "/pserver.v1.ParameterServer/" name
 #define ADMIN_PATH(name) "/pserver.v1.Admin/" name
+#define RENDEZVOUS_PATH(name) "/pserver.v1.Rendezvous/" name
 
 const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {SERVICE_PATH("InitParam"), serve_init, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_INIT},
@@ -471,6 +473,12 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
      PS_METHOD_SET_CLOCKS},
     {SERVICE_PATH("Clock"), ps_serve_clock, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_CLOCK},
     {SERVICE_PATH("Progress"), ps_serve_progress, 4, LIST_REPLY_BYTES_MAX, PS_METHOD_PROGRESS},
+    {RENDEZVOUS_PATH("SendTensor"), ps_serve_send_tensor, MANY_SLOTS, SMALL_REPLY_BYTES_MAX,
+     PS_METHOD_SEND_TENSOR},
+    {RENDEZVOUS_PATH("RecvTensors"), ps_serve_recv_tensors, MANY_SLOTS, LIST_REPLY_BYTES_MAX,
+     PS_METHOD_RECV_TENSORS},
+    {RENDEZVOUS_PATH("StepControl"), ps_serve_step_control, 4, SMALL_REPLY_BYTES_MAX,
+     PS_METHOD_STEP},
     {PS_HEALTH_LIST_PATH, serve_health_list, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
     {PS_HEALTH_CHECK_PATH, serve_health_check, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three kinds of answer become a message: the results of a bundle, small fields alone, and small
- * fields with the content of a pull behind them. */
+/* Four kinds of answer become a message: the results of a bundle, small fields alone, small fields
+ * with the content of a pull behind them, and values of the rendezvous with theirs. */
 #include "server/rpc/unary_reply.h"
 
 #include "base/assert.h"
 #include "server/rpc/pull_message.h"
+#include "server/rpc/rendezvous_message.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
 
@@ -35,6 +36,11 @@ grpc_byte_buffer *ps_unary_reply(struct ps_call_answer *answer, enum ps_method m
         if (has_changed_something(method))
             answer->status = ps_rpc_fail_unanswered(&answer->error);
         return NULL;
+    }
+    if (answer->tensors.receiving.count > 0) {
+        answer->status = ps_rendezvous_message_create(&answer->tensors.receiving, answer->reply,
+                                                      &message, &answer->error);
+        return message;
     }
     /* From a pull on the content is not copied: the message points at the blocks. */
     if (answer->pull == NULL)

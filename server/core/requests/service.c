@@ -6,6 +6,7 @@
 #include "checkpoint/header_writer.h"
 #include "optimizer/optimizer.h"
 #include "server/core/requests/expire_rows.h"
+#include "server/core/requests/rendezvous_calls.h"
 #include "server/core/requests/service_state.h"
 
 #include <inttypes.h>
@@ -65,6 +66,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     ps_tickets_init(&created->tickets);
     ps_clocks_init(&created->clocks, options->memory);
     ps_meetings_init(&created->meetings, options->memory);
+    ps_service_begin_rendezvous(created, options);
     ps_sessions_init(&created->sessions, options->memory,
                      options->clients_max > 0 ? options->clients_max : CLIENTS_MAX_DEFAULT,
                      options->client_idle_ms > 0 ? options->client_idle_ms : IDLE_MS_DEFAULT);
@@ -90,6 +92,7 @@ void ps_service_destroy(struct ps_service *service)
     ps_staging_fini(&service->staging);
     ps_sessions_fini(&service->sessions);
     ps_meetings_fini(&service->meetings);
+    ps_rendezvous_fini(&service->rendezvous);
     ps_clocks_fini(&service->clocks);
     ps_tickets_fini(&service->tickets);
     ps_mutex_fini(&service->fence_lock);
@@ -145,6 +148,7 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
     service->index = index;
     service->shard_count = shard_count;
     service->epoch = epoch;
+    ps_rendezvous_own(&service->rendezvous, index);
     /* Status replies point to it, so it is written once. */
     if (service->address[0] == '\0' && address != NULL)
         snprintf(service->address, sizeof service->address, "%s", address);
@@ -191,9 +195,8 @@ enum ps_phase ps_service_phase(const struct ps_service *service)
     return (enum ps_phase)atomic_load(&service->phase);
 }
 
-/* The wall clock's offset is kept beside the moment: a process that was stopped with its machine (a
- * snapshot of a virtual one, say) finds the monotonic clock where it was, and the wall clock far
- * ahead. */
+/* The wall clock's offset is kept beside the moment: a process that was stopped with its machine
+ * finds the monotonic clock where it was, and the wall clock far ahead. */
 void ps_service_prove(struct ps_service *service, uint64_t until_ms)
 {
     bool before = ps_service_is_proved(service);
@@ -257,6 +260,7 @@ static void drop_state(struct ps_service *service)
     ps_parameter_table_fini(&service->table);
     ps_staging_clear(&service->staging);
     ps_clocks_clear(&service->clocks);
+    ps_service_lose_rendezvous(service);
     ps_sessions_clear(&service->sessions);
     ps_journal_queue_reset(&service->queue);
     ps_tickets_reset(&service->tickets);
@@ -268,8 +272,7 @@ static void drop_state(struct ps_service *service)
     ps_service_count_table(service);
 }
 
-/* Calls are still served: clients that watch the health leave by themselves, without one call that
- * fails. */
+/* Calls are still served: clients that watch the health leave before any call of theirs fails. */
 void ps_service_announce_stop(struct ps_service *service)
 {
     atomic_store(&service->leaving, true);
@@ -391,8 +394,7 @@ static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *e
     return PS_ERR_UNAVAILABLE;
 }
 
-/* A name that is too long is refused by its length; the text of that refusal must not carry all of
- * it. */
+/* A name that is too long is refused by its length; the refusal's text must not carry all of it. */
 int ps_service_name_width(struct ps_bytes name)
 {
     return name.size < PS_NAME_BYTES_MAX ? (int)name.size : PS_NAME_BYTES_MAX;
@@ -425,8 +427,7 @@ void ps_service_count_table(struct ps_service *service)
     ps_gauge_set(service->metrics.device_parameters, (double)service->table.resident_count);
 }
 
-/* Forgotten clients are counted by the sessions until somebody takes the count: two callers get
- * different parts of it. */
+/* Forgotten clients are counted until somebody takes the count: two callers get parts of it. */
 void ps_service_count_clients(struct ps_service *service)
 {
     struct ps_sessions_tally tally;
@@ -436,8 +437,7 @@ void ps_service_count_clients(struct ps_service *service)
     ps_counter_add(service->metrics.clients_forgotten_early, tally.newly_forgotten_early);
 }
 
-/* After every range that came or went: the gauges are read by whoever looks for memory that nobody
- * gives back. */
+/* After every range that came or went: they are read by whoever looks for memory that is held. */
 void ps_service_count_ranges(struct ps_service *service)
 {
     uint64_t bytes, newly_expired;
@@ -454,6 +454,7 @@ void ps_service_count_ranges(struct ps_service *service)
 void ps_service_sweep(struct ps_service *service)
 {
     ps_service_expire_rows(service);
+    ps_service_sweep_rendezvous(service);
     if (atomic_load(&service->staging.count) == 0)
         return;
     ps_staging_sweep(&service->staging, ps_now_ms(service->clock));
@@ -484,6 +485,7 @@ void ps_service_check(const struct ps_service *constant)
     ps_sessions_check(&service->sessions);
     ps_staging_check(&service->staging);
     ps_meetings_check(&service->meetings);
+    ps_rendezvous_check(&service->rendezvous);
     ps_clocks_check(&service->clocks);
 
     enum ps_phase phase = ps_service_phase(service);

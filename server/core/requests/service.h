@@ -72,7 +72,13 @@ struct ps_service_options {
      * least 1 GiB. */
     uint64_t checkpoint_journal_bytes;
     uint64_t staging_bytes; /* most that waits in ranges for the rest of it; 0: 1 GiB (staging.h) */
-    uint32_t clients_max;   /* that are remembered; 0: 16384 */
+    /* Of values between processes (../rendezvous/), each 0 for its default: bytes of all, 1 GiB; of
+     * one step, as many; steps, 4096; keys and receives of one, 65,536; the silence after which a
+     * step ends, 10 minutes. */
+    uint64_t rendezvous_bytes, rendezvous_step_bytes;
+    uint32_t rendezvous_steps, rendezvous_keys;
+    uint64_t rendezvous_idle_ms;
+    uint32_t clients_max;    /* that are remembered; 0: 16384 */
     uint64_t client_idle_ms; /* forgotten after a shorter silence: counted as early; 0: one hour */
     const char *device;      /* for status: "cpu"; borrowed */
     const char *job;         /* for status and checkpoints; "" for none; borrowed */

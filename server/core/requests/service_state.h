@@ -14,6 +14,7 @@
 #include "base/bounds.h"
 #include "base/thread.h"
 #include "server/core/clocks/clocks.h"
+#include "server/core/rendezvous/rendezvous.h"
 #include "server/core/requests/core_metrics.h"
 #include "server/core/requests/meetings.h"
 #include "server/core/requests/service.h"
@@ -89,10 +90,11 @@ struct ps_service {
     _Atomic uint64_t awaited; /* topics of names that some pull may wait for (pull_wait.h) */
 
     struct ps_tickets tickets;
-    struct ps_clocks clocks;       /* by which reads of workers are timed; its own lock */
-    struct ps_meetings meetings;   /* live on whatever becomes of the shard */
-    struct ps_sessions sessions;   /* requests are under way only with the cut held */
-    struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
+    struct ps_clocks clocks;         /* by which reads of workers are timed; its own lock */
+    struct ps_meetings meetings;     /* live on whatever becomes of the shard */
+    struct ps_rendezvous rendezvous; /* lost with the shard; its own lock */
+    struct ps_sessions sessions;     /* requests are under way only with the cut held */
+    struct ps_journal_queue queue;   /* positions are given out only with the cut held shared */
     struct ps_staging staging;
     struct ps_version_holds version_holds;
 };
@@ -137,7 +139,6 @@ PS_MUST_USE enum ps_status ps_service_check_push_range(const struct ps_parameter
  *
  * PS_ERR_BAD_INPUT     keys of what is no table, bytes that are not keys, a range, an encoding
  * PS_ERR_OUT_OF_RANGE  more than one message takes
- * PS_ERR_UNSUPPORTED   a delta of a table
  */
 PS_MUST_USE enum ps_status ps_service_check_pull(const struct ps_parameter_spec *spec,
                                                  const struct ps_pull_request *request,

@@ -30,9 +30,16 @@ START_TEST(who_may_not_come_in_is_told_from_who_may_not_do_that)
 }
 END_TEST
 
+START_TEST(what_was_given_up_is_told_from_what_may_be_tried_again)
+{
+    ck_assert_int_eq(ps_client_status_of(PS_ERR_ABORTED), PSCLIENT_ABORTED);
+    ck_assert_int_eq(ps_client_status_of(PS_ERR_CONFLICT), PSCLIENT_UNAVAILABLE);
+}
+END_TEST
+
 START_TEST(every_status_has_a_name_of_its_own)
 {
-    for (int i = PSCLIENT_OK; i <= PSCLIENT_DENIED; i++) {
+    for (int i = PSCLIENT_OK; i <= PSCLIENT_ABORTED; i++) {
         for (int k = PSCLIENT_OK; k < i; k++)
             ck_assert_str_ne(psclient_status_name((enum psclient_status)i),
                              psclient_status_name((enum psclient_status)k));
@@ -65,6 +72,7 @@ int main(void)
     tcase_add_test(tests, only_ok_is_ok);
     tcase_add_test(tests, what_may_have_happened_is_unknown);
     tcase_add_test(tests, who_may_not_come_in_is_told_from_who_may_not_do_that);
+    tcase_add_test(tests, what_was_given_up_is_told_from_what_may_be_tried_again);
     tcase_add_test(tests, every_status_has_a_name_of_its_own);
     tcase_add_test(tests, errors_are_optional_and_cut);
     suite_add_tcase(suite, tests);

@@ -71,6 +71,7 @@ START_TEST(codes_have_the_contracts_numbers)
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_EXISTS), 6);
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_BUSY), 8);
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_NOT_READY), 9);
+    ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_ABORTED), 10);
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_UNSUPPORTED), 12);
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_UNAVAILABLE), 14);
     ck_assert_int_eq(ps_rpc_code_of_status(PS_ERR_CORRUPT), 15);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receives of one rendezvous: ids, which of them are done with, and the rounds of asking until
+ * every key has a value. Private to psclient_rendezvous.c.
+ *
+ * Threads:  every function is safe from any thread.
+ * Blocking: as its caller, until the deadline.
+ * Errors:   ps_status.
+ * Memory:   from the client's allocator; tensors' from the heap.
+ */
+#ifndef PS_CLIENT_TENSOR_RECEIVES_H
+#define PS_CLIENT_TENSOR_RECEIVES_H
+
+#include "base/thread.h"
+#include "client/client_state.h"
+#include "client/psclient_rendezvous.h"
+
+/* Ids to be told to one server with the next call that goes there. */
+struct ps_tensor_ended {
+    uint64_t *done_with, *give_back; /* owned */
+    size_t done_count, give_back_count;
+};
+
+/* A call of psclient_rendezvous_recv_many that waits. */
+struct ps_tensor_waiting {
+    struct ps_tensor_waiting *next, *prev;
+    const uint64_t *ids;
+    const uint32_t *shards;
+    size_t count;
+};
+
+struct psclient_rendezvous {
+    struct psclient *client; /* borrowed; outlives this */
+    uint64_t step;
+    uint32_t shard_count;
+    struct ps_mutex lock;          /* PS_RANK_QUEUE; never around a call */
+    uint64_t next_id;              /* of receives and tokens: random, then counted */
+    uint64_t *epochs;              /* owned; of each shard, as it was told first; 0: not yet */
+    struct ps_tensor_ended *ended; /* owned; for each shard */
+    struct ps_tensor_waiting *waiting;
+};
+
+/* Most ids that wait to be told to one server; more are told at once. */
+#define PS_TENSOR_ENDED_MAX 1024
+
+/* The server of a key: a step is spread over all of them. */
+uint32_t ps_tensor_shard(const struct psclient_rendezvous *rendezvous, const char *key);
+
+/* As the wire names it: 1 + the index, and 0 in a list of servers, each of which is the whole of a
+ * job of its own. */
+uint32_t ps_tensor_named_shard(const struct psclient *client, uint32_t shard);
+
+/* The first epoch that a server has said stays. */
+uint64_t ps_tensor_epoch(struct psclient_rendezvous *rendezvous, uint32_t shard);
+void ps_tensor_note_epoch(struct psclient_rendezvous *rendezvous, uint32_t shard, uint64_t epoch);
+
+/* So many numbers in a row, the first of them; never 0. */
+uint64_t ps_tensor_new_ids(struct psclient_rendezvous *rendezvous, size_t count);
+
+/* See psclient_rendezvous_recv_many. On failure no tensor has anything. */
+PS_MUST_USE enum ps_status ps_tensor_receive(struct psclient_rendezvous *rendezvous,
+                                             const char *const *keys,
+                                             struct psclient_tensor *tensors, size_t count,
+                                             uint64_t deadline_ms, struct ps_error *error);
+
+/* Gives every receive that waits back, which ends it at its server. */
+PS_MUST_USE enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous,
+                                            uint64_t deadline_ms, struct ps_error *error);
+
+/* Tells the servers what is done with, best effort. */
+void ps_tensor_flush(struct psclient_rendezvous *rendezvous, uint64_t deadline_ms);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests and replies of the rendezvous, there and back, whole and in pieces. */
+#include "proto/rendezvous_codec.h"
+
+#include "run_suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct ps_buffer message;
+static struct ps_decoded decoded;
+static struct ps_error error;
+
+static void begin(void)
+{
+    ps_buffer_init(&message, ps_allocator_heap(), 1 << 20);
+}
+
+static void end(void)
+{
+    ps_decoded_release(&decoded);
+    ps_buffer_fini(&message);
+}
+
+static struct ps_bytes message_bytes(void)
+{
+    return (struct ps_bytes){(const uint8_t *)message.text, message.size};
+}
+
+static const struct ps_value_facts facts = {
+    .dtype = 9, .element_size = 4, .rank = 3, .extents = {1, 300, 0}, .dead = true};
+
+START_TEST(a_send_comes_back_from_pieces_of_any_size)
+{
+    static const uint8_t content[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const struct ps_bytes piece = {content, sizeof content};
+    const struct ps_send_tensor_request sent = {
+        .step = 1,
+        .epoch = UINT64_MAX,
+        .token = 77,
+        .key = ps_bytes_of_text("a;b"),
+        .facts = {.dtype = 5, .element_size = 4, .rank = 2, .extents = {1, 2}},
+        .content = ps_view_of(&piece),
+        .shard = 3};
+    struct ps_send_tensor_request read;
+    ps_encode_send_tensor(&sent, &message);
+    ps_buffer_append(&message, piece);
+
+    struct ps_bytes bytes = message_bytes();
+    struct ps_bytes cut[256];
+    struct ps_view view = {cut, 0, bytes.size};
+    for (size_t at = 0; at < bytes.size; at += (size_t)_i) {
+        size_t left = bytes.size - at;
+        cut[view.piece_count++] =
+            (struct ps_bytes){bytes.data + at, left < (size_t)_i ? left : (size_t)_i};
+    }
+    ck_assert_int_eq(ps_decode_send_tensor(view, ps_allocator_heap(), &read, &decoded, &error),
+                     PS_OK);
+    ck_assert_uint_eq(read.step, 1);
+    ck_assert_uint_eq(read.epoch, UINT64_MAX);
+    ck_assert_uint_eq(read.token, 77);
+    ck_assert_uint_eq(read.shard, 3);
+    ck_assert(ps_bytes_equal(read.key, sent.key));
+    ck_assert_mem_eq(&read.facts, &sent.facts, sizeof read.facts);
+    uint8_t copy[sizeof content];
+    ck_assert_uint_eq(read.content.size, sizeof content);
+    ps_view_copy(read.content, 0, copy, sizeof copy);
+    ck_assert_mem_eq(copy, content, sizeof content);
+}
+END_TEST
+
+static enum ps_status decode_value(const struct ps_value_facts *value, size_t size)
+{
+    static const uint8_t zeros[64];
+    const struct ps_bytes piece = {zeros, size};
+    struct ps_send_tensor_request sent = {.key = ps_bytes_of_text("k"), .facts = *value};
+    struct ps_send_tensor_request read;
+    sent.content = ps_view_of(&piece);
+    ps_buffer_clear(&message);
+    ps_encode_send_tensor(&sent, &message);
+    ps_buffer_append(&message, piece);
+    struct ps_bytes bytes = message_bytes();
+    enum ps_status status =
+        ps_decode_send_tensor(ps_view_of(&bytes), ps_allocator_heap(), &read, &decoded, &error);
+    ps_decoded_release(&decoded);
+    return status;
+}
+
+START_TEST(a_shape_says_how_much_content_there_is)
+{
+    struct ps_value_facts value = {.element_size = 4, .rank = 2, .extents = {2, 3}};
+    ck_assert_int_eq(decode_value(&value, 24), PS_OK);
+    ck_assert_int_eq(decode_value(&value, 23), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(decode_value(&value, 0), PS_ERR_BAD_INPUT);
+    value.dead = true;
+    ck_assert_int_eq(decode_value(&value, 0), PS_OK);
+    value.extents[1] = 0;
+    ck_assert_int_eq(decode_value(&value, 0), PS_OK);
+    value.rank = 0;
+    ck_assert_int_eq(decode_value(&value, 4), PS_OK);
+    value = (struct ps_value_facts){.element_size = 0, .rank = 1, .extents = {7}};
+    ck_assert_int_eq(decode_value(&value, 5), PS_OK);
+    value = (struct ps_value_facts){
+        .element_size = 8, .rank = 2, .extents = {UINT64_C(1) << 32, UINT64_C(1) << 30}};
+    ck_assert_int_eq(decode_value(&value, 0), PS_ERR_BAD_INPUT);
+}
+END_TEST
+
+START_TEST(receives_come_back)
+{
+    char texts[20][16];
+    struct ps_rendezvous_wish wishes[20];
+    const uint64_t done[] = {1, 0, UINT64_MAX};
+    const uint64_t given[] = {5};
+    for (int i = 0; i < 20; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], "key %d", i);
+        wishes[i] = (struct ps_rendezvous_wish){(uint64_t)i * 1000 + 1, ps_bytes_of_text(texts[i])};
+    }
+    const struct ps_recv_tensors_request sent = {.step = 4,
+                                                 .epoch = 5,
+                                                 .wanted = 6,
+                                                 .wait_ms = 7,
+                                                 .wishes = wishes,
+                                                 .wish_count = 20,
+                                                 .done_with = done,
+                                                 .done_count = 3,
+                                                 .give_back = given,
+                                                 .give_back_count = 1,
+                                                 .shard = 2};
+    struct ps_recv_tensors_request read;
+    ps_encode_recv_tensors(&sent, &message);
+    struct ps_bytes bytes = message_bytes();
+    struct ps_bytes cut[1024];
+    struct ps_view view = {cut, 0, bytes.size};
+    for (size_t at = 0; at < bytes.size; at += (size_t)_i) {
+        size_t left = bytes.size - at;
+        cut[view.piece_count++] =
+            (struct ps_bytes){bytes.data + at, left < (size_t)_i ? left : (size_t)_i};
+    }
+
+    ck_assert_int_eq(ps_decode_recv_tensors(view, ps_allocator_heap(), &read, &decoded, &error),
+                     PS_OK);
+    ck_assert_uint_eq(read.step, 4);
+    ck_assert_uint_eq(read.epoch, 5);
+    ck_assert_uint_eq(read.wanted, 6);
+    ck_assert_uint_eq(read.wait_ms, 7);
+    ck_assert_uint_eq(read.shard, 2);
+    ck_assert_uint_eq(read.wish_count, 20);
+    for (int i = 0; i < 20; i++) {
+        ck_assert_uint_eq(read.wishes[i].id, wishes[i].id);
+        ck_assert(ps_bytes_equal(read.wishes[i].key, wishes[i].key));
+    }
+    ck_assert_uint_eq(read.done_count, 3);
+    ck_assert_mem_eq(read.done_with, done, sizeof done);
+    ck_assert_uint_eq(read.give_back_count, 1);
+    ck_assert_uint_eq(read.give_back[0], 5);
+}
+END_TEST
+
+static int taken;
+
+static enum ps_status take(void *self, const struct ps_received_tensor *received,
+                           struct ps_error *why)
+{
+    uint8_t copy[5];
+    (void)why;
+    ck_assert_ptr_eq(self, &taken);
+    if (taken++ == 1) {
+        ck_assert_uint_eq(received->id, 8);
+        ck_assert_int_eq(received->status, PS_ERR_CANCELLED);
+        return PS_OK;
+    }
+    ck_assert_uint_eq(received->id, 7);
+    ck_assert_int_eq(received->status, PS_OK);
+    ck_assert_mem_eq(&received->facts, &facts, sizeof facts);
+    ck_assert_uint_eq(received->content.size, 5);
+    ps_view_copy(received->content, 0, copy, 5);
+    ck_assert_mem_eq(copy, "hello", 5);
+    return PS_OK;
+}
+
+START_TEST(answers_come_back_one_by_one)
+{
+    const struct ps_bytes hello = ps_bytes_of_text("hello");
+    const struct ps_received_taker taker = {take, &taken};
+    uint64_t epoch = 0;
+    taken = 0;
+    ps_buffer_append(&message, (struct ps_bytes){(const uint8_t[]){8, 9}, 2});
+    ps_encode_received_tensor(
+        &(struct ps_received_tensor){.id = 7, .facts = facts, .content = ps_view_of(&hello)},
+        &message);
+    ps_buffer_append(&message, hello);
+    ps_encode_received_tensor(&(struct ps_received_tensor){.id = 8, .status = PS_ERR_CANCELLED},
+                              &message);
+
+    struct ps_bytes bytes = message_bytes();
+    ck_assert_int_eq(ps_decode_recv_tensors_reply(ps_view_of(&bytes), ps_allocator_heap(), &taker,
+                                                  &epoch, &error),
+                     PS_OK);
+    ck_assert_uint_eq(epoch, 9);
+    ck_assert_int_eq(taken, 2);
+}
+END_TEST
+
+START_TEST(what_is_beyond_its_bound_is_refused)
+{
+    char longest[PS_RENDEZVOUS_KEY_BYTES_MAX + 2];
+    struct ps_send_tensor_request read;
+    struct ps_recv_tensors_request receives;
+    memset(longest, 'k', sizeof longest);
+    const struct ps_bytes key = {(const uint8_t *)longest, sizeof longest - 1};
+    ps_encode_send_tensor(&(struct ps_send_tensor_request){.key = key}, &message);
+    struct ps_bytes bytes = message_bytes();
+    ck_assert_int_eq(
+        ps_decode_send_tensor(ps_view_of(&bytes), ps_allocator_heap(), &read, &decoded, &error),
+        PS_ERR_BAD_INPUT);
+
+    struct ps_rendezvous_wish wishes[2] = {{1, ps_bytes_of_text("k")}, {2, ps_bytes_of_text("k")}};
+    ps_buffer_clear(&message);
+    for (int i = 0; i < PS_RENDEZVOUS_WISHES_MAX / 2 + 1; i++)
+        ps_encode_recv_tensors(&(struct ps_recv_tensors_request){.wishes = wishes, .wish_count = 2},
+                               &message);
+    bytes = message_bytes();
+    ck_assert_int_eq(ps_decode_recv_tensors(ps_view_of(&bytes), ps_allocator_heap(), &receives,
+                                            &decoded, &error),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_str_eq(error.text, "more than 4096 receives");
+}
+END_TEST
+
+START_TEST(every_cut_of_a_message_is_refused_or_read)
+{
+    const struct ps_rendezvous_wish wish = {300, ps_bytes_of_text("some key")};
+    const uint64_t done[] = {1, 2};
+    struct ps_recv_tensors_request read;
+    ps_encode_recv_tensors(
+        &(struct ps_recv_tensors_request){
+            .step = 1, .wishes = &wish, .wish_count = 1, .done_with = done, .done_count = 2},
+        &message);
+    for (size_t size = 0; size < message.size; size++) {
+        struct ps_bytes bytes = {(const uint8_t *)message.text, size};
+        enum ps_status status = ps_decode_recv_tensors(ps_view_of(&bytes), ps_allocator_heap(),
+                                                       &read, &decoded, &error);
+        ck_assert(status == PS_OK || status == PS_ERR_BAD_INPUT);
+        ck_assert(status != PS_OK || read.wish_count == 0);
+        ps_decoded_release(&decoded);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rendezvous_codec");
+    TCase *tests = tcase_create("rendezvous_codec");
+    tcase_add_checked_fixture(tests, begin, end);
+    tcase_add_loop_test(tests, a_send_comes_back_from_pieces_of_any_size, 1, 80);
+    tcase_add_test(tests, a_shape_says_how_much_content_there_is);
+    tcase_add_loop_test(tests, receives_come_back, 1, 40);
+    tcase_add_test(tests, answers_come_back_one_by_one);
+    tcase_add_test(tests, what_is_beyond_its_bound_is_refused);
+    tcase_add_test(tests, every_cut_of_a_message_is_refused_or_read);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receives have ids: what is got once is got again, until it is done with or given back. */
+#include "rendezvous_world.h"
+
+#include "run_suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char text[WORLD_TEXT_BYTES];
+static struct ps_receiving calls[8];
+
+static enum ps_status begin_receive(int call, const char *key)
+{
+    return world_ask(WORLD_STEP, 100 + (uint64_t)call, key, &calls[call]);
+}
+
+START_TEST(the_same_id_gets_the_same_value_again_until_it_is_done)
+{
+    ck_assert_int_eq(world_send("foo", "first"), PS_OK);
+    ck_assert_int_eq(world_send("foo", "second"), PS_OK);
+    ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);
+    ck_assert_int_eq(world_look(&calls[0], text), PS_OK);
+
+    ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);
+    ck_assert_int_eq(world_look(&calls[0], text), PS_OK);
+    ck_assert_str_eq(text, "first");
+    world_done(WORLD_STEP, 100);
+    ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);
+    ck_assert_int_eq(world_look(&calls[0], text), PS_ERR_CANCELLED);
+    ck_assert_int_eq(world_poll(WORLD_STEP, "foo", text), PS_OK);
+    ck_assert_str_eq(text, "second");
+}
+END_TEST
+
+START_TEST(two_calls_of_one_receive_get_one_value)
+{
+    ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 100, "foo", &calls[1]), PS_OK);
+    ps_rendezvous_release(&world, &calls[0]);
+
+    ck_assert_int_eq(world_send("foo", "one"), PS_OK);
+    ck_assert_int_eq(world_look(&calls[1], text), PS_OK);
+    ck_assert_str_eq(text, "one");
+}
+END_TEST
+
+START_TEST(a_value_that_is_given_back_is_the_next_one)
+{
+    ck_assert_int_eq(world_send("foo", "first"), PS_OK);
+    ck_assert_int_eq(world_send("foo", "second"), PS_OK);
+    ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);
+    ck_assert_int_eq(world_look(&calls[0], text), PS_OK);
+    world_give_back(WORLD_STEP, 100);
+
+    ck_assert_int_eq(world_poll(WORLD_STEP, "foo", text), PS_OK);
+    ck_assert_str_eq(text, "first");
+}
+END_TEST
+
+START_TEST(a_value_that_is_given_back_goes_to_whoever_waits)
+{
+    ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);
+    ck_assert_int_eq(begin_receive(1, "foo"), PS_OK);
+    ck_assert_int_eq(world_send("foo", "hello"), PS_OK);
+    world_give_back(WORLD_STEP, 100);
+
+    ck_assert_int_eq(world_look(&calls[0], text), PS_ERR_CANCELLED);
+    ck_assert_int_eq(world_look(&calls[1], text), PS_OK);
+    ck_assert_str_eq(text, "hello");
+}
+END_TEST
+
+START_TEST(a_receive_that_has_left_takes_nothing)
+{
+    ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);
+    ps_rendezvous_release(&world, &calls[0]);
+
+    ck_assert_int_eq(world_send("foo", "hello"), PS_OK);
+    ck_assert_int_eq(world_poll(WORLD_STEP, "foo", text), PS_OK);
+    ck_assert_str_eq(text, "hello");
+}
+END_TEST
+
+START_TEST(keys_and_ids_are_checked)
+{
+    char longest[1026];
+    memset(longest, 'k', sizeof longest);
+    longest[1025] = '\0';
+    ck_assert_int_eq(world_send("", "x"), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world_send(longest, "x"), PS_ERR_BAD_INPUT);
+    longest[1024] = '\0';
+    ck_assert_int_eq(world_send(longest, "x"), PS_OK);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 0, "k", &calls[0]), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 1, "", &calls[0]), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 1, "k", &calls[0]), PS_OK);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 1, "l", &calls[1]), PS_OK);
+    ck_assert_int_eq(world_look(&calls[1], text), PS_ERR_BAD_INPUT);
+    ps_rendezvous_release(&world, &calls[0]);
+}
+END_TEST
+
+START_TEST(a_reply_has_one_value_at_least_and_no_more_than_fit)
+{
+    const struct ps_rendezvous_of of = {.step = WORLD_STEP, .now_ms = 1};
+    const struct ps_rendezvous_wish wishes[] = {{1, ps_bytes_of_text("a")},
+                                                {2, ps_bytes_of_text("b")}};
+    const struct ps_rendezvous_asked asked = {.wishes = wishes, .wish_count = 2};
+    struct ps_receiving receiving = {.step = NULL};
+    bool wakes;
+    ck_assert_int_eq(world_send("a", "longer"), PS_OK);
+    ck_assert_int_eq(world_send("b", "longer"), PS_OK);
+    ck_assert_int_eq(ps_rendezvous_receive(&world, &of, &asked, &receiving, &wakes, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_rendezvous_collect(&world, &receiving, 2, 3, false, NULL), PS_OK);
+    ck_assert_ptr_nonnull(receiving.rows[0].value);
+    ck_assert_ptr_null(receiving.rows[1].value);
+    ps_rendezvous_release(&world, &receiving);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 2, "b", &receiving), PS_OK);
+    ck_assert_int_eq(world_look(&receiving, text), PS_OK);
+    ck_assert_str_eq(text, "longer");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rendezvous_receive");
+    TCase *tests = tcase_create("rendezvous_receive");
+    tcase_add_checked_fixture(tests, world_begin, world_end);
+    tcase_add_test(tests, the_same_id_gets_the_same_value_again_until_it_is_done);
+    tcase_add_test(tests, two_calls_of_one_receive_get_one_value);
+    tcase_add_test(tests, a_value_that_is_given_back_is_the_next_one);
+    tcase_add_test(tests, a_value_that_is_given_back_goes_to_whoever_waits);
+    tcase_add_test(tests, a_receive_that_has_left_takes_nothing);
+    tcase_add_test(tests, keys_and_ids_are_checked);
+    tcase_add_test(tests, a_reply_has_one_value_at_least_and_no_more_than_fit);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
