@@ -33,6 +33,8 @@ static void put_fields(struct ps_buffer *message, const struct psclient_table_op
     ps_wire_put_uint(message, 12, (uint64_t)options->partition);
     ps_wire_put_uint(message, 13, options->keys_max);
     ps_wire_put_uint(message, 15, options->chunk);
+    /* Of no use without an admission, and refused by the servers then: here it is only told, so
+     * that the reason is theirs and the same for every client. */
     ps_wire_put_uint(message, 16, options->candidates_max);
 }
 

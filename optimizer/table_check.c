@@ -70,6 +70,8 @@ static enum ps_status check_rows(const struct ps_table_settings *table, struct p
 {
     if ((unsigned)table->full > PS_TABLE_OLDEST)
         return ps_fail(error, PS_ERR_BAD_INPUT, "table.full %d is unknown", (int)table->full);
+    /* Without an admission no key is ever counted, and whoever has set a bound would wait for it to
+     * show. */
     if (table->candidates_max > 0 && table->admission <= 1)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "table.candidates_max wants table.admission above 1");

@@ -79,6 +79,7 @@ Paddle__TableConfig *ps_table_config_write(const struct ps_table_settings *setti
     SET(message, partition, (Paddle__TableConfig__Partition)settings->partition);
     SET(message, keys_max, settings->keys_max);
     SET(message, chunk, settings->chunk);
+    /* Behind those of before, as the numbers of fields are. */
     SET(message, candidates_max, settings->candidates_max);
     /* Not written to: protobuf-c's pointers are not const. */
     memcpy(&message->clocks, &clocks, sizeof clocks);

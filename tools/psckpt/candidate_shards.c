@@ -49,6 +49,7 @@ enum ps_status candidate_shards_merge(const struct shard_state *states, size_t s
                                       struct shard_state *shards, uint32_t shard_count,
                                       struct ps_error *error)
 {
+    /* Rooms are given back with the state only, so that one is made for as many as may come. */
     size_t room = 0;
     for (size_t i = 0; i < state_count; i++)
         room += states[i].facts.sections[PS_CHECKPOINT_CANDIDATES].count;
@@ -57,6 +58,8 @@ enum ps_status candidate_shards_merge(const struct shard_state *states, size_t s
     for (size_t i = 0; i < state_count; i++) {
         const struct ps_checkpoint_records *records =
             &states[i].facts.sections[PS_CHECKPOINT_CANDIDATES];
+        /* One after the other: what a record is made of is copied before the next is asked for,
+         * since a snapshot gives all of them in one room. */
         for (size_t j = 0; j < records->count; j++) {
             struct candidates candidates;
             PS_TRY(read_record(records, j, &candidates, error));
@@ -70,6 +73,7 @@ enum ps_status candidate_shards_merge(const struct shard_state *states, size_t s
 static enum ps_status read_record(const struct ps_checkpoint_records *records, size_t i,
                                   struct candidates *candidates, struct ps_error *error)
 {
+    /* A giver sets what it knows of a record, and all else is zero. */
     *candidates = (struct candidates){0};
     records->give(records->self, i, &candidates->record);
     if (candidates->record.content.piece_count != 1)
@@ -98,15 +102,19 @@ static enum ps_status spread_record(const struct shard_state *states, size_t sta
     PS_TRY(
         table_owners_read(table, states[from].facts.shard_count, memory, &spreading.before, error));
     PS_TRY(table_owners_read(table, shard_count, memory, &spreading.after, error));
+    /* The joined table has the highest version of its parts, and each key moves up by what its
+     * shard was behind: which candidates go for others is decided by that age. */
     for (size_t i = 0; i < state_count; i++) {
         const struct ps_checkpoint_parameter *part = find_table(&states[i], table->name);
         if (part != NULL && part->version > spreading.version)
             spreading.version = part->version;
     }
+    /* What can be refused comes before the first key is copied. */
     PS_TRY(check_keys(&spreading, shard_count, error));
     spreading.content = ps_plain(memory, candidates->count * PS_CANDIDATE_BYTES);
     if (spreading.content == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for candidates");
+    /* Each shard of the new job gets a record of its own, if it has any of the keys. */
     enum ps_status status = PS_OK;
     for (uint32_t i = 0; i < shard_count && status == PS_OK; i++)
         status = put_part(&spreading, &shards[i], i, error);
@@ -114,6 +122,7 @@ static enum ps_status spread_record(const struct shard_state *states, size_t sta
     return status;
 }
 
+/* One after the other: there are few tables that count keys, and this is asked once a record. */
 static const struct ps_checkpoint_parameter *find_table(const struct shard_state *state,
                                                         struct ps_bytes name)
 {
@@ -123,6 +132,7 @@ static const struct ps_checkpoint_parameter *find_table(const struct shard_state
     return NULL;
 }
 
+/* The arrays lie at any address. */
 static uint64_t key_at(const struct candidates *candidates, size_t i)
 {
     uint64_t key;
@@ -156,6 +166,7 @@ static enum ps_status put_part(struct spreading *spreading, struct shard_state *
                                struct ps_error *error)
 {
     const struct candidates *from = spreading->from;
+    /* Clocks are the low bits of versions, and wrap as those do. */
     uint32_t behind = (uint32_t)(spreading->version - from->record.version);
     size_t count = 0;
     for (size_t pass = 0; pass < 2; pass++) {
@@ -163,6 +174,7 @@ static enum ps_status put_part(struct spreading *spreading, struct shard_state *
         for (size_t i = 0; i < from->count; i++) {
             uint64_t key = key_at(from, i);
             uint32_t version;
+            /* Asked in both passes: a hash costs less than a list of answers would. */
             if (!is_own(spreading, key) ||
                 ps_partition_shard(&spreading->after.partition, key) != shard)
                 continue;
@@ -179,6 +191,7 @@ static enum ps_status put_part(struct spreading *spreading, struct shard_state *
         }
         count = at;
     }
+    /* A record without keys is one that no server writes. */
     if (count == 0)
         return PS_OK;
     const struct ps_bytes piece = {spreading->content, count * PS_CANDIDATE_BYTES};
@@ -189,7 +202,9 @@ static enum ps_status put_part(struct spreading *spreading, struct shard_state *
     return state_sections_put(to, PS_CHECKPOINT_CANDIDATES, &record, error);
 }
 
-/* Of a state without candidates the digest is what it was before there were any. */
+/* Number and sum stand behind a word that no other part of a digest begins with, so that two states
+ * never give one string of bytes. Of a state without candidates the digest is what it was before
+ * there were any. */
 enum ps_status candidate_shards_add(const struct shard_state *states, size_t state_count,
                                     struct sha256 *hash, struct ps_error *error)
 {
@@ -205,6 +220,7 @@ enum ps_status candidate_shards_add(const struct shard_state *states, size_t sta
             count += candidates.count;
         }
     }
+    /* As if nobody had ever heard of candidates. */
     if (count == 0)
         return PS_OK;
     sha256_add(hash, ps_bytes_of_text("candidates"));
@@ -213,6 +229,7 @@ enum ps_status candidate_shards_add(const struct shard_state *states, size_t sta
     return PS_OK;
 }
 
+/* For people, who are told of records that cannot be read by whatever reads them in earnest. */
 uint64_t candidate_shards_count(const struct shard_state *states, size_t state_count)
 {
     uint64_t count = 0;
@@ -232,6 +249,7 @@ uint64_t candidate_shards_count(const struct shard_state *states, size_t state_c
  * little-endian on every machine. */
 static void add_record(const struct candidates *candidates, uint64_t *sum)
 {
+    /* The name as a hash of it, so that each row is of one length. */
     uint8_t row[8 + PS_CANDIDATE_BYTES];
     const uint64_t name = ps_digest_xxh64(candidates->record.name);
     memcpy(row, &name, sizeof name);

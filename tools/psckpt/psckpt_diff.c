@@ -99,6 +99,8 @@ static void say_held(const struct state_set sets[2], const struct shard_state jo
         (void)fprintf(stderr,
                       "psckpt: contributions to open rounds are not compared: A holds %zu, B %zu\n",
                       held[0], held[1]);
+    /* Their rows come later in one state than in the other, though all that is compared is
+     * equal. */
     if (counted[0] + counted[1] > 0)
         (void)fprintf(stderr,
                       "psckpt: keys without a row are not compared: A counts %" PRIu64

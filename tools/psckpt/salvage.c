@@ -393,6 +393,8 @@ static enum ps_status take_sections(struct salvaging *salvaging,
                       "%s: %zu contributions to rounds are left out: their parameters are of "
                       "another version here\n",
                       salvaging->path, left_out);
+    /* Of a table that is as it was in another file: counts of then would be those of other pushes,
+     * and some of the keys may have rows. */
     if (tables > 0)
         (void)fprintf(salvaging->wish->report,
                       "%s: %zu records of keys without a row are left out: their tables are of "

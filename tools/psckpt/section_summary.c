@@ -54,6 +54,7 @@ enum ps_status section_summary_make(struct section_summary *summary, struct shar
     }
     for (size_t i = 0; i < summary->clocks_count; i++)
         end_clocks(&summary->clocks[i]);
+    /* Last, as in the file. A file of before there were any has none of them, and no row shows. */
     for (size_t i = 0; i < counted->count; i++) {
         counted->give(counted->self, i, &record);
         PS_TRY(add_candidates(summary, &record, error));
@@ -141,6 +142,8 @@ static enum ps_status add_candidates(struct section_summary *summary,
     if (record->content.piece_count == 1)
         content = record->content.pieces[0];
     PS_TRY(ps_candidates_record_read(content, &count, error));
+    /* Counted and not looked at: whether a count is one that a table lets be is asked by whoever
+     * loads it, with the table's settings at hand. */
     size_t at = summary->candidates_count;
     if (at == 0 || !ps_bytes_equal(summary->candidates[at - 1].name, record->name)) {
         summary->candidates[at] = (struct candidates_row){.name = record->name};

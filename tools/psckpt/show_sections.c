@@ -68,6 +68,7 @@ static void show_clocks(const struct section_summary *summary)
 static void show_candidates(const struct section_summary *summary)
 {
     (void)printf("\n%20s  %s\n", "KEYS_WITHOUT_ROW", "TABLE");
+    /* One line for each table, however many records the file has of it. */
     for (size_t i = 0; i < summary->candidates_count; i++) {
         (void)printf("%20" PRIu64 "  ", summary->candidates[i].keys);
         (void)psckpt_print_text(summary->candidates[i].name);
@@ -75,6 +76,8 @@ static void show_candidates(const struct section_summary *summary)
     }
 }
 
+/* A list of keys would be as long as the table that they are to save memory for: their number is
+ * what an operator asks for, beside that of the rows. */
 static void show_candidates_json(const struct section_summary *summary, struct ps_json_writer *json)
 {
     ps_json_begin_array(json, "candidates");
@@ -87,8 +90,8 @@ static void show_candidates_json(const struct section_summary *summary, struct p
     ps_json_end_array(json);
 }
 
-/* Members that are absent in files without rounds, clocks and candidates: scripts that were written before see
- * what they always saw. */
+/* Members that are absent in files without rounds, clocks and candidates: scripts that were written
+ * before see what they always saw. */
 void show_sections_json(const struct section_summary *summary, struct ps_json_writer *json)
 {
     if (summary->round_count > 0) {

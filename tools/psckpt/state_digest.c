@@ -53,6 +53,8 @@ enum ps_status state_digest(const struct shard_state *states, size_t state_count
     sha256_add_number(&hash, count, 8);
     for (size_t i = 0; i < count; i++)
         add_parameter(&hash, rows[i]);
+    /* What is counted of keys is the state of a table as much as its rows are: it decides about the
+     * pushes to come. */
     enum ps_status status = candidate_shards_add(states, state_count, &hash, error);
     if (status == PS_OK && sessions)
         status = add_sessions(&hash, states, state_count, error);

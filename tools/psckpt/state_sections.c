@@ -154,11 +154,14 @@ static void give(void *self, size_t i, struct ps_record *record)
  * in another. */
 void state_sections_fit(struct shard_state *state, size_t *contributions, size_t *tables)
 {
+    /* Contributions are a promise to workers; a lost count costs a key some pushes. Both are told
+     * to the operator, each in its own words. */
     *contributions = fit_section(state, PS_CHECKPOINT_ROUNDS, PS_RECORD_HELD);
     *tables = fit_section(state, PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES);
 }
 
-/* Returns how many records of that type are left out. */
+/* Returns how many records of that type are left out. For both sections that name versions; clocks
+ * belong to no parameter. */
 static size_t fit_section(struct shard_state *state, enum ps_checkpoint_section section,
                           enum ps_record_type type)
 {

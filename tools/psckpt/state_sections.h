@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open rounds, clocks and candidates of a shard's state: the records of a checkpoint's sections, in the rooms
- * of the state.
+/* Open rounds, clocks and candidates of a shard's state: the records of a checkpoint's sections, in
+ * the rooms of the state.
  *
  * Threads:  one.
  * Blocking: reading waits for the disk.

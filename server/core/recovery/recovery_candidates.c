@@ -30,20 +30,25 @@ enum ps_status ps_recovery_candidates(const struct ps_parameter_table *table,
                    "checkpoint: ps.candidates: %.200s", reason.text);
 }
 
-/* Arrays as they lie in the record. */
+/* Arrays as they lie in the record, at any address: the table copies what it takes. The room of the
+ * shard is not asked, as for rows: what was saved is loaded. */
 static enum ps_status load(const struct ps_parameter_table *table, const struct ps_record *record,
                            struct ps_error *reason)
 {
     struct ps_parameter *parameter = NULL;
     size_t count = 0;
+    /* Everything that can be wrong with the record as a whole comes before the first key: a
+     * refusal names the table, and not one of a million keys. */
     PS_TRY(find(table, record, &parameter, reason));
     PS_TRY(ps_candidates_record_read(record->content.pieces[0], &count, reason));
     const uint8_t *content = record->content.pieces[0].data;
     const void *counts = content + PS_CANDIDATES_COUNTS_AT(count);
     const void *versions = content + PS_CANDIDATES_VERSIONS_AT(count);
     PS_ASSERT(parameter->rows != NULL);
+    /* Into a table that has its rows: a key that is a row already cannot be counted. */
     enum ps_status status = ps_row_table_load_candidates(
         parameter->rows, (const uint64_t *)(const void *)content, counts, versions, count, reason);
+    /* Also after a failure, so that what was taken is given back with the table. */
     ps_parameter_rows_count(parameter);
     return status;
 }
@@ -52,6 +57,7 @@ static enum ps_status load(const struct ps_parameter_table *table, const struct 
 static enum ps_status find(const struct ps_parameter_table *table, const struct ps_record *record,
                            struct ps_parameter **parameter, struct ps_error *reason)
 {
+    /* A name is as long as it may be, and a text is not. */
     int width = (int)(record->name.size < 80 ? record->name.size : 80);
     struct ps_parameter *found = ps_parameter_table_find(table, record->name);
     if (found == NULL || found->rows == NULL || ps_row_table_candidates(found->rows) == NULL)

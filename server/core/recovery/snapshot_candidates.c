@@ -38,7 +38,8 @@ static enum ps_status add_part(struct ps_snapshot_candidates *candidates,
 static int compare_parts(const void *a, const void *b);
 static void give(void *self, size_t i, struct ps_record *record);
 
-/* Nobody pushes while the cut is held alone. */
+/* Nobody pushes while the cut is held alone. What is copied is which candidates there are, a bit
+ * for each, and no count: about a tenth of a millisecond for a million. */
 enum ps_status ps_snapshot_candidates_take(struct ps_service *service,
                                            struct ps_snapshot_candidates **out,
                                            struct ps_error *error)
@@ -48,13 +49,15 @@ enum ps_status ps_snapshot_candidates_take(struct ps_service *service,
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry))
         tables += candidates_of(ps_parameter_entry_parameter(entry)) != NULL;
-    /* Of most shards always. */
+    /* Of most shards always: a table without an admission has no candidates, and one whose keys all
+     * have their rows has none at the moment. */
     if (tables == 0)
         return PS_OK;
     struct ps_snapshot_candidates *candidates =
         ps_zeroed(service->memory, sizeof *candidates + tables * sizeof candidates->parts[0]);
     if (candidates == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of candidates");
+    /* From here on the release ends whatever was begun. */
     candidates->memory = service->memory;
     candidates->content = ps_plain(service->memory, PS_CANDIDATES_RECORD_MAX * PS_CANDIDATE_BYTES);
     enum ps_status status = candidates->content != NULL ? PS_OK : PS_ERR_NO_MEMORY;
@@ -80,6 +83,8 @@ static struct ps_row_table *candidates_of(const struct ps_parameter *parameter)
     return candidates != NULL && ps_row_table_rows(candidates) > 0 ? candidates : NULL;
 }
 
+/* The version is the one that the snapshot has of the parameter, since both are taken with the cut
+ * held alone; a reader sees by it that rows and counts belong together. */
 static enum ps_status add_part(struct ps_snapshot_candidates *candidates,
                                const struct ps_parameter *parameter, struct ps_error *error)
 {
@@ -100,6 +105,7 @@ ps_snapshot_candidates_records(struct ps_snapshot_candidates *candidates)
         return (struct ps_checkpoint_records){0};
     PS_ASSERT(candidates->count > 0);
     qsort(candidates->parts, candidates->count, sizeof candidates->parts[0], compare_parts);
+    /* How many there are is known before any is read, as the header of the file needs it. */
     candidates->record_count = 0;
     for (size_t i = 0; i < candidates->count; i++) {
         struct part *part = &candidates->parts[i];
@@ -119,7 +125,8 @@ static int compare_parts(const void *a, const void *b)
     return ps_bytes_compare(left->spec->name, right->spec->name);
 }
 
-/* The bytes of one array of some candidates. */
+/* The bytes of one array of some candidates. A hold that was taken can be read: pushes that go on
+ * meanwhile set aside what they write over. */
 static void read_array(const struct part *part, uint32_t array, uint64_t first, size_t count,
                        uint8_t *to)
 {
@@ -136,11 +143,13 @@ static void give(void *self, size_t i, struct ps_record *record)
     struct ps_snapshot_candidates *candidates = self;
     const struct part *part = candidates->parts;
     PS_ASSERT(i < candidates->record_count);
+    /* Few tables have candidates: the part of a record is found by going along them. */
     while (part + 1 < candidates->parts + candidates->count && part[1].first <= i)
         part++;
     uint64_t first = (i - part->first) * (uint64_t)PS_CANDIDATES_RECORD_MAX;
     uint64_t left = ps_row_hold_rows(part->hold) - first;
     size_t count = left < PS_CANDIDATES_RECORD_MAX ? (size_t)left : PS_CANDIDATES_RECORD_MAX;
+    /* As journal_candidates.h lays them out, one array behind the other in one piece. */
     read_array(part, KEYS, first, count, candidates->content);
     read_array(part, COUNTS, first, count, candidates->content + PS_CANDIDATES_COUNTS_AT(count));
     read_array(part, VERSIONS, first, count,
@@ -152,6 +161,7 @@ static void give(void *self, size_t i, struct ps_record *record)
                                  .content = ps_view_of(&candidates->piece)};
 }
 
+/* Also of one whose taking failed half-way: parts that were not begun are not counted. */
 void ps_snapshot_candidates_release(struct ps_snapshot_candidates *candidates)
 {
     if (candidates == NULL)

@@ -66,6 +66,8 @@ enum ps_status ps_row_admission_decide(struct ps_row_push *push, uint64_t *bytes
     if (push->counted == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to count %u keys", push->made);
     name_counted(push);
+    /* The two tables share what is left. What the candidates take stays theirs, also when the push
+     * is refused behind this: it is room, and says nothing of any key. */
     uint64_t before = ps_row_table_bytes(candidates);
     PS_TRY(ps_row_push_prepare(push->counted, *bytes_left, error));
     uint64_t more = ps_row_table_bytes(candidates) - before;
@@ -83,6 +85,7 @@ static void name_counted(struct ps_row_push *push)
     uint32_t each = PS_ROW_STRIPES / shares.groups;
     uint64_t left = 0;
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
+        /* A group begins with a share of its own. */
         if (i % each == 0)
             left = ps_row_share_limit(&shares, i / each);
         counted->begins[i] = counted->unique;
@@ -90,6 +93,8 @@ static void name_counted(struct ps_row_push *push)
             const uint32_t one = 1;
             if (push->numbers[k] != PS_ROW_NONE)
                 continue;
+            /* As it would come out of ps_row_push_read, in the order of the hashes and each once:
+             * the keys of the push are so already. */
             counted->hashes[counted->unique] = push->hashes[k];
             counted->keys[counted->unique] = push->keys[k];
             memcpy(counted->gradients + counted->unique * sizeof one, &one, sizeof one);
@@ -101,7 +106,8 @@ static void name_counted(struct ps_row_push *push)
     PS_ASSERT(counted->unique <= push->made);
 }
 
-/* How often a candidate was pushed to. */
+/* How often a candidate was pushed to. It is the only value of its row; version and key are those
+ * that every row has. */
 static uint32_t count_of(const struct ps_row_table *candidates, const uint8_t *row)
 {
     uint32_t count;
@@ -110,8 +116,9 @@ static uint32_t count_of(const struct ps_row_table *candidates, const uint8_t *r
     return count;
 }
 
-/* Is this the push with which the key becomes a row? Both pushes have their keys in the order of
- * the hashes, so that `*at` only goes forward. */
+/* Is this the push with which the key becomes a row? Counts rise by one with a push, and a key
+ * becomes a row with the count that equals the admission: there is no way past it. Both pushes have
+ * their keys in the order of the hashes, so that `*at` only goes forward. */
 static bool becomes_row(const struct ps_row_push *push, uint64_t hash, uint32_t *at)
 {
     const struct ps_row_push *counted = push->counted;
@@ -120,6 +127,7 @@ static bool becomes_row(const struct ps_row_push *push, uint64_t hash, uint32_t 
     /* A key that is new among the candidates has a number there, and no row before apply. */
     if (*at == counted->unique || counted->hashes[*at] != hash || counted->rows[*at] == NULL)
         return false;
+    /* One that had come so far would have become a row, and be none here. */
     PS_ASSERT(count_of(counted->table, counted->rows[*at]) < push->table->settings.admission);
     return count_of(counted->table, counted->rows[*at]) + 1 == push->table->settings.admission;
 }
@@ -127,6 +135,7 @@ static bool becomes_row(const struct ps_row_push *push, uint64_t hash, uint32_t 
 /* All that the push has of one key moves to an earlier place. */
 static void move_key(struct ps_row_push *push, uint32_t to, uint32_t from)
 {
+    /* Runs that begin with rows have nothing to move. */
     size_t size = ps_row_push_row_bytes(push);
     PS_ASSERT(to <= from);
     if (to == from)
@@ -146,10 +155,12 @@ static void drop_others(struct ps_row_push *push)
     uint32_t kept = 0;
     uint32_t at = 0;
     uint32_t k = 0;
+    /* Counted anew, of those that stay. */
     push->made = 0;
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
         uint32_t end = push->begins[i + 1];
         push->begins[i] = kept;
+        /* The end was read before: the next turn of the loop writes over it. */
         for (; k < end; k++) {
             bool is_new = push->numbers[k] == PS_ROW_NONE;
             if (is_new && !becomes_row(push, push->hashes[k], &at))
@@ -190,6 +201,7 @@ void ps_row_admission_apply(struct ps_row_push *push, uint64_t version)
     for (uint32_t i = 0; i < counted->unique; i++) {
         if (count_of(candidates, counted->rows[i]) < push->table->settings.admission)
             continue;
+        /* Under the lock, as every removal: a hold of the candidates may be read meanwhile. */
         uint32_t number = ps_row_stripe_of(counted->hashes[i]);
         ps_mutex_lock(ps_row_lock_of(candidates, number));
         ps_row_stripe_remove(candidates, &candidates->stripes[number], counted->hashes[i],
@@ -197,6 +209,7 @@ void ps_row_admission_apply(struct ps_row_push *push, uint64_t version)
         ps_mutex_unlock(ps_row_lock_of(candidates, number));
         gone++;
     }
+    /* The same keys that decide has left in the push: both have asked the same counts. */
     PS_ASSERT(gone == push->made);
     atomic_fetch_sub(&candidates->rows, gone);
 }
@@ -223,6 +236,7 @@ void ps_row_admission_check(struct ps_row_table *table)
 {
     if (table->candidates == NULL)
         return;
+    /* With another seed the keys of a push would not come in the order of the candidates. */
     PS_ASSERT(table->settings.admission > 1 && table->candidates->seed == table->seed);
     ps_row_table_check(table->candidates);
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)

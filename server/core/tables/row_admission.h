@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys that get their row with their n-th push (settings.admission). Until then they are candidates:
- * pushes to them are counted, and nothing else comes of them. Private to this room.
+/* Keys that get their row with their n-th push (settings.admission). Until then they are
+ * candidates: pushes to them are counted, and nothing else comes of them. Private to this room.
  *
  * Candidates are a table of their own (ps_row_table_candidates), with the rule "add" and a 1 for
  * each push: so they are kept, held, loaded, swept and let go as rows are. There are at most

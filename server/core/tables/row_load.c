@@ -139,12 +139,15 @@ static enum ps_status check_candidate(const struct ps_row_table *table, uint64_t
     return PS_OK;
 }
 
+/* Two walks: what is refused by the first has changed nothing, and the second is the one that loads
+ * rows, with the checks that those have: the shard's keys, and each of them once. */
 enum ps_status ps_row_table_load_candidates(struct ps_row_table *table, const uint64_t *keys,
                                             const uint32_t *counts, const uint32_t *touched,
                                             size_t count, struct ps_error *error)
 {
     PS_ASSERT(table->candidates != NULL);
     for (size_t i = 0; i < count; i++) {
+        /* At any address, as all that comes out of a file. */
         uint32_t pushes;
         memcpy(&pushes, (const char *)counts + i * sizeof pushes, sizeof pushes);
         PS_TRY(check_candidate(table, key_at(keys, i), pushes, error));

@@ -58,7 +58,7 @@ struct ps_row_table {
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
     struct ps_row_table *candidates; /* row_admission.h; NULL: the first push makes a row. Owned */
-    struct ps_large_heap lists; /* of stripes: indexes, pages, bits */
+    struct ps_large_heap lists;      /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;
     struct ps_row_gone gone;
     struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */

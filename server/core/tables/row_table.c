@@ -114,11 +114,13 @@ uint64_t ps_row_table_rows(const struct ps_row_table *table)
 uint64_t ps_row_table_bytes(const struct ps_row_table *table)
 {
     PS_ASSERT(table != NULL);
-    uint64_t bytes = atomic_load(&table->pages.bytes) +
-                     ps_row_removals_bytes(table->removals) + sizeof *table;
+    uint64_t bytes =
+        atomic_load(&table->pages.bytes) + ps_row_removals_bytes(table->removals) + sizeof *table;
     return table->candidates != NULL ? bytes + ps_row_table_bytes(table->candidates) : bytes;
 }
 
+/* Not const behind a const table, as its pages are not: whoever holds or loads candidates does so
+ * in the place of the table's owner. */
 struct ps_row_table *ps_row_table_candidates(const struct ps_row_table *table)
 {
     PS_ASSERT(table->candidates == NULL || table->settings.admission > 1);

@@ -73,8 +73,9 @@ uint64_t ps_row_table_bytes(const struct ps_row_table *table);
  * row). NULL: a key gets its row with its first push. */
 struct ps_row_table *ps_row_table_candidates(const struct ps_row_table *table);
 
-/* Takes over what may change of the settings: rows_max, full, expiry, candidates_max. A limit below what there is
- * lets no new row in, and with PS_TABLE_OLDEST the next pushes bring the table to it.
+/* Takes over what may change of the settings: rows_max, full, expiry, candidates_max. A limit below
+ * what there is lets no new row in, and with PS_TABLE_OLDEST the next pushes bring the table to
+ * it.
  *
  * PS_ERR_BAD_INPUT    something else is not as it was
  */
