@@ -17,28 +17,41 @@ static void unmap(uintptr_t begin, uintptr_t end)
         PS_ASSERT(munmap((void *)begin, end - begin) == 0);
 }
 
-void *ps_slab_take(void)
+void *ps_slabs_take(size_t count)
 {
-    /* Twice as much has an aligned slab within; what is around it goes back at once. Untouched
+    PS_ASSERT(count > 0 && count < SIZE_MAX / PS_SLAB_BYTES - 1);
+    size_t bytes = count * PS_SLAB_BYTES;
+    /* One slab more has the aligned ones within; what is around them goes back at once. Untouched
      * address space costs nothing. */
-    void *mapped = mmap(NULL, (size_t)2 * PS_SLAB_BYTES, PROT_READ | PROT_WRITE,
+    void *mapped = mmap(NULL, bytes + PS_SLAB_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
         return NULL;
     uintptr_t begin = (uintptr_t)mapped;
     uintptr_t slab = (begin + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES * PS_SLAB_BYTES;
     unmap(begin, slab);
-    unmap(slab + PS_SLAB_BYTES, begin + (uintptr_t)2 * PS_SLAB_BYTES);
+    unmap(slab + bytes, begin + bytes + PS_SLAB_BYTES);
     /* A wish. Where large pages are switched off or none can be found, small pages do the same,
      * only with 512 faults instead of one. */
-    (void)madvise((void *)slab, PS_SLAB_BYTES, MADV_HUGEPAGE);
+    (void)madvise((void *)slab, bytes, MADV_HUGEPAGE);
     return (void *)slab;
+}
+
+/* All of one call of take at once; the kernel would allow parts, but nobody counts them. */
+void ps_slabs_give(void *slabs, size_t count)
+{
+    PS_ASSERT((uintptr_t)slabs % PS_SLAB_BYTES == 0);
+    unmap((uintptr_t)slabs, (uintptr_t)slabs + count * PS_SLAB_BYTES);
+}
+
+/* Most users want one. */
+void *ps_slab_take(void)
+{
+    return ps_slabs_take(1);
 }
 
 void ps_slab_give(void *slab)
 {
-    if (slab == NULL)
-        return;
-    PS_ASSERT((uintptr_t)slab % PS_SLAB_BYTES == 0);
-    unmap((uintptr_t)slab, (uintptr_t)slab + PS_SLAB_BYTES);
+    if (slab != NULL)
+        ps_slabs_give(slab, 1);
 }

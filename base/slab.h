@@ -12,8 +12,14 @@
 
 #define PS_SLAB_BYTES (2 * 1024 * 1024)
 
+#include <stddef.h>
+
 /* PS_SLAB_BYTES of zeroed memory; give it back with ps_slab_give. */
 void *ps_slab_take(void);
 void ps_slab_give(void *slab);
+
+/* The same for `count` slabs, one behind the other. */
+void *ps_slabs_take(size_t count);
+void ps_slabs_give(void *slabs, size_t count);
 
 #endif

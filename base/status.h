@@ -44,6 +44,7 @@ enum ps_remedy {
     X(PS_ERR_NOT_FOUND, "not_found", PS_REMEDY_REJECT, "there is no such thing")               \
     X(PS_ERR_EXISTS, "exists", PS_REMEDY_REJECT, "it exists already")                          \
     X(PS_ERR_OUT_OF_RANGE, "out_of_range", PS_REMEDY_REJECT, "a value leaves its range")       \
+    X(PS_ERR_TABLE_FULL, "table_full", PS_REMEDY_REJECT, "the table has all rows that it may") \
     X(PS_ERR_UNSUPPORTED, "unsupported", PS_REMEDY_REJECT, "this server cannot do that")       \
     X(PS_ERR_UNAUTHENTICATED, "unauthenticated", PS_REMEDY_REJECT, "nobody who is known here") \
     X(PS_ERR_DENIED, "denied", PS_REMEDY_REJECT, "the credentials do not allow it")            \

@@ -18,6 +18,24 @@ uint32_t ps_array_count(const struct ps_checkpoint_parameter *parameter)
     return 1 + parameter->state_count + (parameter->is_table ? 2 : 0);
 }
 
+/* Never of fewer rows than none: a table of which nothing but keys went has all its arrays, empty,
+ * so that the reader of any file goes over the same arrays. */
+uint32_t ps_array_carried(const struct ps_checkpoint_parameter *parameter)
+{
+    /* Also of a table: what the base has of it is there with its keys. */
+    if (parameter->carry == PS_CARRY_AS_BASE)
+        return 0;
+    return ps_array_count(parameter) + (parameter->removed.size > 0 ? 1 : 0);
+}
+
+/* Keys that went are no array of the table itself. */
+static bool is_of_removed(const struct ps_checkpoint_parameter *parameter, uint32_t array)
+{
+    PS_ASSERT(array < ps_array_count(parameter) || parameter->removed.size > 0);
+    PS_ASSERT(array <= ps_array_count(parameter));
+    return array == ps_array_count(parameter);
+}
+
 /* Behind the states, so that values and states have the numbers that they have of every
  * parameter. */
 uint32_t ps_array_of_keys(const struct ps_checkpoint_parameter *parameter)
@@ -30,10 +48,10 @@ uint32_t ps_array_of_keys(const struct ps_checkpoint_parameter *parameter)
  * the version of the whole table. */
 enum ps_dtype ps_array_dtype(const struct ps_checkpoint_parameter *parameter, uint32_t array)
 {
-    PS_ASSERT(array < ps_array_count(parameter));
     if (array <= parameter->state_count)
         return parameter->dtype;
-    return array == ps_array_of_keys(parameter) ? PS_U64 : PS_U32;
+    return array == ps_array_of_keys(parameter) || is_of_removed(parameter, array) ? PS_U64
+                                                                                   : PS_U32;
 }
 
 /* Is it an array of a table with one element for each row, and one dimension? */
@@ -52,7 +70,8 @@ static bool is_one_of_row(const struct ps_checkpoint_parameter *parameter, uint3
 /* Whatever `count` says, keys are counted by rows: the two are the same of a table of width 1. */
 uint64_t ps_array_elements(const struct ps_checkpoint_parameter *parameter, uint32_t array)
 {
-    PS_ASSERT(array < ps_array_count(parameter));
+    if (is_of_removed(parameter, array))
+        return parameter->removed.size / sizeof(uint64_t);
     if (is_of_rows(parameter, array) || is_one_of_row(parameter, array))
         return parameter->rows;
     return parameter->count;
@@ -65,6 +84,15 @@ uint64_t ps_array_bytes(const struct ps_checkpoint_parameter *parameter, uint32_
     return ps_array_elements(parameter, array) * ps_dtype_size(ps_array_dtype(parameter, array));
 }
 
+/* Also of a state that the rule keeps for whole rows, whatever the width is. */
+uint64_t ps_array_row_bytes(const struct ps_checkpoint_parameter *parameter, uint32_t array)
+{
+    PS_ASSERT(parameter->is_table && array < ps_array_count(parameter));
+    bool is_one = is_of_rows(parameter, array) || is_one_of_row(parameter, array);
+    return (is_one ? 1 : (uint64_t)parameter->width) *
+           ps_dtype_size(ps_array_dtype(parameter, array));
+}
+
 /* There are elements of 4 and of 8 bytes and no others. */
 bool ps_array_is_wide(const struct ps_checkpoint_parameter *parameter, uint32_t array)
 {
@@ -75,7 +103,8 @@ bool ps_array_is_wide(const struct ps_checkpoint_parameter *parameter, uint32_t 
  * want them by number. */
 struct ps_view ps_array_view(const struct ps_checkpoint_parameter *parameter, uint32_t array)
 {
-    PS_ASSERT(array < ps_array_count(parameter));
+    if (is_of_removed(parameter, array))
+        return parameter->removed;
     if (is_of_rows(parameter, array))
         return array == ps_array_of_keys(parameter) ? parameter->keys : parameter->clock;
     return array == 0 ? parameter->values : parameter->states[array - 1];
@@ -96,11 +125,10 @@ void ps_array_set_view(struct ps_checkpoint_parameter *parameter, uint32_t array
  * width from any table. */
 struct ps_shape ps_array_shape(const struct ps_checkpoint_parameter *parameter, uint32_t array)
 {
-    PS_ASSERT(array < ps_array_count(parameter));
     /* A range of a cut parameter has the shape of the whole, which no tensor of the file has. */
     if (!parameter->is_table)
         return ps_shape_of_tensor(&parameter->shape, parameter->count);
-    if (is_of_rows(parameter, array))
+    if (is_of_rows(parameter, array) || is_of_removed(parameter, array))
         return (struct ps_shape){0};
     uint64_t width = is_one_of_row(parameter, array) ? 1 : parameter->width;
     return (struct ps_shape){.is_given = true, .rank = 2, .lengths = {parameter->rows, width}};
@@ -112,9 +140,10 @@ struct ps_bytes ps_array_name(const struct ps_checkpoint_parameter *parameter, u
                               char name[PS_ARRAY_NAME_BYTES])
 {
     PS_ASSERT(parameter->name.size <= PS_NAME_BYTES_MAX);
-    PS_ASSERT(array < ps_array_count(parameter));
     int prefix = 0;
-    if (is_of_rows(parameter, array))
+    if (is_of_removed(parameter, array))
+        prefix = snprintf(name, PS_ARRAY_NAME_BYTES, "%s", PS_ARRAY_REMOVED_PREFIX);
+    else if (is_of_rows(parameter, array))
         prefix = snprintf(name, PS_ARRAY_NAME_BYTES, "%s",
                           array == ps_array_of_keys(parameter) ? PS_ARRAY_KEYS_PREFIX
                                                                : PS_ARRAY_CLOCK_PREFIX);

@@ -18,15 +18,23 @@
 #include "checkpoint/checkpoint.h"
 
 /* What tensor names begin with: of optimizer state this, the number of the state, a slash; of what
- * belongs to a table these alone. */
+ * belongs to a table these alone. The last has a file that adds to another, of tables whose rows
+ * went since. */
 #define PS_ARRAY_STATE_PREFIX "ps.state/"
 #define PS_ARRAY_KEYS_PREFIX "ps.keys/"
 #define PS_ARRAY_CLOCK_PREFIX "ps.clock/"
+#define PS_ARRAY_REMOVED_PREFIX "ps.removed/"
 
 /* Room for the tensor name of any array, NUL included. */
 #define PS_ARRAY_NAME_BYTES (PS_NAME_BYTES_MAX + 32)
 
 uint32_t ps_array_count(const struct ps_checkpoint_parameter *parameter);
+
+/* Arrays that a file has of the parameter: the same, but none where the file's base has them, and
+ * one more, behind all others, where rows of the base went (`removed` is not empty). The functions
+ * below know that one too. */
+#define PS_ARRAYS_CARRIED_MAX (PS_CHECKPOINT_ARRAYS_MAX + 1)
+uint32_t ps_array_carried(const struct ps_checkpoint_parameter *parameter);
 
 /* The number of a table's keys; its clock is behind them. */
 uint32_t ps_array_of_keys(const struct ps_checkpoint_parameter *parameter);
@@ -34,6 +42,9 @@ uint32_t ps_array_of_keys(const struct ps_checkpoint_parameter *parameter);
 enum ps_dtype ps_array_dtype(const struct ps_checkpoint_parameter *parameter, uint32_t array);
 uint64_t ps_array_elements(const struct ps_checkpoint_parameter *parameter, uint32_t array);
 uint64_t ps_array_bytes(const struct ps_checkpoint_parameter *parameter, uint32_t array);
+
+/* Bytes that a row has in an array of a table, also while there is none. */
+uint64_t ps_array_row_bytes(const struct ps_checkpoint_parameter *parameter, uint32_t array);
 
 /* Has it 8-byte elements? */
 bool ps_array_is_wide(const struct ps_checkpoint_parameter *parameter, uint32_t array);

@@ -10,7 +10,6 @@
 #include "checkpoint/catalog.h"
 
 #include "base/assert.h"
-#include "checkpoint/checkpoint_name.h"
 #include "checkpoint/checkpoint_spare.h"
 #include "checkpoint/journal_segments.h"
 
@@ -39,6 +38,7 @@ struct sweep {
     uint64_t own_epoch; /* of which one is kept to be written over; 0: none is */
     struct ps_catalog catalog, leftovers, spares;
     struct ps_journal_segments journal;
+    bool *stays; /* owned; of each of the catalog */
     bool has_spare;
     size_t removed;
 };
@@ -55,14 +55,16 @@ static bool is_overtaken(const struct ps_catalog *catalog,
 static enum ps_status list_all(struct sweep *sweep, const struct ps_allocator *memory,
                                struct ps_error *error);
 static enum ps_status remove_spares(struct sweep *sweep, struct ps_error *error);
-static enum ps_status remove_old(struct sweep *sweep, size_t keep, struct ps_error *error);
+static enum ps_status remove_old(struct sweep *sweep, struct ps_error *error);
 static bool is_kept(const struct sweep *sweep, const struct ps_catalog_entry *entry);
 static enum ps_status put_away(struct sweep *sweep, const struct ps_catalog_entry *entry,
                                struct ps_error *error);
 static enum ps_status remove_leftovers(struct sweep *sweep, struct ps_error *error);
 static enum ps_status remove_file(struct sweep *sweep, const char *name, struct ps_error *error);
 static enum ps_status count_gone(struct sweep *sweep, enum ps_status status);
-static const struct ps_catalog_entry *find(const struct ps_catalog *catalog, const char *uuid);
+static bool is_whole(const struct ps_catalog_entry *entry);
+static void choose(struct sweep *sweep, size_t keep);
+static void keep_bases(struct sweep *sweep);
 
 enum ps_status ps_catalog_init(struct ps_catalog *catalog, const struct ps_files *files,
                                const char *folder, const struct ps_allocator *memory,
@@ -110,8 +112,8 @@ static void gather_one(void *context, const char *name)
 {
     struct gathering *gathering = context;
     struct ps_catalog_entry entry = {0};
-    if (!ps_checkpoint_name_read(name, gathering->suffix, &entry.epoch, &entry.position,
-                                 entry.uuid))
+    if (!ps_checkpoint_name_read(name, gathering->suffix, &entry.epoch, &entry.position, entry.uuid,
+                                 entry.base))
         return;
     if (!make_room(gathering))
         return;
@@ -182,10 +184,12 @@ enum ps_status ps_catalog_sweep_but(const struct ps_files *files, const char *fo
                           .own_epoch = own_epoch};
     enum ps_status status = list_all(&sweep, memory, error);
     if (status == PS_OK) {
+        choose(&sweep, keep);
+        keep_bases(&sweep);
         /* All kinds are tried even if one fails, and the first failure is reported: a file that
          * cannot be removed today must not keep all others from going. Spares first, since the
          * old ones leave another. */
-        enum ps_status results[] = {remove_spares(&sweep, error), remove_old(&sweep, keep, error),
+        enum ps_status results[] = {remove_spares(&sweep, error), remove_old(&sweep, error),
                                     remove_leftovers(&sweep, error)};
         for (size_t i = 0; i < 3; i++)
             status = status != PS_OK ? status : results[i];
@@ -194,6 +198,7 @@ enum ps_status ps_catalog_sweep_but(const struct ps_files *files, const char *fo
     /* The list of segments exists only if everything before it worked. */
     if (sweep.journal.memory != NULL)
         ps_journal_segments_fini(&sweep.journal);
+    ps_release(memory, sweep.stays);
     ps_catalog_fini(&sweep.spares);
     ps_catalog_fini(&sweep.leftovers);
     ps_catalog_fini(&sweep.catalog);
@@ -208,18 +213,30 @@ static enum ps_status list_all(struct sweep *sweep, const struct ps_allocator *m
     PS_TRY(gather(&sweep->catalog, files, folder, PS_CHECKPOINT_SUFFIX, memory, error));
     PS_TRY(gather(&sweep->leftovers, files, folder, PS_CHECKPOINT_TEMPORARY_SUFFIX, memory, error));
     PS_TRY(gather(&sweep->spares, files, folder, PS_CHECKPOINT_SPARE_SUFFIX, memory, error));
+    sweep->stays = ps_zeroed_array(memory, sweep->catalog.count, sizeof *sweep->stays);
+    if (sweep->stays == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "catalog: no memory for a sweep");
     return ps_journal_segments_init(&sweep->journal, files, folder, UINT64_MAX, memory, error);
 }
 
 /* Those that the sweep before has put aside and nobody took since, and those of former owners. Of
- * epochs above the own one nothing is touched: they are a later owner's. */
+ * epochs above the own one nothing is touched: they are a later owner's. What adds to another is a
+ * small file and takes no spare, so behind one of these the spare waits for the next whole one. */
 static enum ps_status remove_spares(struct sweep *sweep, struct ps_error *error)
 {
     enum ps_status result = PS_OK;
+    const struct ps_catalog_entry *published =
+        ps_catalog_find(&sweep->catalog, sweep->published_uuid);
+    bool waits = published != NULL && !is_whole(published);
     for (size_t i = 0; i < sweep->spares.count; i++) {
         const struct ps_catalog_entry *entry = &sweep->spares.entries[i];
         if (entry->epoch > sweep->own_epoch)
             continue;
+        /* One of them; a second has been left by a sweep that was broken off. */
+        if (waits && !sweep->has_spare && entry->epoch == sweep->own_epoch) {
+            sweep->has_spare = true;
+            continue;
+        }
         enum ps_status status = remove_file(sweep, entry->name, error);
         result = result != PS_OK ? result : status;
     }
@@ -228,29 +245,60 @@ static enum ps_status remove_spares(struct sweep *sweep, struct ps_error *error)
 
 /* Walks from the newest to the oldest and keeps the first `keep` of each of two kinds: those that a
  * recovery could begin with, and those that were overtaken. The kinds are counted apart, since one
- * that was overtaken must not take the place of one that helps. The published checkpoint stays
- * whatever the counts say: the store names it, and a recovery that does not find it takes it for a
- * loss. */
-static enum ps_status remove_old(struct sweep *sweep, size_t keep, struct ps_error *error)
+ * that was overtaken must not take the place of one that helps; and so are those that add to
+ * another, of which behind `keep` whole ones none helps. The published checkpoint stays whatever
+ * the counts say: the store names it, and a recovery that does not find it takes it for a loss. */
+static void choose(struct sweep *sweep, size_t keep)
 {
-    enum ps_status result = PS_OK;
-    size_t kept = 0;
-    size_t overtaken = 0;
+    /* By whether it adds to another, and by whether it was overtaken. A recovery begins with the
+     * first sort of both, which decides when there are enough. */
+    size_t counts[2][2] = {{0, 0}, {0, 0}};
+    const size_t *kept = &counts[0][0];
     for (size_t i = 0; i < sweep->catalog.count; i++) {
         const struct ps_catalog_entry *entry = &sweep->catalog.entries[i];
-        /* Which of the two counts this file belongs to. */
-        size_t *like_it = is_overtaken(&sweep->catalog, &sweep->journal, i) ? &overtaken : &kept;
+        bool overtaken = is_overtaken(&sweep->catalog, &sweep->journal, i);
+        size_t *like_it = &counts[is_whole(entry) ? 0 : 1][overtaken ? 1 : 0];
         bool again = is_same_instant(&sweep->catalog, i);
-        bool goes = (again || kept == keep || *like_it == keep) &&
+        bool goes = (again || *kept == keep || *like_it == keep) &&
                     strcmp(entry->uuid, sweep->published_uuid) != 0 && !is_kept(sweep, entry);
+        /* Also when it stays for another reason: it can be begun with. */
         if (*like_it < keep && !again)
             (*like_it)++;
-        if (!goes)
+        sweep->stays[i] = !goes;
+    }
+}
+
+/* One that adds to another is nothing without it. A base has no base, so once is enough. */
+static void keep_bases(struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->catalog.count; i++) {
+        const struct ps_catalog_entry *entry = &sweep->catalog.entries[i];
+        const struct ps_catalog_entry *base = sweep->stays[i] && !is_whole(entry)
+                                                  ? ps_catalog_find(&sweep->catalog, entry->base)
+                                                  : NULL;
+        if (base != NULL && is_whole(base))
+            sweep->stays[base - sweep->catalog.entries] = true;
+    }
+}
+
+/* The newest first: when the program ends in between, what was removed had no base to lose. */
+static enum ps_status remove_old(struct sweep *sweep, struct ps_error *error)
+{
+    enum ps_status result = PS_OK;
+    for (size_t i = 0; i < sweep->catalog.count; i++) {
+        if (sweep->stays[i])
             continue;
-        enum ps_status status = put_away(sweep, entry, error);
+        enum ps_status status = put_away(sweep, &sweep->catalog.entries[i], error);
         result = status != PS_OK ? status : result;
     }
     return result;
+}
+
+/* By its name, as everything here is judged: a file that says something else is for the reader to
+ * refuse. */
+static bool is_whole(const struct ps_catalog_entry *entry)
+{
+    return entry->base[0] == '\0';
 }
 
 /* Of a set: few, so that looking through them for each file costs nothing beside the disk. */
@@ -262,11 +310,13 @@ static bool is_kept(const struct sweep *sweep, const struct ps_catalog_entry *en
     return false;
 }
 
-/* One of the own epoch becomes a spare, which takes no more room than the next checkpoint will. */
+/* One of the own epoch becomes a spare, which takes no more room than the next checkpoint will; but
+ * not one that adds to another, whose few blocks would take the place of many. */
 static enum ps_status put_away(struct sweep *sweep, const struct ps_catalog_entry *entry,
                                struct ps_error *error)
 {
-    if (sweep->has_spare || sweep->own_epoch == 0 || entry->epoch != sweep->own_epoch)
+    if (sweep->has_spare || sweep->own_epoch == 0 || entry->epoch != sweep->own_epoch ||
+        !is_whole(entry))
         return remove_file(sweep, entry->name, error);
     enum ps_status status =
         ps_checkpoint_spare_keep(sweep->files, sweep->folder, entry->name, error);
@@ -274,13 +324,20 @@ static enum ps_status put_away(struct sweep *sweep, const struct ps_catalog_entr
     return count_gone(sweep, status);
 }
 
-/* The entry before this one is of the same owner and position: the state was written again, because
+/* An entry before this one is of the same owner and position: the state was written again, because
  * this file was found damaged or was never published. Two of them are not two generations, so the
- * second does not count as one. */
+ * second does not count as one. Only for a whole one one that adds to another is no replacement. */
 static bool is_same_instant(const struct ps_catalog *catalog, size_t i)
 {
     const struct ps_catalog_entry *entry = &catalog->entries[i];
-    return i > 0 && entry[-1].epoch == entry->epoch && entry[-1].position == entry->position;
+    for (size_t k = i; k > 0; k--) {
+        const struct ps_catalog_entry *newer = &catalog->entries[k - 1];
+        if (newer->epoch != entry->epoch || newer->position != entry->position)
+            return false;
+        if (is_whole(newer) || !is_whole(entry))
+            return true;
+    }
+    return false;
 }
 
 /* A checkpoint is overtaken when a later owner began with less or with the same. Either a
@@ -311,7 +368,8 @@ static bool is_overtaken(const struct ps_catalog *catalog,
 static enum ps_status remove_leftovers(struct sweep *sweep, struct ps_error *error)
 {
     enum ps_status result = PS_OK;
-    const struct ps_catalog_entry *published = find(&sweep->catalog, sweep->published_uuid);
+    const struct ps_catalog_entry *published =
+        ps_catalog_find(&sweep->catalog, sweep->published_uuid);
     for (size_t i = 0; i < sweep->leftovers.count && published != NULL; i++) {
         const struct ps_catalog_entry *entry = &sweep->leftovers.entries[i];
         bool older = entry->epoch < published->epoch ||
@@ -346,8 +404,9 @@ static enum ps_status count_gone(struct sweep *sweep, enum ps_status status)
 }
 
 /* By the uuid alone: it is what the store's pointer and the file's name have in common. */
-static const struct ps_catalog_entry *find(const struct ps_catalog *catalog, const char *uuid)
+const struct ps_catalog_entry *ps_catalog_find(const struct ps_catalog *catalog, const char *uuid)
 {
+    PS_ASSERT(catalog != NULL && uuid != NULL);
     for (size_t i = 0; i < catalog->count; i++) {
         if (strcmp(catalog->entries[i].uuid, uuid) == 0)
             return &catalog->entries[i];

@@ -11,10 +11,12 @@
 
 #include "base/buffer.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint_name.h"
 
 struct ps_catalog_entry {
-    char name[128]; /* of the file within the folder */
+    char name[PS_CHECKPOINT_NAME_BYTES]; /* of the file within the folder */
     char uuid[37];
+    char base[37]; /* of the whole checkpoint that this one adds to; "": it is whole itself */
     uint64_t epoch;
     uint64_t position;
 };
@@ -36,10 +38,15 @@ PS_MUST_USE enum ps_status ps_catalog_init(struct ps_catalog *catalog, const str
                                            struct ps_error *error);
 void ps_catalog_fini(struct ps_catalog *catalog);
 
-/* Removes what is older than the newest `keep` checkpoints (2 or more), never `published_uuid`, and
+/* The checkpoint of that uuid, borrowed from the catalog; NULL: there is none. */
+const struct ps_catalog_entry *ps_catalog_find(const struct ps_catalog *catalog, const char *uuid);
+
+/* Removes what is older than the newest `keep` whole checkpoints (2 or more), and of those that add
+ * to another all but the newest `keep`; never `published_uuid`, nor the base of one that stays; and
  * temporary files older than that one (a newer one may be in the making). Of the checkpoints of
  * `own_epoch` that would go one is kept as a spare (checkpoint_spare.h), and one that the sweep
- * before has kept goes; own_epoch 0: none is kept, and none goes. Checkpoints of former owners,
+ * before has kept goes, unless the published one adds to another (then the next whole one has still
+ * to take it); own_epoch 0: none is kept, and none goes. Checkpoints of former owners,
  * when a later one has begun with no more (or its journal has), are counted apart, and as many of
  * them stay at most. To be called only after the newest one was published. The folder belongs to
  * one shard: names do not tell shards apart. `*removed` counts, the spare as well. A file that

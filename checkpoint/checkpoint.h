@@ -4,9 +4,10 @@
  *
  * Values stand under their parameter's name; each optimizer state array stands beside them as
  * "ps.state/<k>/<name>", and the keys and the clock of a table as "ps.keys/<name>" and
- * "ps.clock/<name>" (names with these prefixes are refused at InitParam). Everything else is in the
- * header's __metadata__: format version, shard index and count, epoch, position, job, time,
- * and per parameter its configuration, version, step and the checksum of every array.
+ * "ps.clock/<name>" (names with these prefixes, and with "ps.removed/", are refused at InitParam).
+ * Everything else is in the header's __metadata__: format version, shard index and count, epoch,
+ * position, job, time, and per parameter its configuration, version, step and the checksum of every
+ * array.
  *
  * Threads:  pure but for the file system. Several may read arrays of one reader at once, where the
  *           files and the allocator allow it (the real ones do).
@@ -150,21 +151,25 @@ struct ps_checkpoint_place {
 
 /* Writes a checkpoint into `folder` (made when missing): temporary file, write, fsync, rename,
  * fsync of the folder. The name is "<epoch>-<position>-<uuid>.safetensors", both numbers in 16
- * hexadecimal digits, so that names sort by age.
+ * hexadecimal digits, so that names sort by age; with "-on-<uuid of the base>" behind the uuid when
+ * the facts name one. Whether the base is there, and has what the parameters leave to it, the
+ * caller knows: it is not looked at.
  *
  * files, folder, facts, parameters, memory   borrowed
  *
  * PS_OK               `*place` says where; the file is durable
  * PS_ERR_BAD_INPUT    a name that a file cannot hold ("", "__metadata__", "ps.state/...",
- *                     "ps.keys/...", "ps.clock/...", "ps.sessions", "ps.rounds",
- *                     "ps.clocks", no UTF-8, a NUL in it, too long), a configuration beyond
- *                     PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was not
- *                     touched
+ *                     "ps.keys/...", "ps.clock/...", "ps.removed/...", "ps.sessions",
+ *                     "ps.rounds", "ps.clocks", no UTF-8, a NUL in it, too long), a configuration
+ *                     beyond PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was
+ *                     not touched
  * otherwise           what the disk or a source gave: no file of that name exists; when even
  *                     removing failed, a temporary file may be left, or after a failed sync of the
  *                     folder the whole file (ps_catalog_sweep collects either)
  *
- * The same name twice, or a view whose size is not count times the element's, aborts. The writer
+ * The same name twice, a view whose size is not count times the element's, or a parameter that is
+ * not whole where the facts name no base, aborts. Of PS_CARRY_AS_BASE nothing is read: `count`,
+ * shape, rows, views and source do not matter, and no watcher is told. The writer
  * needs about 9 MiB, 60 bytes per parameter, and the header twice. Arrays are read once, in the
  * order of the file, and written past the system's cache where that can be.
  */
@@ -186,8 +191,8 @@ struct ps_checkpoint_watcher {
 struct ps_checkpoint_setup {
     const struct ps_checkpoint_watcher *watcher; /* borrowed; NULL: nobody is told */
     struct ps_write_behind *behind; /* borrowed; NULL: the caller writes while nothing is copied */
-    bool over_spare; /* over a spare of the epoch, where there is one (checkpoint_spare.h). For the
-                      * epoch's owner only */
+    bool over_spare; /* over a spare of the epoch, where there is one (checkpoint_spare.h) and the
+                      * file is whole. For the epoch's owner only */
 };
 
 PS_MUST_USE enum ps_status
@@ -201,14 +206,26 @@ ps_checkpoint_write_as(const struct ps_files *files, const char *folder,
 struct ps_checkpoint_reader;
 
 /* Opens `path` and verifies the header. Returns the reader in `*reader`; close it with
- * ps_checkpoint_close(). */
+ * ps_checkpoint_close().
+ *
+ * Of a file that adds to another, that other one, its base, is opened as well, by its uuid in the
+ * folder of `path`, and the reader is one of both: it gives the parameters of the file, each whole,
+ * wherever its bytes are. Rows of a table that are in the base come first, in the base's order.
+ * Which they are is found here, so that the keys of such a table are read and verified in both
+ * files; until the reader is closed it keeps about a bit for each of the base's rows.
+ *
+ * PS_ERR_CORRUPT      also: the base is not in the folder, or is damaged, or is of another shard or
+ *                     job, or has not what the file relies on. The text says that it is the base
+ */
 PS_MUST_USE enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path,
                                               const struct ps_allocator *memory,
                                               struct ps_checkpoint_reader **reader,
                                               struct ps_error *error);
 
 /* The same for a file whose arrays may be damaged, and are to be saved one by one: when ps.sessions
- * is not whole, the facts have none and `*sessions_are_whole` is false. The header must be. */
+ * is not whole, the facts have none and `*sessions_are_whole` is false. The header must be. Of a
+ * file that adds to another, parameters that need a base which is not there, or is damaged so that
+ * they cannot be merged, are left out. */
 PS_MUST_USE enum ps_status
 ps_checkpoint_open_damaged(const struct ps_files *files, const char *path,
                            const struct ps_allocator *memory, struct ps_checkpoint_reader **reader,
@@ -225,6 +242,12 @@ size_t ps_checkpoint_parameter_count(const struct ps_checkpoint_reader *reader);
  * file, not in the one they were given to the writer. Borrowed from the reader. */
 const struct ps_checkpoint_parameter *
 ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i);
+
+/* What the file itself has of parameter `i`: the same of a whole checkpoint and of PS_CARRY_WHOLE;
+ * nothing but metadata of PS_CARRY_AS_BASE; of PS_CARRY_ROWS its own rows, and in the size of
+ * `removed` how many keys went (eight bytes each). Borrowed from the reader. */
+const struct ps_checkpoint_parameter *
+ps_checkpoint_parameter_own(const struct ps_checkpoint_reader *reader, size_t i);
 
 /* Reads array `state` of parameter `i` (-1: the values; of a table also its keys and its clock)
  * piece by piece into `pieces` (writable buffers that together hold exactly the array: anything
@@ -249,12 +272,15 @@ PS_MUST_USE enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *
                                                    size_t piece_count, uint32_t *crc32c,
                                                    struct ps_error *error);
 
-/* Nobody needs `bytes` of the array from `offset` on any more: the system may let go of its copy.
+/* Nobody needs `bytes` of the array from `offset` on any more: the system may let go of its copy
+ * (not of rows out of two files, which ps_checkpoint_check_array reads once more).
  * For who reads a checkpoint once, into as much memory as the file is large. */
 void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t i, int32_t state,
                                uint64_t offset, uint64_t bytes);
 
-/* Is `crc32c`, joined from those of all parts, the checksum of the array? PS_ERR_CORRUPT. */
+/* Is `crc32c`, joined from those of all parts, the checksum of the array? PS_ERR_CORRUPT. Of a
+ * table whose rows are in two files no file has that sum: this reads the array in both, compares
+ * the sums that they have, and makes it of what it has read. */
 PS_MUST_USE enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *reader,
                                                      size_t i, int32_t state, uint32_t crc32c,
                                                      struct ps_error *error);
@@ -286,8 +312,8 @@ PS_MUST_USE enum ps_status ps_checkpoint_next_record(struct ps_checkpoint_reader
                                                      struct ps_journal_row *row, bool *more,
                                                      struct ps_error *error);
 
-/* Verifies the whole file: header, every array, sessions and sections, with memory of a few MiB at
- * most. */
+/* Verifies the whole file: header, every array, sessions and sections, and then the same of its
+ * base, with memory of a few MiB at most, and of the base's rows about a bit each. */
 PS_MUST_USE enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *path,
                                                 const struct ps_allocator *memory,
                                                 struct ps_error *error);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of checkpoint files, both ways: "<epoch>-<position>-<uuid><suffix>", numbers in 16
+/* Names of checkpoint files, both ways: "<epoch>-<position>-<uuid><suffix>", or with
+ * "-on-<uuid of its base>" before the suffix where the file adds to another; numbers in 16
  * hexadecimal digits, so that the names sort as text in the order of the numbers and `ls` shows the
  * newest last. A name is read strictly: what does not fit exactly is somebody else's file and is
  * left alone. */
@@ -14,7 +15,12 @@
 #define NUMBER_DIGITS PS_CHECKPOINT_NUMBER_DIGITS
 #define UUID_CHARACTERS_MAX 36
 
+/* Between the two uuids of a file that adds to another. No number in hexadecimal digits has it. */
+#define ON "-on-"
+
 static bool uuid_part_valid(const char *uuid, size_t size);
+static const char *find_on(const char *text, size_t size);
+static void copy_uuid(const char *text, size_t size, char uuid[37]);
 
 bool ps_checkpoint_uuid_valid(const char *uuid)
 {
@@ -22,18 +28,19 @@ bool ps_checkpoint_uuid_valid(const char *uuid)
     return uuid_part_valid(uuid, strlen(uuid));
 }
 
-void ps_checkpoint_name_write(uint64_t epoch, uint64_t position, const char *uuid,
+void ps_checkpoint_name_write(uint64_t epoch, uint64_t position, const char *uuid, const char *base,
                               const char *suffix, char name[PS_CHECKPOINT_NAME_BYTES])
 {
     /* A uuid of ours, made from random bits; a slash in it would write outside of the folder. */
     PS_ASSERT(ps_checkpoint_uuid_valid(uuid));
-    int length = snprintf(name, PS_CHECKPOINT_NAME_BYTES, "%016" PRIx64 "-%016" PRIx64 "-%s%s",
-                          epoch, position, uuid, suffix);
+    PS_ASSERT(base[0] == '\0' || ps_checkpoint_uuid_valid(base));
+    int length = snprintf(name, PS_CHECKPOINT_NAME_BYTES, "%016" PRIx64 "-%016" PRIx64 "-%s%s%s%s",
+                          epoch, position, uuid, base[0] != '\0' ? ON : "", base, suffix);
     PS_ASSERT(length > 0 && length < PS_CHECKPOINT_NAME_BYTES);
 }
 
 bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epoch,
-                             uint64_t *position, char uuid[37])
+                             uint64_t *position, char uuid[37], char base[37])
 {
     PS_ASSERT(name != NULL && suffix != NULL);
     /* A name begins with two numbers, each with its dash. */
@@ -44,7 +51,13 @@ bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epo
         return false;
     const char *uuid_text = name + head;
     size_t uuid_size = length - head - tail;
-    if (!uuid_part_valid(uuid_text, uuid_size))
+    /* Of one that adds to another, the rest behind the first "-on-" is the other's uuid. */
+    const char *on = find_on(uuid_text, uuid_size);
+    const char *base_text = on != NULL ? on + sizeof ON - 1 : NULL;
+    size_t base_size = on != NULL ? (size_t)(uuid_text + uuid_size - base_text) : 0;
+    uuid_size = on != NULL ? (size_t)(on - uuid_text) : uuid_size;
+    if (!uuid_part_valid(uuid_text, uuid_size) ||
+        (on != NULL && !uuid_part_valid(base_text, base_size)))
         return false;
     /* Written to the caller only when the whole name is right. */
     uint64_t numbers[2];
@@ -53,10 +66,18 @@ bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epo
         return false;
     *epoch = numbers[0];
     *position = numbers[1];
-    /* uuid_part_valid has bounded the size to 36. */
-    memcpy(uuid, uuid_text, uuid_size);
-    uuid[uuid_size] = '\0';
+    copy_uuid(uuid_text, uuid_size, uuid);
+    copy_uuid(base_text, base_size, base);
     return true;
+}
+
+/* uuid_part_valid has bounded the size to 36. */
+static void copy_uuid(const char *text, size_t size, char uuid[37])
+{
+    PS_ASSERT(size <= UUID_CHARACTERS_MAX);
+    if (size > 0)
+        memcpy(uuid, text, size);
+    uuid[size] = '\0';
 }
 
 /* Exactly 16 lower-case digits. strtoull would take signs, spaces, "0x" and upper case, and two
@@ -90,5 +111,15 @@ static bool uuid_part_valid(const char *uuid, size_t size)
         if (!allowed)
             return false;
     }
-    return true;
+    return find_on(uuid, size) == NULL;
+}
+
+/* The text need not end behind `size`. */
+static const char *find_on(const char *text, size_t size)
+{
+    size_t on_size = sizeof ON - 1;
+    for (size_t i = 0; i + on_size <= size; i++)
+        if (memcmp(text + i, ON, on_size) == 0)
+            return text + i;
+    return NULL;
 }

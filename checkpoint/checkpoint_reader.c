@@ -17,32 +17,27 @@
 
 #include <stdio.h>
 
-/* Read and summed at a time: large enough that system calls do not count, small enough that the
- * checksum finds the bytes in the processor's cache. */
-#define PART_BYTES ((size_t)1 << 20)
+#define PART_BYTES PS_CHECKPOINT_PART_BYTES
 
-static enum ps_status open_header(const struct ps_files *files, const char *path,
-                                  const struct ps_allocator *memory,
-                                  struct ps_checkpoint_reader **reader, struct ps_error *error);
 static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps_error *error);
 static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size,
                                 uint64_t file_bytes, struct ps_error *error);
 static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct ps_error *error);
-static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, uint64_t offset,
-                                   void *destination, size_t size, struct ps_error *error);
-static enum ps_status check_array(const struct ps_header_parameter *parameter, int32_t state,
-                                  uint32_t crc32c, struct ps_error *error);
 static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, uint8_t *part,
                                     struct ps_error *error);
 static enum ps_status verify_sections(const struct ps_checkpoint_reader *reader, uint8_t *part,
                                       struct ps_error *error);
 static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, size_t i,
-                                   int32_t state, uint8_t *part, struct ps_error *error);
+                                   uint32_t array, uint8_t *part, struct ps_error *error);
+static enum ps_status verify_base(const struct ps_checkpoint_reader *reader, uint8_t *part,
+                                  struct ps_error *error);
 static enum ps_status sum_range(const struct ps_checkpoint_reader *reader, uint64_t offset,
                                 uint64_t bytes, uint8_t *part, uint32_t *crc32c,
                                 struct ps_error *error);
-static uint64_t array_offset(const struct ps_header_parameter *parameter, int32_t state);
-static uint64_t array_bytes(const struct ps_header_parameter *parameter, int32_t state);
+static const struct ps_merged_parameter *merged_of(const struct ps_checkpoint_reader *reader,
+                                                   size_t i);
+static const struct ps_header_parameter *own_of(const struct ps_checkpoint_reader *reader,
+                                                size_t i);
 
 /* The ordinary way: header and sessions are whole, or the file is not opened at all, and recovery
  * goes on with an older one. */
@@ -51,8 +46,10 @@ enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path
                                   struct ps_checkpoint_reader **reader, struct ps_error *error)
 {
     struct ps_checkpoint_reader *opened = NULL;
-    PS_TRY(open_header(files, path, memory, &opened, error));
+    PS_TRY(ps_checkpoint_open_alone(files, path, memory, &opened, error));
     enum ps_status status = read_sessions(opened, error);
+    if (status == PS_OK && opened->header.facts.base[0] != '\0')
+        status = ps_checkpoint_open_base(opened, path, false, error);
     if (status != PS_OK) {
         ps_checkpoint_close(opened);
         return status;
@@ -70,11 +67,14 @@ enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const ch
                                           bool *sessions_are_whole, struct ps_error *error)
 {
     struct ps_checkpoint_reader *opened = NULL;
-    PS_TRY(open_header(files, path, memory, &opened, error));
+    PS_TRY(ps_checkpoint_open_alone(files, path, memory, &opened, error));
     enum ps_status status = read_sessions(opened, error);
     /* Only damage is let pass. A disk that fails, or memory that is refused, says nothing about the
      * file. */
     *sessions_are_whole = status == PS_OK;
+    /* The base as well is damaged as it may be. */
+    if ((status == PS_OK || status == PS_ERR_CORRUPT) && opened->header.facts.base[0] != '\0')
+        status = ps_checkpoint_open_base(opened, path, true, error);
     if (status != PS_OK && status != PS_ERR_CORRUPT) {
         ps_checkpoint_close(opened);
         return status;
@@ -85,9 +85,10 @@ enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const ch
 
 /* Before the file is open there is nothing that ps_checkpoint_close could close; after it, close
  * ends everything, whatever was read. */
-static enum ps_status open_header(const struct ps_files *files, const char *path,
-                                  const struct ps_allocator *memory,
-                                  struct ps_checkpoint_reader **reader, struct ps_error *error)
+enum ps_status ps_checkpoint_open_alone(const struct ps_files *files, const char *path,
+                                        const struct ps_allocator *memory,
+                                        struct ps_checkpoint_reader **reader,
+                                        struct ps_error *error)
 {
     PS_ASSERT(files != NULL && path != NULL && memory != NULL && reader != NULL);
     struct ps_checkpoint_reader *opened = ps_zeroed(memory, sizeof *opened);
@@ -114,6 +115,7 @@ void ps_checkpoint_close(struct ps_checkpoint_reader *reader)
 {
     if (reader == NULL)
         return;
+    ps_checkpoint_close_base(reader);
     reader->files->close(reader->files->self, reader->file);
     ps_header_fini(&reader->header);
     ps_release(reader->memory, reader->sessions);
@@ -144,7 +146,7 @@ static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head
     if (head == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for a header of %zu bytes",
                        head_size);
-    enum ps_status status = read_exactly(reader, 0, head, head_size, error);
+    enum ps_status status = ps_checkpoint_read_bytes(reader, 0, head, head_size, error);
     if (status == PS_OK)
         status = ps_header_init(&reader->header, (struct ps_bytes){head, head_size}, file_bytes,
                                 reader->memory, error);
@@ -177,12 +179,11 @@ static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct 
 
 /* The size was compared with the file when it was opened; fewer bytes now mean that somebody has
  * cut it since. */
-static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, uint64_t offset,
-                                   void *destination, size_t size, struct ps_error *error)
+enum ps_status ps_checkpoint_read_bytes(const struct ps_checkpoint_reader *reader, uint64_t offset,
+                                        void *to, size_t size, struct ps_error *error)
 {
     size_t got = 0;
-    PS_TRY(reader->files->read(reader->files->self, reader->file, offset, destination, size, &got,
-                               error));
+    PS_TRY(reader->files->read(reader->files->self, reader->file, offset, to, size, &got, error));
     if (got != size)
         return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "the file has become shorter");
     return PS_OK;
@@ -197,18 +198,40 @@ ps_checkpoint_reader_facts(const struct ps_checkpoint_reader *reader)
     return &reader->header.facts;
 }
 
+/* Of a file that adds to another those that could be merged: all, but where damage was let pass. */
 size_t ps_checkpoint_parameter_count(const struct ps_checkpoint_reader *reader)
 {
     PS_ASSERT(reader != NULL);
-    return reader->header.count;
+    return reader->merged != NULL ? reader->merged_count : reader->header.count;
 }
 
 const struct ps_checkpoint_parameter *
 ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i)
 {
-    PS_ASSERT(reader != NULL);
-    PS_ASSERT(i < reader->header.count);
-    return &reader->header.parameters[i].about;
+    const struct ps_merged_parameter *merged = merged_of(reader, i);
+    return merged != NULL ? &merged->about : &own_of(reader, i)->about;
+}
+
+/* Its own header says it, whatever was merged. */
+const struct ps_checkpoint_parameter *
+ps_checkpoint_parameter_own(const struct ps_checkpoint_reader *reader, size_t i)
+{
+    return &own_of(reader, i)->about;
+}
+
+/* NULL of a whole file, whose parameters are those of its header. */
+static const struct ps_merged_parameter *merged_of(const struct ps_checkpoint_reader *reader,
+                                                   size_t i)
+{
+    PS_ASSERT(i < ps_checkpoint_parameter_count(reader));
+    return reader->merged != NULL ? &reader->merged[i] : NULL;
+}
+
+/* What the file itself says of the parameter that readers know as `i`. */
+static const struct ps_header_parameter *own_of(const struct ps_checkpoint_reader *reader, size_t i)
+{
+    const struct ps_merged_parameter *merged = merged_of(reader, i);
+    return &reader->header.parameters[merged != NULL ? merged->own : i];
 }
 
 /* A whole array into any pieces, such as the blocks of a parameter; verified before PS_OK is
@@ -224,7 +247,7 @@ enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader *reader, siz
     PS_TRY(ps_checkpoint_read_part(reader, i, state, 0, pieces, piece_count, &crc32c, error));
     /* The caller sized its pieces by the header; another sum is a bug of ours and would be reported
      * as damage of the file. */
-    PS_ASSERT(size == array_bytes(&reader->header.parameters[i], state));
+    PS_ASSERT(size == ps_array_bytes(ps_checkpoint_parameter(reader, i), (uint32_t)(state + 1)));
     return ps_checkpoint_check_array(reader, i, state, crc32c, error);
 }
 
@@ -234,11 +257,19 @@ enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size
                                        uint64_t offset, const struct ps_checkpoint_piece *pieces,
                                        size_t piece_count, uint32_t *crc32c, struct ps_error *error)
 {
-    PS_ASSERT(reader != NULL);
-    PS_ASSERT(i < reader->header.count);
-    const struct ps_header_parameter *parameter = &reader->header.parameters[i];
-    uint64_t begin = array_offset(parameter, state);
-    uint64_t bytes = array_bytes(parameter, state);
+    PS_ASSERT(reader != NULL && state >= -1);
+    const struct ps_merged_parameter *merged = merged_of(reader, i);
+    uint32_t array = (uint32_t)(state + 1);
+    /* The base is whole, so that this goes down one step at most. */
+    if (merged != NULL && merged->about.carry == PS_CARRY_AS_BASE)
+        return ps_checkpoint_read_part(reader->base, merged->base, state, offset, pieces,
+                                       piece_count, crc32c, error);
+    if (merged != NULL && merged->about.carry == PS_CARRY_ROWS)
+        return ps_merged_read_part(reader, merged, array, offset, pieces, piece_count, crc32c,
+                                   error);
+    const struct ps_header_parameter *parameter = own_of(reader, i);
+    uint64_t begin = parameter->offset[array];
+    uint64_t bytes = ps_array_bytes(&parameter->about, array);
     PS_ASSERT(offset <= bytes);
     *crc32c = 0;
     for (size_t piece = 0; piece < piece_count; piece++) {
@@ -255,19 +286,46 @@ enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size
 void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t i, int32_t state,
                                uint64_t offset, uint64_t bytes)
 {
-    PS_ASSERT(i < reader->header.count);
-    const struct ps_header_parameter *parameter = &reader->header.parameters[i];
-    uint64_t whole = array_bytes(parameter, state);
+    const struct ps_merged_parameter *merged = merged_of(reader, i);
+    uint32_t array = (uint32_t)(state + 1);
+    /* Rows out of two files are read once more, when their sum is asked for, and let go of then. */
+    if (merged != NULL && merged->about.carry == PS_CARRY_ROWS)
+        return;
+    if (merged != NULL && merged->about.carry == PS_CARRY_AS_BASE) {
+        ps_checkpoint_forget_part(reader->base, merged->base, state, offset, bytes);
+        return;
+    }
+    const struct ps_header_parameter *parameter = own_of(reader, i);
+    uint64_t whole = ps_array_bytes(&parameter->about, array);
     PS_ASSERT(bytes <= whole && offset <= whole - bytes);
-    reader->files->forget(reader->files->self, reader->file,
-                          array_offset(parameter, state) + offset, bytes);
+    reader->files->forget(reader->files->self, reader->file, parameter->offset[array] + offset,
+                          bytes);
 }
 
+/* Of rows out of two files nobody has written the sum down. It is made of the bytes whose own sums
+ * are compared on the way, so that it is as good as one that was. */
 enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *reader, size_t i,
                                          int32_t state, uint32_t crc32c, struct ps_error *error)
 {
-    PS_ASSERT(i < reader->header.count);
-    return check_array(&reader->header.parameters[i], state, crc32c, error);
+    const struct ps_merged_parameter *merged = merged_of(reader, i);
+    uint32_t array = (uint32_t)(state + 1);
+    uint32_t expected = 0;
+    struct ps_error why = {.status = PS_OK};
+    if (merged == NULL)
+        return ps_checkpoint_check_own(reader, i, array, crc32c, error);
+    switch (merged->about.carry) {
+    case PS_CARRY_WHOLE:
+        return ps_checkpoint_check_own(reader, merged->own, array, crc32c, error);
+    case PS_CARRY_AS_BASE: {
+        enum ps_status status =
+            ps_checkpoint_check_own(reader->base, merged->base, array, crc32c, &why);
+        return status == PS_OK ? PS_OK : ps_checkpoint_fail_base(reader, status, &why, error);
+    }
+    case PS_CARRY_ROWS:
+        break;
+    }
+    PS_TRY(ps_merged_sum(reader, merged, array, &expected, error));
+    return crc32c == expected ? PS_OK : ps_checkpoint_fail_array(&merged->about, array, error);
 }
 
 enum ps_status ps_checkpoint_read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,
@@ -277,7 +335,7 @@ enum ps_status ps_checkpoint_read_piece(const struct ps_checkpoint_reader *reade
     uint8_t *to = piece.data;
     for (size_t done = 0; done < piece.size;) {
         size_t part = piece.size - done < PART_BYTES ? piece.size - done : PART_BYTES;
-        PS_TRY(read_exactly(reader, offset + done, to + done, part, error));
+        PS_TRY(ps_checkpoint_read_bytes(reader, offset + done, to + done, part, error));
         /* Summed where it was put, not where it came from: what is verified is what will be
          * used. */
         *crc32c = ps_checksum_crc32c(*crc32c, (struct ps_bytes){to + done, part});
@@ -286,22 +344,36 @@ enum ps_status ps_checkpoint_read_piece(const struct ps_checkpoint_reader *reade
     return PS_OK;
 }
 
-/* The message names the array, so that an operator knows what to salvage. The name is followed by a
- * NUL (keep_text in header_reader.c). */
-static enum ps_status check_array(const struct ps_header_parameter *parameter, int32_t state,
-                                  uint32_t crc32c, struct ps_error *error)
+/* Of the file's own arrays, keys that went among them. */
+enum ps_status ps_checkpoint_check_own(const struct ps_checkpoint_reader *reader, size_t i,
+                                       uint32_t array, uint32_t crc32c, struct ps_error *error)
 {
-    if (crc32c == parameter->crc32c[state + 1])
-        return PS_OK;
-    const char *name = (const char *)parameter->about.name.data;
-    if (state < 0)
+    PS_ASSERT(i < reader->header.count);
+    const struct ps_header_parameter *parameter = &reader->header.parameters[i];
+    PS_ASSERT(array < ps_array_carried(&parameter->about));
+    return crc32c == parameter->crc32c[array]
+               ? PS_OK
+               : ps_checkpoint_fail_array(&parameter->about, array, error);
+}
+
+/* The message names the array, so that an operator knows what to salvage. The name is followed by a
+ * NUL (ps_header_keep_text). */
+enum ps_status ps_checkpoint_fail_array(const struct ps_checkpoint_parameter *parameter,
+                                        uint32_t array, struct ps_error *error)
+{
+    const char *name = (const char *)parameter->name.data;
+    if (array == 0)
         return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "values of %s", name);
+    if (array <= parameter->state_count)
+        return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "state %u of %s",
+                       (unsigned)array - 1, name);
+    /* Rows would come back that the model has given up. */
+    if (array == ps_array_count(parameter))
+        return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "removed keys of %s", name);
     /* Without its keys a table is lost; without its clock its rows are there, and nobody knows
      * which of them are old. */
-    if ((uint32_t)state >= parameter->about.state_count)
-        return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "%s of %s",
-                       (uint32_t)state == parameter->about.state_count ? "keys" : "clock", name);
-    return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "state %d of %s", (int)state, name);
+    return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "%s of %s",
+                   array == ps_array_of_keys(parameter) ? "keys" : "clock", name);
 }
 
 /* One buffer of a part for everything, so a file of any size is verified in a megabyte. */
@@ -318,6 +390,8 @@ enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *pa
         status = verify_arrays(reader, part, error);
     if (status == PS_OK)
         status = verify_sections(reader, part, error);
+    if (status == PS_OK && reader->base != NULL)
+        status = verify_base(reader, part, error);
     ps_release(memory, part);
     ps_checkpoint_close(reader);
     return status;
@@ -329,11 +403,26 @@ static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, u
                                     struct ps_error *error)
 {
     for (size_t i = 0; i < reader->header.count; i++) {
-        int32_t arrays = (int32_t)ps_array_count(&reader->header.parameters[i].about);
-        for (int32_t state = -1; state < arrays - 1; state++)
-            PS_TRY(verify_array(reader, i, state, part, error));
+        uint32_t arrays = ps_array_carried(&reader->header.parameters[i].about);
+        for (uint32_t array = 0; array < arrays; array++)
+            PS_TRY(verify_array(reader, i, array, part, error));
     }
     return PS_OK;
+}
+
+/* All of it, its sessions and sections as well: a base is a checkpoint that may be needed alone. */
+static enum ps_status verify_base(const struct ps_checkpoint_reader *reader, uint8_t *part,
+                                  struct ps_error *error)
+{
+    struct ps_error why = {.status = PS_OK};
+    PS_ASSERT(reader->base->base == NULL);
+    /* Opening it for the file's sake has left them out. */
+    enum ps_status status = read_sessions(reader->base, &why);
+    if (status == PS_OK)
+        status = verify_arrays(reader->base, part, &why);
+    if (status == PS_OK)
+        status = verify_sections(reader->base, part, &why);
+    return status == PS_OK ? PS_OK : ps_checkpoint_fail_base(reader, status, &why, error);
 }
 
 /* By their sums alone: whether the records make sense is asked by whoever applies them, who has the
@@ -353,13 +442,13 @@ static enum ps_status verify_sections(const struct ps_checkpoint_reader *reader,
 }
 
 static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, size_t i,
-                                   int32_t state, uint8_t *part, struct ps_error *error)
+                                   uint32_t array, uint8_t *part, struct ps_error *error)
 {
     const struct ps_header_parameter *parameter = &reader->header.parameters[i];
     uint32_t crc32c = 0;
-    PS_TRY(sum_range(reader, array_offset(parameter, state), array_bytes(parameter, state), part,
-                     &crc32c, error));
-    return check_array(parameter, state, crc32c, error);
+    PS_TRY(sum_range(reader, parameter->offset[array], ps_array_bytes(&parameter->about, array),
+                     part, &crc32c, error));
+    return ps_checkpoint_check_own(reader, i, array, crc32c, error);
 }
 
 /* In parts, each read into the same buffer; only the sum is kept. */
@@ -374,19 +463,4 @@ static enum ps_status sum_range(const struct ps_checkpoint_reader *reader, uint6
         bytes -= piece.size;
     }
     return PS_OK;
-}
-
-/* Where array `state` (-1: the values) of a parameter begins in the file. */
-static uint64_t array_offset(const struct ps_header_parameter *parameter, int32_t state)
-{
-    PS_ASSERT(state >= -1);
-    PS_ASSERT(state + 1 < (int32_t)ps_array_count(&parameter->about));
-    return parameter->offset[state + 1];
-}
-
-/* Follows from what the header says of the parameter, and was compared with its tensor. */
-static uint64_t array_bytes(const struct ps_header_parameter *parameter, int32_t state)
-{
-    PS_ASSERT(state >= -1);
-    return ps_array_bytes(&parameter->about, (uint32_t)(state + 1));
 }

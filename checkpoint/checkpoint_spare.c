@@ -17,9 +17,11 @@ struct search {
     char name[PS_CHECKPOINT_NAME_BYTES]; /* "": none was found yet */
 };
 
+/* Of several any will do: the sweep leaves one, and others are what was broken off. */
 static void look_at(void *context, const char *name);
 static enum ps_status open_alone(const struct ps_files *files, const char *path,
                                  struct ps_file *file, bool *alone, struct ps_error *error);
+/* A name of ours in a folder of the operator's, whose length nobody has asked before. */
 static enum ps_status path_of(const char *folder, const char *name, char path[PATH_BYTES],
                               struct ps_error *error);
 
@@ -32,13 +34,14 @@ enum ps_status ps_checkpoint_spare_keep(const struct ps_files *files, const char
     uint64_t epoch = 0;
     uint64_t position = 0;
     char uuid[37];
+    char base[37];
     char spare[PS_CHECKPOINT_NAME_BYTES];
     char from[PATH_BYTES];
     char to[PATH_BYTES];
     bool is_checkpoint =
-        ps_checkpoint_name_read(name, PS_CHECKPOINT_SUFFIX, &epoch, &position, uuid);
+        ps_checkpoint_name_read(name, PS_CHECKPOINT_SUFFIX, &epoch, &position, uuid, base);
     PS_ASSERT(is_checkpoint);
-    ps_checkpoint_name_write(epoch, position, uuid, PS_CHECKPOINT_SPARE_SUFFIX, spare);
+    ps_checkpoint_name_write(epoch, position, uuid, base, PS_CHECKPOINT_SPARE_SUFFIX, spare);
     PS_TRY(path_of(folder, name, from, error));
     PS_TRY(path_of(folder, spare, to, error));
     return files->rename(files->self, from, to, error);
@@ -73,7 +76,8 @@ static void look_at(void *context, const char *name)
     uint64_t epoch = 0;
     uint64_t position = 0;
     char uuid[37];
-    if (ps_checkpoint_name_read(name, PS_CHECKPOINT_SPARE_SUFFIX, &epoch, &position, uuid) &&
+    char base[37];
+    if (ps_checkpoint_name_read(name, PS_CHECKPOINT_SPARE_SUFFIX, &epoch, &position, uuid, base) &&
         epoch == search->epoch)
         (void)snprintf(search->name, sizeof search->name, "%s", name);
 }

@@ -8,12 +8,12 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"
-#include "base/utf8.h"
 #include "checkpoint/block_output.h"
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/checkpoint_spare.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/header_writer.h"
+#include "checkpoint/parameter_check.h"
 #include "checkpoint/section.h"
 
 #include <stdio.h>
@@ -50,11 +50,6 @@ struct job {
     char temporary[sizeof((struct ps_checkpoint_place *)NULL)->path];
 };
 
-static enum ps_status check_parameters(const struct ps_checkpoint_facts *facts,
-                                       const struct ps_checkpoint_parameter *parameters,
-                                       size_t count, struct ps_error *error);
-static void check_sizes(const struct ps_checkpoint_parameter *parameter);
-static enum ps_status check_name(struct ps_bytes name, struct ps_error *error);
 static enum ps_status make_paths(struct job *job, const char *folder,
                                  struct ps_checkpoint_place *place, struct ps_error *error);
 static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parameter *parameters,
@@ -114,7 +109,7 @@ enum ps_status ps_checkpoint_write_as(const struct ps_files *files, const char *
     PS_ASSERT(files != NULL && folder != NULL && facts != NULL && memory != NULL && place != NULL);
     PS_ASSERT(setup != NULL);
     PS_ASSERT(parameters != NULL || parameter_count == 0);
-    PS_TRY(check_parameters(facts, parameters, parameter_count, error));
+    PS_TRY(ps_checkpoint_check_parameters(facts, parameters, parameter_count, error));
     /* Filled in a local and handed out at the end: the caller publishes `place`, and a half-filled
      * one would name a file that is not there. */
     struct ps_checkpoint_place result = {
@@ -135,61 +130,6 @@ enum ps_status ps_checkpoint_write_as(const struct ps_files *files, const char *
     return status;
 }
 
-/* Two kinds of checks. What the service guarantees (sizes that fit, numbers of states) asserts.
- * What came from clients and operators (names, configurations, the job) is refused: nothing may be
- * written that the reader would not accept, since that would be found out only at the next
- * recovery. */
-static enum ps_status check_parameters(const struct ps_checkpoint_facts *facts,
-                                       const struct ps_checkpoint_parameter *parameters,
-                                       size_t count, struct ps_error *error)
-{
-    PS_ASSERT(memchr(facts->uuid, '\0', sizeof facts->uuid) != NULL);
-    PS_ASSERT(ps_checkpoint_uuid_valid(facts->uuid));
-    if (!ps_utf8_valid(ps_bytes_of_text(facts->job)))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: the job's name is not UTF-8");
-    for (size_t i = 0; i < count; i++) {
-        const struct ps_checkpoint_parameter *parameter = &parameters[i];
-        check_sizes(parameter);
-        PS_TRY(check_name(parameter->name, error));
-        if (parameter->config.size > PS_CONFIG_BYTES_MAX)
-            return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: a configuration of %zu bytes",
-                           parameter->config.size);
-    }
-    return PS_OK;
-}
-
-/* The views of everything that is not given by a source must have just the bytes that the header
- * will say. */
-static void check_sizes(const struct ps_checkpoint_parameter *parameter)
-{
-    PS_ASSERT(parameter->state_count <= PS_STATES_MAX);
-    if (parameter->is_table) {
-        /* The division keeps every product below within 64 bits. */
-        PS_ASSERT(parameter->width > 0 && parameter->rows <= UINT64_MAX / 8 / parameter->width);
-        PS_ASSERT(parameter->count == parameter->rows * parameter->width);
-    }
-    if (parameter->source.read != NULL)
-        return;
-    PS_ASSERT(parameter->count <= UINT64_MAX / 8);
-    for (uint32_t array = 0; array < ps_array_count(parameter); array++)
-        PS_ASSERT(ps_array_view(parameter, array).size == ps_array_bytes(parameter, array));
-}
-
-/* Refuses what a safetensors file could not hold under this name. Reserved names are those of our
- * own entries in the header, which a parameter must not replace. */
-static enum ps_status check_name(struct ps_bytes name, struct ps_error *error)
-{
-    if (name.size == 0 || name.size > PS_NAME_BYTES_MAX)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: a parameter's name has %zu bytes",
-                       name.size);
-    if (memchr(name.data, '\0', name.size) != NULL || !ps_utf8_valid(name))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: a parameter's name is not UTF-8 text");
-    if (ps_header_name_reserved(name))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: the parameter name %.*s is reserved",
-                       (int)name.size, (const char *)name.data);
-    return PS_OK;
-}
-
 /* The temporary name has its final name's epoch and position, so that a sweep can tell a leftover
  * from a file that is being made (catalog.c). */
 static enum ps_status make_paths(struct job *job, const char *folder,
@@ -197,12 +137,13 @@ static enum ps_status make_paths(struct job *job, const char *folder,
 {
     const struct ps_checkpoint_facts *facts = job->facts;
     char name[PS_CHECKPOINT_NAME_BYTES];
-    ps_checkpoint_name_write(facts->epoch, facts->position, facts->uuid, PS_CHECKPOINT_SUFFIX,
+    const char *base = facts->base != NULL ? facts->base : "";
+    ps_checkpoint_name_write(facts->epoch, facts->position, facts->uuid, base, PS_CHECKPOINT_SUFFIX,
                              name);
     int length = snprintf(place->path, sizeof place->path, "%s/%s", folder, name);
     if (length < 0 || (size_t)length + sizeof ".tmp" > sizeof job->temporary)
         return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: the folder's path is too long");
-    ps_checkpoint_name_write(facts->epoch, facts->position, facts->uuid,
+    ps_checkpoint_name_write(facts->epoch, facts->position, facts->uuid, base,
                              PS_CHECKPOINT_TEMPORARY_SUFFIX, name);
     (void)snprintf(job->temporary, sizeof job->temporary, "%s/%s", folder, name);
     return PS_OK;
@@ -290,12 +231,14 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
     return status;
 }
 
-/* A new file grows with each write, and the disk has its size and its blocks to note as well. */
+/* A new file grows with each write, and the disk has its size and its blocks to note as well. What
+ * adds to another is short: the spare, which is as long as a whole one, is left to the next. */
 static enum ps_status open_file(struct job *job, const char *folder, struct ps_file *file,
                                 struct ps_error *error)
 {
     const struct ps_files *files = job->files;
-    if (job->setup->over_spare)
+    bool is_whole = job->facts->base == NULL || job->facts->base[0] == '\0';
+    if (job->setup->over_spare && is_whole)
         PS_TRY(ps_checkpoint_spare_take(files, folder, job->facts->epoch, job->temporary, file,
                                         &job->over, error));
     if (job->over)
@@ -374,7 +317,7 @@ static enum ps_status write_slots(const struct job *job, struct output *output, 
 {
     for (size_t i = 0; i < job->slot_count; i++) {
         struct ps_header_slot *slot = &job->slots[i];
-        for (uint32_t array = 0; array < ps_array_count(slot->parameter); array++)
+        for (uint32_t array = 0; array < ps_array_carried(slot->parameter); array++)
             if (ps_array_is_wide(slot->parameter, array) == wide)
                 PS_TRY(write_array(job, output, slot, array, error));
     }
@@ -389,7 +332,9 @@ static enum ps_status write_array(const struct job *job, struct output *output,
 {
     const struct ps_checkpoint_watcher *watcher = job->setup->watcher;
     size_t parameter = (size_t)(slot->parameter - job->parameters);
-    if (slot->parameter->source.read != NULL)
+    /* Keys that went are nobody's memory, so no source has them and nobody waits for them. */
+    bool is_its_own = array < ps_array_count(slot->parameter);
+    if (is_its_own && slot->parameter->source.read != NULL)
         return write_from_source(job, output, slot, array, error);
     struct ps_view_cursor cursor = {.view = ps_array_view(slot->parameter, array)};
     /* The last piece may be gone as soon as the watcher knows of it: the loop ends by the count,
@@ -398,7 +343,7 @@ static enum ps_status write_array(const struct job *job, struct output *output,
         struct ps_bytes run = ps_view_next(&cursor, PIECE_BYTES);
         PS_TRY(output_bytes(output, run, &slot->crc32c[array], error));
         done += run.size;
-        if (watcher != NULL)
+        if (watcher != NULL && is_its_own)
             watcher->written(watcher->self, parameter, array, done);
     }
     return PS_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One pass over the JSON header of a checkpoint file, shared by the files that read its parts:
- * header_reader.c (facts and parameters) and header_tensors.c. Private to checkpoint/.
+ * header_reader.c (facts), header_entry.c (parameters) and header_tensors.c. Private to
+ * checkpoint/.
  *
  * Threads:  pure.
  * Blocking: never.
@@ -22,6 +23,17 @@ struct ps_header_pass {
     uint64_t file_bytes;
     struct ps_error *error;
 };
+
+/* Reads what an entry of ps.parameters says of one parameter, without its tensors. */
+PS_MUST_USE enum ps_status ps_header_read_entry(struct ps_header_pass *pass,
+                                                const struct ps_json *entry,
+                                                struct ps_header_parameter *parameter);
+
+/* A checksum out of its digits. False when `text` is NULL or no checksum. */
+bool ps_header_checksum_of(const char *text, uint32_t *checksum);
+
+/* Copies a text, with a NUL behind it, into the memory of the header. */
+char *ps_header_keep_text(struct ps_header_pass *pass, const char *text, size_t size);
 
 /* Reads the tensors of all parameters, whose entries were read: they must come next, in the order
  * of the file. */

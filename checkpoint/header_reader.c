@@ -12,8 +12,6 @@
 #include "checkpoint/header_reader.h"
 
 #include "base/assert.h"
-#include "base/base64.h"
-#include "base/utf8.h"
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/header_pass.h"
 #include "checkpoint/header_writer.h"
@@ -34,18 +32,6 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
 static enum ps_status read_parameters(struct ps_header_pass *pass, const struct ps_json *metadata);
 static enum ps_status read_list(struct ps_header_pass *pass, const struct ps_json *list,
                                 size_t text_size);
-static enum ps_status read_parameter(struct ps_header_pass *pass, const struct ps_json *entry,
-                                     struct ps_header_parameter *parameter);
-static enum ps_status read_name(struct ps_header_pass *pass, const struct ps_json *entry,
-                                struct ps_checkpoint_parameter *about);
-static enum ps_status read_config(struct ps_header_pass *pass, const struct ps_json *entry,
-                                  const char *key, struct ps_bytes *to);
-static enum ps_status read_origin(struct ps_header_pass *pass, const struct ps_json *entry,
-                                  struct ps_checkpoint_parameter *about);
-static enum ps_status read_width(struct ps_header_pass *pass, const struct ps_json *entry,
-                                 struct ps_checkpoint_parameter *about);
-static enum ps_status read_checksums(struct ps_header_pass *pass, const struct ps_json *entry,
-                                     struct ps_header_parameter *parameter);
 static enum ps_status read_sessions_checksum(struct ps_header_pass *pass,
                                              const struct ps_json *metadata);
 static enum ps_status read_section_checksums(struct ps_header_pass *pass,
@@ -54,8 +40,6 @@ static enum ps_status read_section_checksums(struct ps_header_pass *pass,
 static enum ps_status check_order(const struct ps_header *header, struct ps_error *error);
 static const char *metadata_text(const struct ps_json *metadata, const char *key);
 static bool metadata_number(const struct ps_json *metadata, const char *key, uint64_t *number);
-static bool checksum_of(const char *text, uint32_t *checksum);
-static char *keep_text(struct ps_header_pass *pass, const char *text, size_t size);
 
 /* The first thing that is read of a file, and the only one that is used without a checksum: it says
  * how much to read for verifying one. */
@@ -131,7 +115,7 @@ static enum ps_status check_checksum(struct ps_bytes head, struct ps_error *erro
     char digits[PS_HEADER_CHECKSUM_DIGITS + 1] = {0};
     memcpy(digits, head.data + PS_HEADER_CHECKSUM_AT, PS_HEADER_CHECKSUM_DIGITS);
     uint32_t stated = 0;
-    if (!checksum_of(digits, &stated) || stated != ps_header_checksum(head))
+    if (!ps_header_checksum_of(digits, &stated) || stated != ps_header_checksum(head))
         return ps_header_corrupt(error, "the header's checksum differs");
     /* The writer pads; an unpadded header would leave every array misaligned. */
     if (head.size % PS_HEADER_ALIGNMENT != 0)
@@ -172,7 +156,8 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
     if (format == NULL)
         return ps_header_corrupt(pass->error, "the header has no ps.format");
     if (strcmp(format, PS_HEADER_FORMAT) != 0 && strcmp(format, PS_HEADER_FORMAT_SHAPES) != 0 &&
-        strcmp(format, PS_HEADER_FORMAT_SECTIONS) != 0)
+        strcmp(format, PS_HEADER_FORMAT_SECTIONS) != 0 &&
+        strcmp(format, PS_HEADER_FORMAT_ON_BASE) != 0)
         return ps_fail(pass->error, PS_ERR_CORRUPT,
                        PS_CHECKPOINT_CORRUPT "format %.20s is unknown to this version", format);
 
@@ -185,10 +170,18 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
     const char *job = metadata_text(metadata, "ps.job");
     if (job == NULL)
         return ps_header_corrupt(pass->error, "ps.job is missing or malformed");
-    facts->job = keep_text(pass, job, strlen(job));
+    facts->job = ps_header_keep_text(pass, job, strlen(job));
     /* Older files have none, and so have those that no set was asked for. */
     const char *set = metadata_text(metadata, "ps.set");
-    facts->set = set != NULL ? keep_text(pass, set, strlen(set)) : "";
+    facts->set = set != NULL ? ps_header_keep_text(pass, set, strlen(set)) : "";
+
+    /* It becomes a part of a file name as well. The format and the member say the same, so that a
+     * program that knows formats alone is right. */
+    const char *base = metadata_text(metadata, PS_HEADER_BASE);
+    if ((base != NULL) != (strcmp(format, PS_HEADER_FORMAT_ON_BASE) == 0) ||
+        (base != NULL && !ps_checkpoint_uuid_valid(base)))
+        return ps_header_corrupt(pass->error, "ps.base is missing or malformed");
+    facts->base = base != NULL ? ps_header_keep_text(pass, base, strlen(base)) : "";
 
     uint64_t index = 0;
     uint64_t shard_count = 0;
@@ -247,118 +240,11 @@ static enum ps_status read_list(struct ps_header_pass *pass, const struct ps_jso
     for (; entry != NULL; entry = ps_json_next(entry)) {
         /* ps_json_count counted the same list. */
         PS_ASSERT(header->count < count);
-        PS_TRY(read_parameter(pass, entry, &header->parameters[header->count]));
+        PS_TRY(ps_header_read_entry(pass, entry, &header->parameters[header->count]));
         /* Counted after it was read, so that a failure in the middle leaves only whole entries. */
         header->count++;
     }
     return ps_header_read_tensors(pass);
-}
-
-/* The number of checksums says how many states there are, which ps_header_read_tensors then demands
- * one by one. */
-static enum ps_status read_parameter(struct ps_header_pass *pass, const struct ps_json *entry,
-                                     struct ps_header_parameter *parameter)
-{
-    struct ps_checkpoint_parameter *about = &parameter->about;
-    if (!ps_json_is_object(entry))
-        return ps_header_corrupt(pass->error, "an entry of ps.parameters is not an object");
-    PS_TRY(read_name(pass, entry, about));
-    PS_TRY(read_config(pass, entry, "config", &about->config));
-    PS_TRY(read_origin(pass, entry, about));
-    PS_TRY(read_width(pass, entry, about));
-    PS_TRY(read_checksums(pass, entry, parameter));
-    /* The writer has them as texts; ps_json_uint_of would take bare numbers as well. */
-    if (!ps_json_uint_of(ps_json_member(entry, "id"), &about->id) ||
-        !ps_json_uint_of(ps_json_member(entry, "version"), &about->version) ||
-        !ps_json_uint_of(ps_json_member(entry, "step"), &about->step))
-        return ps_header_corrupt(pass->error, "a number of ps.parameters is missing or malformed");
-    return ps_header_read_whole_shape(pass, entry, parameter);
-}
-
-/* The rules of the writer again (checkpoint_writer.c, check_name): a name that could not have been
- * written must not be served. */
-static enum ps_status read_name(struct ps_header_pass *pass, const struct ps_json *entry,
-                                struct ps_checkpoint_parameter *about)
-{
-    const char *name = ps_json_string(ps_json_member(entry, "name"));
-    size_t size = name != NULL ? strlen(name) : 0;
-    if (size == 0 || size > PS_NAME_BYTES_MAX || ps_header_name_reserved(ps_bytes_of_text(name)) ||
-        !ps_utf8_valid(ps_bytes_of_text(name)))
-        return ps_header_corrupt(pass->error, "a parameter's name is missing or malformed");
-    /* The size excludes the NUL, which stands behind the name all the same. */
-    about->name = (struct ps_bytes){(const uint8_t *)keep_text(pass, name, size), size};
-    return PS_OK;
-}
-
-/* Decoded straight into the block of texts; the decoded bytes are fewer than the encoded ones, for
- * which there is room. */
-static enum ps_status read_config(struct ps_header_pass *pass, const struct ps_json *entry,
-                                  const char *key, struct ps_bytes *to)
-{
-    const char *text = ps_json_string(ps_json_member(entry, key));
-    struct ps_bytes encoded = ps_bytes_of_text(text);
-    PS_ASSERT(encoded.size <= pass->texts_size - pass->texts_used);
-    uint8_t *config = (uint8_t *)pass->header->texts + pass->texts_used;
-    size_t size = 0;
-    if (text == NULL || encoded.size > ps_base64_encoded_size(PS_CONFIG_BYTES_MAX) ||
-        !ps_base64_decode(encoded, config, &size))
-        return ps_header_corrupt(pass->error,
-                                 "a parameter's configuration is missing or malformed");
-    pass->texts_used += size;
-    /* Opaque here; the optimizer judges it when the parameter is made. */
-    *to = (struct ps_bytes){config, size};
-    return PS_OK;
-}
-
-/* Absent of a parameter of InitParam that was never configured, and in files of older programs. */
-static enum ps_status read_origin(struct ps_header_pass *pass, const struct ps_json *entry,
-                                  struct ps_checkpoint_parameter *about)
-{
-    const struct ps_json *birth = ps_json_member(entry, PS_HEADER_BIRTH);
-    /* Of most parameters the two are the same, and the file says one. */
-    about->defined = about->config;
-    if (birth != NULL && !ps_json_uint_of(birth, &about->birth))
-        return ps_header_corrupt(pass->error, "the birth of a parameter is malformed");
-    if (ps_json_member(entry, PS_HEADER_DEFINED) == NULL)
-        return PS_OK;
-    /* Judged with the other when the parameter is made, as one that the other came from. */
-    return read_config(pass, entry, PS_HEADER_DEFINED, &about->defined);
-}
-
-/* Of tables alone. Whether the width is one that tables may have is asked by whoever makes one. */
-static enum ps_status read_width(struct ps_header_pass *pass, const struct ps_json *entry,
-                                 struct ps_checkpoint_parameter *about)
-{
-    const struct ps_json *member = ps_json_member(entry, PS_HEADER_WIDTH);
-    uint64_t width = 0;
-    if (member == NULL)
-        return PS_OK;
-    if (!ps_json_uint_of(member, &width) || width == 0 || width > UINT32_MAX)
-        return ps_header_corrupt(pass->error, "the width of a table is malformed");
-    about->is_table = true;
-    about->width = (uint32_t)width;
-    return PS_OK;
-}
-
-/* Sums of the values, of each state, and of a table's keys and clock, in the order of the
- * arrays. */
-static enum ps_status read_checksums(struct ps_header_pass *pass, const struct ps_json *entry,
-                                     struct ps_header_parameter *parameter)
-{
-    const struct ps_json *list = ps_json_member(entry, "crc32c");
-    size_t count = ps_json_count(list);
-    size_t least = parameter->about.is_table ? 3 : 1;
-    /* The bound keeps the loop within the array of the struct. */
-    if (!ps_json_is_array(list) || count < least || count > least + PS_STATES_MAX)
-        return ps_header_corrupt(pass->error, "a parameter's checksums are missing or too many");
-    const struct ps_json *sum = ps_json_first(list);
-    /* A sum that is null or a number fails checksum_of by its NULL text. */
-    for (size_t array = 0; array < count; array++, sum = ps_json_next(sum)) {
-        if (!checksum_of(ps_json_string(sum), &parameter->crc32c[array]))
-            return ps_header_corrupt(pass->error, "a parameter's checksum is malformed");
-    }
-    parameter->about.state_count = (uint32_t)(count - least);
-    return PS_OK;
 }
 
 /* Without a checksum there are no sessions. */
@@ -368,7 +254,7 @@ static enum ps_status read_sessions_checksum(struct ps_header_pass *pass,
     struct ps_header *header = pass->header;
     const char *text = metadata_text(metadata, PS_HEADER_SESSIONS_CHECKSUM);
     header->has_sessions = ps_json_member(metadata, PS_HEADER_SESSIONS_CHECKSUM) != NULL;
-    if (header->has_sessions && !checksum_of(text, &header->sessions_crc32c))
+    if (header->has_sessions && !ps_header_checksum_of(text, &header->sessions_crc32c))
         return ps_header_corrupt(pass->error, "the checksum of the sessions is malformed");
     return PS_OK;
 }
@@ -382,7 +268,8 @@ static enum ps_status read_section_checksums(struct ps_header_pass *pass,
     for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
         const char *key = ps_section_checksum_key(i);
         has[i] = ps_json_member(metadata, key) != NULL;
-        if (has[i] && !checksum_of(metadata_text(metadata, key), &pass->header->sections[i].crc32c))
+        if (has[i] &&
+            !ps_header_checksum_of(metadata_text(metadata, key), &pass->header->sections[i].crc32c))
             return ps_fail(pass->error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "%s is malformed",
                            key);
     }
@@ -444,7 +331,7 @@ static bool metadata_number(const struct ps_json *metadata, const char *key, uin
 }
 
 /* Eight lower-case hexadecimal digits, one form for each checksum. */
-static bool checksum_of(const char *text, uint32_t *checksum)
+bool ps_header_checksum_of(const char *text, uint32_t *checksum)
 {
     static const char digits[] = "0123456789abcdef";
     if (text == NULL || strlen(text) != PS_HEADER_CHECKSUM_DIGITS)
@@ -462,7 +349,7 @@ static bool checksum_of(const char *text, uint32_t *checksum)
 
 /* Copies a text behind the ones before it, with a NUL. Decoded texts are never longer than the
  * header that they were read from, quotes included, so there is always room. */
-static char *keep_text(struct ps_header_pass *pass, const char *text, size_t size)
+char *ps_header_keep_text(struct ps_header_pass *pass, const char *text, size_t size)
 {
     PS_ASSERT(size < pass->texts_size - pass->texts_used);
     char *kept = pass->header->texts + pass->texts_used;

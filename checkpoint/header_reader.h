@@ -10,16 +10,18 @@
 #ifndef PS_CHECKPOINT_HEADER_READER_H
 #define PS_CHECKPOINT_HEADER_READER_H
 
+#include "checkpoint/array_layout.h"
 #include "checkpoint/checkpoint.h"
 
 /* Begins the text of every PS_ERR_CORRUPT of a checkpoint file. Part of the contract. */
 #define PS_CHECKPOINT_CORRUPT "checkpoint file checksum validation failed: "
 
 struct ps_header_parameter {
-    struct ps_checkpoint_parameter about;      /* texts belong to the header; views are empty */
-    uint64_t offset[PS_CHECKPOINT_ARRAYS_MAX]; /* of each array from the beginning of the file; 0:
+    struct ps_checkpoint_parameter about;   /* texts belong to the header; views are empty, but the
+                                           * size of the keys that went */
+    uint64_t offset[PS_ARRAYS_CARRIED_MAX]; /* of each array from the beginning of the file; 0:
                                                 * not read yet */
-    uint32_t crc32c[PS_CHECKPOINT_ARRAYS_MAX];
+    uint32_t crc32c[PS_ARRAYS_CARRIED_MAX];
     bool
         has_whole; /* the entry of a range says the shape of the whole, of `whole_count` elements */
     uint64_t whole_count;

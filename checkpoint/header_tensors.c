@@ -113,9 +113,14 @@ enum ps_status ps_header_read_tensors(struct ps_header_pass *pass)
 static enum ps_status read_wide(struct ps_header_pass *pass, struct ps_header_parameter *parameter)
 {
     const struct ps_checkpoint_parameter *about = &parameter->about;
+    /* Of the base's nothing stands here. */
+    if (about->carry == PS_CARRY_AS_BASE)
+        return PS_OK;
     if (wide_values_are_next(pass, about))
         PS_TRY(read_elements(pass, parameter));
-    return about->is_table ? read_array(pass, parameter, ps_array_of_keys(about)) : PS_OK;
+    if (about->is_table)
+        PS_TRY(read_array(pass, parameter, ps_array_of_keys(about)));
+    return about->removed.size > 0 ? read_array(pass, parameter, ps_array_count(about)) : PS_OK;
 }
 
 /* What the first walk has left: the elements of most parameters, and the clocks of all tables. */
@@ -123,6 +128,8 @@ static enum ps_status read_narrow(struct ps_header_pass *pass,
                                   struct ps_header_parameter *parameter)
 {
     const struct ps_checkpoint_parameter *about = &parameter->about;
+    if (about->carry == PS_CARRY_AS_BASE)
+        return PS_OK;
     if (parameter->offset[0] == 0) {
         PS_TRY(read_elements(pass, parameter));
         /* Its place was before the narrow ones. */
@@ -174,7 +181,8 @@ static enum ps_status read_array(struct ps_header_pass *pass, struct ps_header_p
     /* Of a table that is narrow the keys were read before: their type does not depend on it. */
     if (array == 0)
         about->dtype = dtype;
-    if (about->is_table)
+    /* Of keys that went the entry has said how many there are; rows are not counted by them. */
+    if (array < ps_array_count(about) && about->is_table)
         PS_TRY(learn_table(pass, parameter, array, &shape, count));
     else if (array == 0)
         PS_TRY(learn_values(pass, parameter, &shape, count));
@@ -184,7 +192,7 @@ static enum ps_status read_array(struct ps_header_pass *pass, struct ps_header_p
         return ps_header_corrupt(pass->error,
                                  array <= about->state_count
                                      ? "optimizer state has another shape than its parameter"
-                                     : "a table's keys or clock are not one for each row");
+                                     : "a table's keys, clock or removed keys have another size");
     parameter->offset[array] = pass->offset;
     PS_TRY(read_offsets(pass, tensor, ps_array_bytes(about, array)));
     pass->tensor = ps_json_next(tensor);
@@ -220,7 +228,7 @@ static enum ps_status learn_table(struct ps_header_pass *pass,
         return ps_header_corrupt(pass->error, "an array of a table has another shape");
     /* Every other array must agree with the first that was read, whichever that is. */
     bool is_first = true;
-    for (size_t i = 0; i < PS_CHECKPOINT_ARRAYS_MAX; i++)
+    for (size_t i = 0; i < PS_ARRAYS_CARRIED_MAX; i++)
         is_first = is_first && parameter->offset[i] == 0;
     if (is_first)
         about->rows = is_matrix ? shape->lengths[0] : count;

@@ -25,8 +25,12 @@ static void write_json(const struct ps_checkpoint_facts *facts,
                        struct ps_buffer *head);
 static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts,
                         const char *format);
-static const char *format_of(const struct ps_header_section *sections,
+static const char *format_of(const struct ps_checkpoint_facts *facts,
+                             const struct ps_header_section *sections,
                              const struct ps_header_slot *slots, size_t slot_count);
+static bool has_base(const struct ps_checkpoint_facts *facts);
+static void write_carry(struct ps_json_writer *json,
+                        const struct ps_checkpoint_parameter *parameter);
 static void write_section_sums(struct ps_json_writer *json,
                                const struct ps_header_section *sections);
 static void write_bytes_tensors(struct ps_json_writer *json,
@@ -83,7 +87,9 @@ enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator 
 {
     static const uint8_t session[1] = {0};
     char set[PS_SET_NAME_BYTES_MAX + 1] = "";
+    char base[37] = "";
     memset(set, 'f', sizeof set - 1);
+    memset(base, 'f', sizeof base - 1);
     struct ps_checkpoint_facts facts = {.index = UINT32_MAX,
                                         .shard_count = UINT32_MAX,
                                         .placement = UINT64_MAX,
@@ -92,6 +98,7 @@ enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator 
                                         .unix_ns = UINT64_MAX,
                                         .job = job,
                                         .set = set,
+                                        .base = base,
                                         .sessions = {session, sizeof session}};
     memset(facts.uuid, 'f', sizeof facts.uuid - 1);
     /* Each of them, since a parameter may get rounds, and the shard clocks, at any time. */
@@ -123,6 +130,9 @@ enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *p
     if (widest.is_table) {
         widest.rows = (uint64_t)INT64_MAX / 8 / widest.width;
         widest.count = widest.rows * widest.width;
+        /* In a file that adds to another it may have one array more than in a whole one. */
+        widest.carry = PS_CARRY_ROWS;
+        widest.removed.size = (size_t)INT64_MAX / 8 * 8;
     }
     const struct ps_header_slot slot = {.parameter = &widest};
     struct ps_buffer parameters, head;
@@ -134,7 +144,7 @@ enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *p
     ps_json_begin_object(&json, NULL);
     /* A text, as in the real header: the quotes of the inner document double there. */
     ps_json_text(&json, "p", (struct ps_bytes){(const uint8_t *)parameters.text, parameters.size});
-    for (uint32_t array = 0; array < ps_array_count(&widest); array++) {
+    for (uint32_t array = 0; array < ps_array_carried(&widest); array++) {
         uint64_t offset = UINT64_MAX - ps_array_bytes(&widest, array);
         write_tensor(&json, &widest, array, &offset);
     }
@@ -164,7 +174,7 @@ static void write_json(const struct ps_checkpoint_facts *facts,
     ps_json_begin_object(&json, "__metadata__");
     /* Zeros for now: eight digits that finish_head writes over. */
     write_checksum(&json, "ps.header_crc32c", 0);
-    write_facts(&json, facts, format_of(sections, slots, slot_count));
+    write_facts(&json, facts, format_of(facts, sections, slots, slot_count));
     write_section_sums(&json, sections);
     struct ps_bytes text = {(const uint8_t *)parameters->text, parameters->size};
     ps_json_text(&json, "ps.parameters", text);
@@ -212,9 +222,13 @@ static void write_section_sums(struct ps_json_writer *json,
 
 /* A program that knows the first format alone would take a tensor of several dimensions for damage;
  * of a format that it does not know it says so. */
-static const char *format_of(const struct ps_header_section *sections,
+static const char *format_of(const struct ps_checkpoint_facts *facts,
+                             const struct ps_header_section *sections,
                              const struct ps_header_slot *slots, size_t slot_count)
 {
+    /* Whatever is in it: a program that took it for whole would serve a part of the state. */
+    if (has_base(facts))
+        return PS_HEADER_FORMAT_ON_BASE;
     /* The highest format that anything in the file needs: who reads sections reads shapes. */
     for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
         if (sections[i].bytes > 0)
@@ -227,6 +241,12 @@ static const char *format_of(const struct ps_header_section *sections,
         if (ps_shape_is_of(&slots[i].parameter->shape, slots[i].parameter->count))
             return PS_HEADER_FORMAT_SHAPES;
     return PS_HEADER_FORMAT;
+}
+
+/* Callers that know of no bases leave it NULL. */
+static bool has_base(const struct ps_checkpoint_facts *facts)
+{
+    return facts->base != NULL && facts->base[0] != '\0';
 }
 
 /* Read back by read_facts in header_reader.c; the two lists change together. */
@@ -248,6 +268,8 @@ static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_
     /* Left out for most files, as older writers did. */
     if (facts->set != NULL && facts->set[0] != '\0')
         ps_json_text(json, "ps.set", ps_bytes_of_text(facts->set));
+    if (has_base(facts))
+        ps_json_text(json, PS_HEADER_BASE, ps_bytes_of_text(facts->base));
     if (facts->sessions.size > 0)
         write_checksum(json, PS_HEADER_SESSIONS_CHECKSUM, ps_checksum_crc32c(0, facts->sessions));
 }
@@ -296,14 +318,35 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
      * table, since an ordinary parameter may have a shape of two lengths as well. */
     if (parameter->is_table)
         write_number(json, PS_HEADER_WIDTH, parameter->width);
+    write_carry(json, parameter);
     /* Values first, then the states in their order, then what a table has besides. */
     ps_json_begin_array(json, "crc32c");
-    for (uint32_t array = 0; array < ps_array_count(parameter); array++)
+    for (uint32_t array = 0; array < ps_array_carried(parameter); array++)
         write_checksum(json, NULL, slot->crc32c[array]);
     ps_json_end_array(json);
-    write_whole_shape(json, parameter);
+    /* Without tensors there is nothing that a shape could differ from. */
+    if (parameter->carry != PS_CARRY_AS_BASE)
+        write_whole_shape(json, parameter);
     write_origin(json, parameter, config);
     ps_json_end_object(json);
+}
+
+/* Element type and number of states are otherwise learned from the tensors: a parameter that has
+ * none needs them for its place among the others, and for comparing it with what the base has. */
+static void write_carry(struct ps_json_writer *json,
+                        const struct ps_checkpoint_parameter *parameter)
+{
+    if (parameter->carry == PS_CARRY_WHOLE)
+        return;
+    bool as_base = parameter->carry == PS_CARRY_AS_BASE;
+    ps_json_text(json, PS_HEADER_CARRY,
+                 ps_bytes_of_text(as_base ? PS_HEADER_CARRY_AS_BASE : PS_HEADER_CARRY_ROWS));
+    if (parameter->removed.size > 0)
+        write_number(json, PS_HEADER_REMOVED, parameter->removed.size / sizeof(uint64_t));
+    if (!as_base)
+        return;
+    ps_json_text(json, PS_HEADER_CARRY_DTYPE, ps_bytes_of_text(ps_dtype_label(parameter->dtype)));
+    write_number(json, PS_HEADER_CARRY_STATES, parameter->state_count);
 }
 
 /* Only of a parameter that was defined while training, or configured since it came: so files of all
@@ -341,7 +384,7 @@ static void write_tensors(struct ps_json_writer *json, const struct ps_header_sl
                           size_t slot_count, bool wide, uint64_t *offset)
 {
     for (size_t i = 0; i < slot_count; i++)
-        for (uint32_t array = 0; array < ps_array_count(slots[i].parameter); array++)
+        for (uint32_t array = 0; array < ps_array_carried(slots[i].parameter); array++)
             if (ps_array_is_wide(slots[i].parameter, array) == wide)
                 write_tensor(json, slots[i].parameter, array, offset);
 }
@@ -424,7 +467,7 @@ int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype
 bool ps_header_name_reserved(struct ps_bytes name)
 {
     static const char *prefixes[] = {PS_ARRAY_STATE_PREFIX, PS_ARRAY_KEYS_PREFIX,
-                                     PS_ARRAY_CLOCK_PREFIX};
+                                     PS_ARRAY_CLOCK_PREFIX, PS_ARRAY_REMOVED_PREFIX};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (name.size >= strlen(prefixes[i]) &&
             memcmp(name.data, prefixes[i], strlen(prefixes[i])) == 0)

@@ -37,6 +37,23 @@
  * contributions that were acknowledged, and one that took a table for a matrix its keys. */
 #define PS_HEADER_FORMAT_SECTIONS "3"
 
+/* And a fourth, of files that add to another: alone they are not the state. */
+#define PS_HEADER_FORMAT_ON_BASE "4"
+
+/* The uuid of that other one; absent of whole ones. */
+#define PS_HEADER_BASE "ps.base"
+
+/* In the entry of a parameter of such a file: which of its arrays stand in it. Absent: all. Of one
+ * that has none the entry says what its tensors would. */
+#define PS_HEADER_CARRY "carry"
+#define PS_HEADER_CARRY_AS_BASE "as-base"
+#define PS_HEADER_CARRY_ROWS "rows"
+#define PS_HEADER_CARRY_DTYPE "dtype"
+#define PS_HEADER_CARRY_STATES "states"
+
+/* How many keys went, of a table that carries rows. Absent: none. */
+#define PS_HEADER_REMOVED "removed"
+
 /* In the entry of a range of a cut parameter: the shape of the whole, which its tensor cannot
  * have. */
 #define PS_HEADER_WHOLE_SHAPE "whole_shape"
@@ -66,7 +83,7 @@ bool ps_header_name_reserved(struct ps_bytes name);
 /* A parameter in its place in the file. */
 struct ps_header_slot {
     const struct ps_checkpoint_parameter *parameter; /* borrowed */
-    uint32_t crc32c[PS_CHECKPOINT_ARRAYS_MAX];       /* of each array */
+    uint32_t crc32c[PS_ARRAYS_CARRIED_MAX];          /* of each array */
 };
 
 /* A section in its place in the file: 0 bytes, there is none. */

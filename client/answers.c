@@ -67,6 +67,7 @@ static enum ps_status take_server(void *self, const struct ps_call_reply *reply,
     to->checkpoint_unix_ns = from->checkpoint_unix_ns;
     to->uptime_ms = from->uptime_ms;
     to->lost_push_count = from->lost_count;
+    to->placement = from->placement;
     return PS_OK;
 }
 
@@ -133,6 +134,9 @@ static void copy_row(struct psclient_param_info *row, const struct ps_param_info
     row->state_bytes = info->state_bytes;
     row->learning_rate = info->learning_rate;
     copy_text(row->rule, sizeof row->rule, info->rule);
+    row->round_workers = info->round_workers;
+    row->round_counted = info->round_counted;
+    copy_text(row->round_missing, sizeof row->round_missing, info->round_missing);
     /* A row always has a shape to show, also from a server that knows none. */
     row->rank = info->shape.is_given ? info->shape.rank : 1;
     memcpy(row->shape, info->shape.lengths, sizeof row->shape);

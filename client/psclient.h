@@ -81,6 +81,8 @@ enum psclient_status {
     PSCLIENT_UNAUTHENTICATED, /* the server, or this client to the server, is not who it should be:
                                    the certificate or the token; the text says which */
     PSCLIENT_DENIED,          /* known, and not allowed to do this */
+    PSCLIENT_TABLE_FULL,      /* a table has all rows that it may: nothing was added, and coming
+                               * again helps when its limit was raised or rows have gone */
     PSCLIENT_ABORTED          /* its step of a rendezvous was given up, or the server lost */
 };
 
@@ -399,6 +401,7 @@ struct psclient_server_status {
     uint64_t epoch, parameter_count, parameter_bytes, state_bytes, push_count, pull_count;
     uint64_t position, checkpoint_position, checkpoint_unix_ns, uptime_ms;
     uint64_t lost_push_count; /* acknowledged once, and not in what the server recovered */
+    uint64_t placement; /* docs/placement.md; 0: the server does not say, or has nothing yet */
 };
 
 int psclient_server_status(struct psclient *client, uint32_t index, uint64_t timeout_ms,
@@ -415,6 +418,10 @@ struct psclient_param_info {
      * the shape of the whole. */
     uint64_t shape[PSCLIENT_RANK_MAX];
     size_t rank;
+    /* Of one that is trained in rounds (docs/rounds.md), else 0: how many contribute, how many have
+     * to the open round, and the first few ranks that it waits for, " 1 3 ...". */
+    uint32_t round_workers, round_counted;
+    char round_missing[96];
 };
 
 /* Fills up to `count_max` rows with names after `after` (NULL: from the start), sorted. */

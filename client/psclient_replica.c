@@ -7,14 +7,12 @@
  * Each round is one batch of the engine, with its own repeating of calls that broke. The engine
  * does not see a server that answers and says of single parts "not mine" or "not yet": such parts
  * are asked for again in the next round, until the caller's deadline. */
-#include "client/psclient.h"
+#include "client/replica_handle.h"
 
 #include "base/hash.h"
 #include "client/caller_structs.h"
-#include "client/client_state.h"
 #include "client/engine/placement.h"
 #include "client/job_placement.h"
-#include "client/replica/replica.h"
 #include "client/status_map.h"
 
 #include <stdio.h>
@@ -23,14 +21,6 @@
 /* Before servers that could not answer are asked again: about as long as the engine pauses before
  * its first repetition. */
 #define PAUSE_MS 20
-
-struct psclient_replica {
-    struct psclient *client;               /* borrowed */
-    struct psclient_parameter *parameters; /* borrowed */
-    size_t count;
-    struct ps_replica *replica; /* owned */
-    uint64_t placed_by;         /* the job's placement by which its parts have their servers */
-};
 
 static struct psclient_parameter *
 parameter_at(const struct psclient *client, const struct psclient_parameter *parameters, size_t i);
@@ -44,8 +34,8 @@ static enum ps_status make_parts(struct psclient_replica *handle, struct ps_erro
 static enum ps_status pull_round(struct psclient_replica *handle, uint64_t deadline_ms, bool *more,
                                  struct ps_error *error);
 static bool look_elsewhere(struct psclient_replica *handle, uint64_t deadline_ms);
-static int tell_results(struct psclient_replica *handle, struct psclient_result *results,
-                        struct psclient_error *error);
+static int tell_results(struct psclient_replica *handle, uint64_t deadline_ms,
+                        struct psclient_result *results, struct psclient_error *error);
 
 /* Parts that the parameters make together. A parameter that is wrong counts for nothing here, and
  * fails add_parts with its reason. */
@@ -123,6 +113,7 @@ PS_EXPORT void psclient_replica_close(struct psclient_replica *handle)
     if (handle == NULL)
         return;
     ps_replica_destroy(handle->replica);
+    psclient_table_close(handle->table);
     ps_release(handle->client->memory, handle);
 }
 
@@ -197,7 +188,7 @@ PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t time
         /* The round could not be made at all. The results are written all the same, since some
          * parts may be up to date. */
         if (status != PS_OK) {
-            (void)tell_results(handle, results, NULL);
+            (void)tell_results(handle, deadline_ms, results, NULL);
             return ps_client_fail(error, status, why.text);
         }
         /* While parts are coming there is no pause: the next answer is ready as soon as it is asked
@@ -212,7 +203,7 @@ PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t time
             more = true;
         }
     }
-    return tell_results(handle, results, error);
+    return tell_results(handle, deadline_ms, results, error);
 }
 
 /* A replica that was opened before the job's placement was decided has looked by the classic rule.
@@ -225,7 +216,8 @@ static bool look_elsewhere(struct psclient_replica *handle, uint64_t deadline_ms
     bool is_missing = false;
     for (size_t i = 0; i < replica->part_count; i++)
         is_missing = is_missing || replica->parts[i].status == PS_ERR_NOT_FOUND;
-    if (!is_missing || handle->placed_by != 0 ||
+    /* The rows of a table have their servers by their keys. */
+    if (!is_missing || handle->table != NULL || handle->placed_by != 0 ||
         ps_client_await_placement(client, deadline_ms, NULL) != PS_OK)
         return false;
     /* 0 and 1 look in the same places. */
@@ -313,9 +305,11 @@ static void add_result(const struct ps_replica_part *part, struct psclient_param
 
 /* Parts lie in the order of their parameters, so that one walk over both is enough. The first
  * failure in that order counts. */
-static int tell_results(struct psclient_replica *handle, struct psclient_result *results,
-                        struct psclient_error *error)
+static int tell_results(struct psclient_replica *handle, uint64_t deadline_ms,
+                        struct psclient_result *results, struct psclient_error *error)
 {
+    if (handle->table != NULL)
+        return ps_replica_rows_tell(handle, deadline_ms, results, error);
     const struct psclient *client = handle->client;
     const struct ps_replica *replica = handle->replica;
     const struct ps_replica_part *failed = NULL;

@@ -48,8 +48,43 @@ void psclient_replica_close(struct psclient_replica *replica);
 int psclient_pull_since(struct psclient_replica *replica, uint64_t timeout_ms,
                         struct psclient_result *results, struct psclient_error *error);
 
-/* Reads all contents. PSCLIENT_DATA_LOSS when one is not what it was; the next psclient_pull_since
- * then brings it whole. */
+/* ---- A table ----
+ *
+ * A replica of a table has its rows, all that there are at the servers, and gives them by their
+ * keys without asking anybody. psclient_pull_since brings the rows that were pushed to since, and
+ * takes out those that went; the first time, and when a server cannot tell what has changed, all
+ * rows come. What was pushed when a pull began is there when it has ended, of later pushes perhaps
+ * some rows; each row is whole. A pull that failed may have brought some rows. The version is the
+ * lowest of what the servers had.
+ *
+ *     psclient_replica_open_table(client, "words", 30000, &replica, &error);
+ *     psclient_pull_since(replica, 30000, NULL, &error);              again and again
+ *     psclient_replica_get(replica, keys, count, rows, &error);       also meanwhile
+ *     psclient_replica_close(replica);
+ *
+ * Memory: some 20 to 30 bytes for each row beside its values, and room for rows to come; twice all
+ * of that while all rows come again. */
+
+/* Nothing is pulled yet. PSCLIENT_NOT_FOUND; PSCLIENT_INVALID: a parameter of that name is no
+ * table. psclient_pull_since is told PSCLIENT_INVALID when the table was dropped and another one of
+ * another type or width has its name: open it anew. Its `results` have room for one. */
+int psclient_replica_open_table(struct psclient *client, const char *name, uint64_t timeout_ms,
+                                struct psclient_replica **replica, struct psclient_error *error);
+
+/* The rows of `count` keys, row after row in the order of the keys, to `rows`. A key without a row
+ * is answered with its first values, as by psclient_table_get. From any thread, also during
+ * psclient_pull_since. PSCLIENT_NOT_INITIALIZED: no pull has ever been complete; PSCLIENT_INVALID:
+ * a key that no server has. `rows` are undefined then. */
+int psclient_replica_get(struct psclient_replica *replica, const uint64_t *keys, size_t count,
+                         void *rows, struct psclient_error *error);
+
+/* How many rows there are here, and the bytes of one; 0 of what is not of a table. From any
+ * thread. */
+uint64_t psclient_replica_rows(const struct psclient_replica *replica);
+size_t psclient_replica_row_bytes(const struct psclient_replica *replica);
+
+/* Reads all contents; not those of a table, which nobody else writes to. PSCLIENT_DATA_LOSS when
+ * one is not what it was; the next psclient_pull_since then brings it whole. */
 int psclient_replica_verify(struct psclient_replica *replica, struct psclient_error *error);
 
 /* Since the replica was opened. */

@@ -25,8 +25,8 @@
  *           that after a failure some rows of a call were added and others were not. The gradients
  *           of one server go in one push, and it has all of them or none, unless they are larger
  *           than a message (1 MiB, which every server of the job must take). PSCLIENT_INVALID: a
- *           key that no server has. PSCLIENT_EXHAUSTED: the table's row limit; a refusal for want
- *           of room is repeated until the timeout, since somebody may make room.
+ *           key that no server has. PSCLIENT_TABLE_FULL: the table's row limit. PSCLIENT_EXHAUSTED:
+ *           a server's memory; repeated until the timeout.
  * Memory:   everything is borrowed for the call. After a failed get the rows are undefined.
  */
 #ifndef PSCLIENT_TABLE_H
@@ -55,7 +55,7 @@ enum psclient_rows_init {
 
 /* What a push does that would make more rows than there may be. */
 enum psclient_rows_full {
-    PSCLIENT_ROWS_REFUSE = 0, /* fails with PSCLIENT_EXHAUSTED, and changes nothing */
+    PSCLIENT_ROWS_REFUSE = 0, /* fails with PSCLIENT_TABLE_FULL, and changes nothing */
     PSCLIENT_ROWS_OLDEST = 1  /* the rows to which nothing was added for the longest time go */
 };
 

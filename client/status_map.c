@@ -41,6 +41,9 @@ enum psclient_status ps_client_status_of(enum ps_status status)
     case PS_ERR_NO_MEMORY:
     case PS_ERR_BUSY:
         return PSCLIENT_EXHAUSTED;
+    /* Told apart from other limits, since waiting does not help by itself. */
+    case PS_ERR_TABLE_FULL:
+        return PSCLIENT_TABLE_FULL;
     case PS_ERR_CORRUPT:
         return PSCLIENT_DATA_LOSS;
     case PS_ERR_UNAUTHENTICATED:
@@ -86,10 +89,10 @@ int ps_client_succeed(struct psclient_error *error)
 /* The name is asked for with numbers from outside, old ones of a newer library for example. */
 PS_EXPORT const char *psclient_status_name(enum psclient_status status)
 {
-    static const char *const names[] = {"ok",        "unavailable", "unknown",         "invalid",
-                                        "not_found", "already",     "not_initialized", "exhausted",
-                                        "data_loss", "failed",      "unauthenticated", "denied",
-                                        "aborted"};
+    static const char *const names[] = {"ok",         "unavailable", "unknown",         "invalid",
+                                        "not_found",  "already",     "not_initialized", "exhausted",
+                                        "data_loss",  "failed",      "unauthenticated", "denied",
+                                        "table_full", "aborted"};
     if ((unsigned)status >= PS_ARRAY_COUNT(names))
         return "failed";
     return names[status];

@@ -71,12 +71,12 @@ static void take_partition(struct psclient_table *table, const struct ps_table_s
     _Static_assert((int)PS_TABLE_RANGE == (int)PS_PARTITION_RANGE &&
                        (int)PS_TABLE_GIVEN == (int)PS_PARTITION_GIVEN,
                    "one number for each");
-    memcpy(table->bounds, settings->bounds, sizeof table->bounds);
+    table->settings = *settings;
     table->partition = (struct ps_partition){.kind = (enum ps_partition_kind)settings->partition,
                                              .shard_count = table->client->shard_count,
                                              .keys_max = settings->keys_max,
                                              .chunk = settings->chunk,
-                                             .bounds = table->bounds,
+                                             .bounds = table->settings.bounds,
                                              .bound_count = settings->bound_count};
 }
 

@@ -22,8 +22,8 @@ struct psclient_table {
     enum ps_dtype dtype;
     uint32_t width;
     size_t row_bytes;
-    struct ps_partition partition; /* its bounds are those below */
-    uint64_t bounds[PS_TABLE_BOUNDS_MAX];
+    struct ps_table_settings settings; /* as they were when it was opened */
+    struct ps_partition partition;     /* its bounds are those of the settings */
 
     struct ps_mutex mutex;
     /* Where reads are, as psclient_table_at has said. */

@@ -35,7 +35,7 @@ endif()
 # for the thread sanitizer, which would see races in what it cannot see through. The first race ends
 # a program, so that also a server that is to be killed is heard of.
 set(ps_sanitizer_environment
-    "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1 ignore_noninstrumented_modules=1 halt_on_error=1")
+    "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1 ignore_noninstrumented_modules=1 halt_on_error=1 suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan_suppressions.txt")
 
 function(ps_test name)
     cmake_parse_arguments(ARG "ASAN;TSAN;VALGRIND" "LABEL" "SOURCES;USES" ${ARGN})

@@ -13,6 +13,8 @@
 
 #include "pserver/v1/admin.pb-c.h"
 
+#include <stdio.h>
+
 static enum ps_status unpack_view(struct ps_view view, const ProtobufCMessageDescriptor *descriptor,
                                   struct ps_arena *arena, ProtobufCMessage **message,
                                   struct ps_error *error);
@@ -73,6 +75,7 @@ enum ps_status ps_decode_status_reply(struct ps_view bytes, const struct ps_allo
         .job = read->job,
         .address = read->address,
         .lost_count = read->lost_push_count,
+        .placement = read->placement,
     };
     return PS_OK;
 }
@@ -210,7 +213,11 @@ static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_p
                                     .rule = info->rule,
                                     .learning_rate = info->learning_rate,
                                     .state_bytes = info->state_bytes,
-                                    .config = {info->config.data, info->config.len}};
+                                    .config = {info->config.data, info->config.len},
+                                    .round_workers = info->round_workers,
+                                    .round_counted = info->round_counted};
+    /* Cut to what the struct has room for: a newer server may name more ranks. */
+    (void)snprintf(param->round_missing, sizeof param->round_missing, "%s", info->round_missing);
     if (info->n_shape > 0 || info->scalar)
         return ps_shape_make(&param->shape, info->shape, info->n_shape, error);
     return PS_OK;

@@ -48,6 +48,8 @@ void ps_held_put(struct ps_buffer *head, uint32_t number, const struct ps_held *
     put_chain(&nested, 2, &held->chain);
     ps_wire_put_uint(&nested, 3, held->target);
     ps_wire_put_uint(&nested, 4, held->block);
+    /* An older server passes over it, and has no deltas of tables. */
+    ps_wire_put_uint(&nested, 5, held->mark);
     put_nested(head, number, &nested);
 }
 
@@ -66,6 +68,11 @@ void ps_delta_put(struct ps_buffer *head, uint32_t number, const struct ps_delta
     ps_wire_put_uint(&nested, 4, delta->whole);
     ps_wire_put_uint(&nested, 5, delta->next);
     ps_wire_put_uint(&nested, 6, delta->digest);
+    /* Of tables alone; zeros take no bytes, so that a delta of blocks is as short as before there
+     * were tables. */
+    ps_wire_put_uint(&nested, 7, delta->rows);
+    ps_wire_put_uint(&nested, 8, delta->gone);
+    ps_wire_put_uint(&nested, 9, delta->mark);
     put_nested(head, number, &nested);
 }
 
@@ -87,6 +94,8 @@ void ps_held_read(struct ps_wire_reader *reader, const struct ps_wire_field *fie
             held->target = ps_wire_uint(&nested, &part, UINT64_MAX, "target");
         else if (part.number == 4)
             held->block = ps_wire_uint(&nested, &part, UINT64_MAX, "block");
+        else if (part.number == 5)
+            held->mark = ps_wire_uint(&nested, &part, UINT64_MAX, "mark");
     }
     held->present = true;
     if (reader->status == PS_OK)
@@ -115,6 +124,12 @@ void ps_delta_read(struct ps_wire_reader *reader, const struct ps_wire_field *fi
             delta->next = ps_wire_uint(&nested, &part, UINT64_MAX, "next");
         else if (part.number == 6)
             delta->digest = ps_wire_uint(&nested, &part, UINT64_MAX, "digest");
+        else if (part.number == 7)
+            delta->rows = ps_wire_uint(&nested, &part, UINT64_MAX, "rows");
+        else if (part.number == 8)
+            delta->gone = ps_wire_uint(&nested, &part, UINT64_MAX, "gone");
+        else if (part.number == 9)
+            delta->mark = ps_wire_uint(&nested, &part, UINT64_MAX, "mark");
     }
     /* Also for an empty message: its presence is what makes the reply a delta. */
     delta->present = true;

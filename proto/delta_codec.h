@@ -16,7 +16,7 @@
 /* Most bytes of runs, and that either message takes in a head. */
 enum {
     PS_DELTA_RUNS_BYTES_MAX = 8 * (PS_DELTA_BYTES_MAX / PS_BLOCK_BYTES),
-    PS_DELTA_HEAD_BYTES_MAX = PS_DELTA_RUNS_BYTES_MAX + 96
+    PS_DELTA_HEAD_BYTES_MAX = PS_DELTA_RUNS_BYTES_MAX + 128
 };
 
 /* Nothing is written unless it is present. */

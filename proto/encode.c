@@ -27,8 +27,11 @@ enum {
     FIELD_REQUEST = 15
 };
 
-/* Room for a ParamInfo: a name, a shape, a rule's name and five numbers. */
-enum { PARAM_INFO_BYTES_MAX = PS_NAME_BYTES_MAX + 10 * PS_SHAPE_RANK_MAX + 256 };
+/* Room for a ParamInfo: a name, a shape, a rule's name, seven numbers and a few ranks. */
+enum {
+    PARAM_INFO_BYTES_MAX =
+        PS_NAME_BYTES_MAX + 10 * PS_SHAPE_RANK_MAX + PS_ROUND_MISSING_BYTES_MAX + 256
+};
 
 static void put_param_info(struct ps_buffer *head, const struct ps_param_info *param);
 
@@ -166,6 +169,7 @@ void ps_encode_status_reply(const struct ps_status_reply *reply, struct ps_buffe
     ps_wire_put_text(head, 17, reply->job);
     ps_wire_put_text(head, 18, reply->address);
     ps_wire_put_uint(head, 19, reply->lost_count);
+    ps_wire_put_uint(head, 20, reply->placement);
 }
 
 /* A limit of 0 leaves the size of the page to the server. */
@@ -247,6 +251,10 @@ static void put_param_info(struct ps_buffer *head, const struct ps_param_info *p
     ps_wire_put_double(&entry, 6, param->learning_rate);
     ps_wire_put_uint(&entry, 7, param->state_bytes);
     ps_shape_put(&entry, 8, 9, &param->shape);
+    /* Of a parameter without rounds all three are absent, as they are from an older server. */
+    ps_wire_put_uint(&entry, 11, param->round_workers);
+    ps_wire_put_uint(&entry, 12, param->round_counted);
+    ps_wire_put_text(&entry, 13, param->round_missing);
     /* A repeated message: one field of number 1 for each entry, the configuration at its end. */
     ps_wire_put_head(head, 1, entry.size + bytes_size(param->config.size));
     ps_buffer_append(head, (struct ps_bytes){(const uint8_t *)entry.text, entry.size});

@@ -255,6 +255,7 @@ struct ps_held {
     struct ps_chain chain;
     uint64_t target; /* 1 + the version whose first blocks came already; 0: none did */
     uint64_t block;  /* of that version: the first that is still to come */
+    uint64_t mark;   /* of a table: as it came with what the caller has; 0: nothing did */
 };
 
 /* Why a delta has every block. */
@@ -263,6 +264,7 @@ enum ps_whole {
     PS_WHOLE_NOTHING_HELD,
     PS_WHOLE_OTHER_CHAIN,
     PS_WHOLE_NEWER_THAN_HERE,
+    PS_WHOLE_FORGOTTEN, /* of a table: more rows went since than are remembered */
     PS_WHOLE_COUNT
 };
 
@@ -274,7 +276,13 @@ struct ps_delta {
     struct ps_bytes runs; /* little-endian uint32 in pairs: first block, how many */
     enum ps_whole whole;
     uint64_t next;   /* the first block that is still to come; 0: none is */
-    uint64_t digest; /* of all blocks, when none is to come: the chain of proto/digest.h */
+    uint64_t digest; /* of all blocks, when none is to come: the chain of proto/digest.h; of a
+                        table: of this content */
+    /* Of a table, which has no blocks: the content is `gone` keys, the keys of `rows` rows, and
+     * their values; `next` is a place in the table. */
+    uint64_t rows;
+    uint64_t gone;
+    uint64_t mark; /* up to where keys that went have been told; 0: not of a table */
 };
 
 /* Who asks for a version says 1 + it, and 0 for none. */
@@ -383,6 +391,7 @@ struct ps_status_reply {
     const char *job;
     const char *address;
     uint64_t lost_count;
+    uint64_t placement;
 };
 
 struct ps_list_request {
@@ -391,6 +400,9 @@ struct ps_list_request {
     bool with_config;
     struct ps_bytes prefix; /* of the names; empty: all */
 };
+
+/* Room for the first few ranks that a round waits for, as text. */
+#define PS_ROUND_MISSING_BYTES_MAX 96
 
 struct ps_param_info {
     struct ps_bytes name;
@@ -401,7 +413,10 @@ struct ps_param_info {
     double learning_rate;
     uint64_t state_bytes;
     struct ps_shape shape;
-    struct ps_bytes config; /* where it was asked for */
+    struct ps_bytes config;                         /* where it was asked for */
+    uint32_t round_workers;                         /* of one that is trained in rounds; else 0 */
+    uint32_t round_counted;                         /* contributions to the open round */
+    char round_missing[PS_ROUND_MISSING_BYTES_MAX]; /* ranks that it waits for, the first few */
 };
 
 struct ps_list_reply {

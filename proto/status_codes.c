@@ -21,6 +21,7 @@ enum ps_rpc_code ps_rpc_code_of_status(enum ps_status status)
         return PS_RPC_OK;
     case PS_ERR_NO_MEMORY:
     case PS_ERR_BUSY:
+    case PS_ERR_TABLE_FULL:
         return PS_RPC_RESOURCE_EXHAUSTED;
     case PS_ERR_UNAVAILABLE:
         return PS_RPC_UNAVAILABLE;

@@ -388,11 +388,11 @@ static enum ps_status build_tasks(struct ps_instance *instance, struct ps_error 
         .notes = instance->notes,
         .wish = &instance->wish,
         .journal_keep = instance->options->journal_keep,
+        .increments = (uint32_t)instance->options->increments,
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,
         /* What is loaded goes to the device: no memory of the host is made ready for it. */
         .pool = ps_device_guard_store(&instance->device) == NULL ? instance->pool : NULL,
-        /* Memory is made ready only up to the bound that the service keeps to. */
         .memory_bytes = instance->options->memory_bytes,
     };
     return ps_tasks_create(&wish, &instance->tasks, error);

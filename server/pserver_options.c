@@ -91,6 +91,10 @@ static const struct ps_option table[] = {
         checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
         "Time between checkpoints; what a crash can cost without a journal. None is written while "
         "nothing changes."),
+    OPTION(increments, "increments", PS_OPTION_UINT, "N", "0", NULL,
+           "Most checkpoints between two whole ones that have only what changed since the last "
+           "whole one: rows of tables that were pushed to, and other parameters. As many times as "
+           "much journal is kept. 0: every checkpoint is whole."),
     OPTION(
         model_checkpoint_interval_ms, "model-checkpoint-interval", PS_OPTION_DURATION, "TIME", "0s",
         NULL,

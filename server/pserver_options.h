@@ -47,6 +47,7 @@ struct ps_pserver_options {
     const char *job;
     const char *data_dir; /* NULL: nothing is saved */
     uint64_t checkpoint_interval_ms;
+    uint64_t increments; /* between two whole checkpoints; 0: none */
     uint64_t model_checkpoints_keep;
     uint64_t model_checkpoint_interval_ms; /* 0: none by time */
     uint64_t checkpoint_journal_bytes;     /* 0: by the shard's size */

@@ -93,6 +93,9 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
         return ps_fail(error, PS_ERR_BAD_INPUT, "--etcd-ttl must be 1s to 1h");
     if (options->checkpoint_interval_ms < 100)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--checkpoint-interval must be 100ms or more");
+    /* Each of them keeps its base, and the journal behind the base before that. */
+    if (options->increments > 1000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--increments must be 0 to 1000");
     /* gRPC takes the largest message as an int. */
     if (options->message_bytes < 64 * 1024 || options->message_bytes > INT_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--message-bytes must be 64KiB to %d", INT_MAX);

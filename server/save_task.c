@@ -53,6 +53,8 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
         .clock = options->clock,
         .log = options->log,
         .wish = options->wish,
+        /* Outlives this saver: the base is one of an earlier save. */
+        .increments = &tasks->increments,
         .rest = rest,
         .rest_self = &pace,
     };

@@ -10,6 +10,7 @@
 #define PS_SERVER_TASK_H
 
 #include "base/thread.h"
+#include "server/core/recovery/increments.h"
 #include "server/tasks.h"
 
 /* The folder of one shard's checkpoints are at most this long. */
@@ -39,7 +40,8 @@ struct ps_tasks {
     bool drain_due;
     bool hurries; /* the server ends: its last checkpoint takes no rests */
     uint64_t drain_until_ms;
-    uint64_t epoch; /* of the service under the claim loaded last; worker thread */
+    uint64_t epoch;                  /* of the service under the claim loaded last; worker thread */
+    struct ps_increments increments; /* the worker thread's */
     struct ps_thread worker;
     struct ps_thread drainer;
 };

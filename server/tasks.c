@@ -27,6 +27,7 @@ enum ps_status ps_tasks_create(const struct ps_tasks_options *options, struct ps
     if (tasks == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the checkpointer");
     tasks->options = *options;
+    ps_increments_init(&tasks->increments, options->memory, options->increments);
     /* Lock and condition come before the threads, which wait on them at once. */
     ps_mutex_init(&tasks->mutex, PS_RANK_QUEUE);
     ps_condition_init(&tasks->changed);
@@ -54,6 +55,8 @@ void ps_tasks_destroy(struct ps_tasks *tasks)
     /* After a failed create one of the two never ran; joining passes over such a thread. */
     ps_thread_join(&tasks->worker);
     ps_thread_join(&tasks->drainer);
+    /* While the service is there: tables keep keys for the base. */
+    ps_increments_fini(&tasks->increments);
     ps_condition_fini(&tasks->changed);
     ps_mutex_fini(&tasks->mutex);
     ps_release(tasks->options.memory, tasks);

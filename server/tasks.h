@@ -40,6 +40,7 @@ struct ps_tasks_options {
     struct ps_note_thread *notes;      /* of how far it is durable; NULL: none */
     struct ps_set_wish *wish;          /* of sets to be saved for */
     bool journal_keep;                 /* segments stay when checkpoints cover them */
+    uint32_t increments;               /* most of them between two whole checkpoints; 0: none */
     const char *data_dir;              /* NULL: nothing is loaded or saved */
     const char *job;
     struct ps_block_pool *pool; /* made ready for what will be loaded; NULL: there is none */

@@ -12,6 +12,7 @@
 #include "client/replica/replica.h"
 
 #include "base/assert.h"
+#include "client/replica/replica_rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,6 +48,7 @@ void ps_replica_destroy(struct ps_replica *replica)
     for (size_t i = 0; i < replica->part_count; i++) {
         struct ps_replica_part *part = &replica->parts[i];
         ps_replica_part_release(part);
+        ps_replica_rows_destroy(part->rows);
         ps_release(replica->memory, (void *)(uintptr_t)part->name.data);
     }
     ps_release(replica->memory, replica->parts);
@@ -62,17 +64,18 @@ enum ps_status ps_replica_add(struct ps_replica *replica, const struct ps_replic
     char *name = ps_copy_text(replica->memory, (const char *)wish->name.data, wish->name.size);
     if (name == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a part of a replica");
-    replica->parts[replica->part_count++] =
-        (struct ps_replica_part){.memory = replica->memory,
-                                 .counters = &replica->counters,
-                                 .name = {(const uint8_t *)name, wish->name.size},
-                                 .shard = wish->shard,
-                                 .parameter = wish->parameter,
-                                 .dtype = wish->dtype,
-                                 .content = wish->content,
-                                 .size = wish->size,
-                                 .expected = wish->size,
-                                 .state = PS_PART_FRESH};
+    replica->parts[replica->part_count++] = (struct ps_replica_part){
+        .memory = replica->memory,
+        .counters = &replica->counters,
+        .name = {(const uint8_t *)name, wish->name.size},
+        .shard = wish->shard,
+        .parameter = wish->parameter,
+        .dtype = wish->dtype,
+        .content = wish->content,
+        .size = wish->size,
+        .rows = wish->rows,
+        .expected = wish->rows != NULL ? PS_REPLICA_ANSWER_BYTES : wish->size,
+        .state = PS_PART_FRESH};
     return PS_OK;
 }
 

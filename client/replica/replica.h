@@ -51,7 +51,7 @@ PS_MUST_USE enum ps_status ps_replica_create(const struct ps_allocator *memory, 
                                              struct ps_replica **replica, struct ps_error *error);
 void ps_replica_destroy(struct ps_replica *replica);
 
-/* Adds a part that holds nothing. Name copied, content borrowed. PS_ERR_NO_MEMORY. */
+/* Adds a part that holds nothing. Name copied, content borrowed, rows taken. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status ps_replica_add(struct ps_replica *replica,
                                           const struct ps_replica_part *part,
                                           struct ps_error *error);

@@ -12,6 +12,8 @@
 #include "client/replica/replica_part.h"
 
 #include "base/assert.h"
+#include "client/replica/replica_part_rows.h"
+#include "client/replica/replica_rows.h"
 #include "proto/digest.h"
 
 #include <inttypes.h>
@@ -48,12 +50,14 @@ struct ps_held ps_replica_part_held(const struct ps_replica_part *part)
 {
     const struct ps_coming *coming = &part->coming;
     if (coming->target == 0)
-        return (struct ps_held){.present = true, .version = part->version, .chain = part->chain};
+        return (struct ps_held){
+            .present = true, .version = part->version, .chain = part->chain, .mark = part->mark};
     return (struct ps_held){.present = true,
                             .version = coming->whole ? 0 : part->version,
                             .chain = coming->chain,
                             .target = coming->target,
-                            .block = coming->block};
+                            .block = coming->block,
+                            .mark = coming->mark};
 }
 
 /* With the digests goes the version: without them nothing that comes could be checked. */
@@ -77,6 +81,8 @@ enum ps_status ps_replica_part_take(struct ps_replica_part *part, const struct p
                                     struct ps_error *error)
 {
     const struct ps_delta *delta = &reply->delta;
+    if (part->rows != NULL)
+        return ps_replica_part_rows_take(part, reply, error);
     PS_TRY(check_delta(part, reply, error));
     PS_TRY(check_runs(part, reply, error));
     /* Also for the first answer of all: a part has no lists before. */
@@ -350,6 +356,8 @@ void ps_replica_part_forget(struct ps_replica_part *part)
         part->next_digests[i] = 0;
     }
     part->coming = (struct ps_coming){0};
+    if (part->rows != NULL)
+        ps_replica_rows_forget(part->rows);
 }
 
 /* Finds memory that somebody has written to between two calls. Digests are those of what was taken,
@@ -368,7 +376,7 @@ bool ps_replica_part_verify(struct ps_replica_part *part)
 
 void ps_replica_part_check(const struct ps_replica_part *part)
 {
-    PS_ASSERT(part->version == 0 || part->block_count > 0);
+    PS_ASSERT(part->version == 0 || part->block_count > 0 || part->rows != NULL);
     PS_ASSERT(part->version == 0 || part->chain.life != 0);
     for (size_t i = 0; i < part->block_count; i++) {
         /* A held version has the digest of every block; blocks of a coming one exist only while it

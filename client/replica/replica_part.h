@@ -14,6 +14,8 @@
 #include "base/status.h"
 #include "proto/messages.h"
 
+struct ps_replica_rows;
+
 /* A wrong digest is an accident once; what is wrong this often in a row is not repaired. */
 #define PS_REPLICA_MISMATCHES_MAX 3
 
@@ -33,7 +35,8 @@ struct ps_coming {
     uint64_t target; /* 1 + the version; 0: none */
     struct ps_chain chain;
     bool whole;     /* what is held is not its base */
-    uint64_t block; /* the first that is still to come */
+    uint64_t block; /* the first that is still to come; of a table: the place to go on from */
+    uint64_t mark;  /* of a table: up to where keys that went have been told */
 };
 
 struct ps_replica_part {
@@ -45,9 +48,12 @@ struct ps_replica_part {
     enum ps_dtype dtype;
     uint8_t *content; /* borrowed; outlives the replica */
     size_t size;
+    struct ps_replica_rows *rows; /* of a table, instead of content and blocks; else NULL. Owned by
+                                     the replica once it is added */
 
     uint64_t version; /* 1 + the one that is held; 0: nothing is */
     struct ps_chain chain;
+    uint64_t mark;           /* of a table: of what is held */
     struct ps_coming coming; /* the version that has begun to come */
     uint64_t block_bytes;
     size_t block_count;

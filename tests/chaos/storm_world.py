@@ -154,7 +154,8 @@ class World:
             "--listen", f"{self.network.address(name)}:0", "--data-dir", self.data,
             "--etcd", self.etcd_url, "--num-pservers", str(self.options.shards),
             "--etcd-ttl", f"{self.options.ttl}s", "--log-format", "json",
-            "--checkpoint-interval", self.options.checkpoint_interval, *self.durability,
+            "--checkpoint-interval", self.options.checkpoint_interval,
+            "--increments", str(self.options.increments), *self.durability,
             *self.options.server_flags],
             {"LD_PRELOAD": os.path.join(BUILD, "tests", "fault_shim.so"),
              "PS_FAULT_SHIM": fault})

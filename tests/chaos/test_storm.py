@@ -170,46 +170,78 @@ class Journal(unittest.TestCase):
 
 
 class Rows(unittest.TestCase):
-    """Nine steps, the last of them without an answer, and the checker when rows differ."""
+    """Ten steps, the last of them without an answer, and the checker when rows differ."""
 
-    LIVES = {3: storm_rows.Life(begun=9, answered=8)}
+    LIVES = {3: storm_rows.Life(begun=10, answered=9)}
 
     def rows(self, steps, keys=()):
         found = {}
         for step in range(1, steps + 1):
-            storm_rows.add_step(found, step, storm_rows.keys_of(step))
-        return storm_rows.add_step(found, 9, keys)
+            storm_rows.add_step(found, 3, step, storm_rows.own_keys_of(step))
+        return storm_rows.add_step(found, 3, 10, keys)
+
+    def shared(self, *taken):
+        """The shared rows after these steps, each of a slot."""
+        found = {}
+        for slot, step in taken:
+            storm_rows.add_step(found, slot, step, storm_rows.keys_of(step))
+        return found
 
     def check(self, rows):
-        doubts, found = storm_rows.check(self.LIVES, {3: rows})
+        doubts, found = storm_rows.check(
+            self.LIVES, {3: rows, "shared": self.shared((3, 4), (3, 8))})
         return doubts[3], rules(found)
 
+    def check_shared(self, rows):
+        """Two trainers have taken steps 4 and 8; of the second nobody has heard of step 8."""
+        lives = {0: storm_rows.Life(begun=8, answered=8), 1: storm_rows.Life(begun=8, answered=7)}
+        doubts = {0: [], 1: []}
+        found = storm_rows.check_shared(lives, rows, doubts)
+        self.assertEqual(doubts[0], [])
+        return doubts[1], rules(found)
+
+    def test_both_trainers_of_a_shared_table_are_seen(self):
+        both = [(0, 4), (1, 4), (0, 8)]
+        self.assertEqual(self.check_shared(self.shared(*both)), ([], []))
+        self.assertEqual(sorted(self.check_shared(self.shared(*both, (1, 8)))[0]),
+                         sorted(storm_rows.keys_of(8)))
+        some = self.shared(*both)
+        some[8] = self.shared(*both, (1, 8))[8]
+        self.assertEqual(self.check_shared(some), ([8, 8], []))
+
+    def test_a_shared_step_that_is_lost_or_there_twice_or_of_another_is_found(self):
+        both = [(0, 4), (1, 4), (0, 8)]
+        self.assertEqual(self.check_shared(self.shared(*both[1:]))[1], [("lost", 3)])
+        self.assertEqual(self.check_shared(self.shared(*both, (1, 4)))[1], [("duplicate", 3)])
+        self.assertEqual(self.check_shared(self.shared((0, 4), (0, 4), (0, 8)))[1],
+                         [("swapped", 3)])
+
     def test_a_key_that_is_added_twice_counts_twice(self):
-        self.assertEqual(self.rows(2)[2], (2, 0, 0, 4))
+        self.assertEqual(self.rows(2)[2], (2, 8, 0, 4))
         self.assertEqual(self.rows(1), {})
 
     def test_what_was_acknowledged_is_fine(self):
-        self.assertEqual(self.check(self.rows(8)), ([], []))
+        self.assertEqual(self.check(self.rows(9)), ([], []))
 
     def test_a_step_in_doubt_may_be_there_on_some_shards(self):
-        new, far = storm_rows.keys_of(9)[3], storm_rows.keys_of(9)[1]
-        self.assertEqual(self.check(self.rows(8, [new, far])), ([far, new], []))
+        new, far = storm_rows.keys_of(10)[3], storm_rows.keys_of(10)[1]
+        self.assertEqual(self.check(self.rows(9, [new, far])), ([far, new], []))
 
     def test_a_lost_and_a_double_step_are_found(self):
-        self.assertEqual(self.check(self.rows(7))[1], [("lost", 3)])
-        self.assertEqual(self.check(self.rows(8, storm_rows.keys_of(8)))[1][0][0], "duplicate")
+        self.assertEqual(self.check(self.rows(8))[1], [("lost", 3)])
+        self.assertEqual(self.check(self.rows(9, storm_rows.keys_of(9)))[1][0][0], "duplicate")
 
     def test_a_gradient_of_a_repeated_key_that_is_lost_is_found(self):
-        rows = self.rows(8)
-        rows[5] = (1, 0, 0, 5)
+        rows = self.rows(9)
+        rows[5] = (1, 4, 0, 5)
         self.assertEqual(self.check(rows)[1], [("lost", 1)])
 
     def test_the_replay_has_the_keys_that_are_there(self):
-        new = storm_rows.keys_of(9)[3]
+        new = storm_rows.keys_of(10)[3]
         lines = list(storm_rows.lines_of_replay(self.LIVES, {3: [new]}))
-        self.assertEqual(len(lines), 8)
+        self.assertEqual(len(lines), 9)
         self.assertEqual(lines[0], f"3 2 4 2 1002 2 {2 * storm_rows.SPREAD % (1 << 64)}\n")
-        self.assertEqual(lines[-1], f"3 9 1 {new}\n")
+        self.assertEqual(lines[-1], f"3 10 1 {new}\n")
 
 
 class Changes(unittest.TestCase):

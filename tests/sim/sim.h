@@ -90,6 +90,8 @@ enum sim_mutation {
     SIM_MUTATION_ROW_UNKNOWN,        /* keys without a row are answered with other values */
     SIM_MUTATION_ROWS_LATE,          /* checkpoints have rows of after their instant */
     SIM_MUTATION_SWEEP_LOST,         /* replay lets no rows expire */
+    SIM_MUTATION_KEYS_UNCHECKED,     /* servers take keys of tables that are other shards' */
+    SIM_MUTATION_TABLE_DROP_LOST,    /* replay drops no tables */
     SIM_MUTATION_COUNT
 };
 
@@ -111,6 +113,7 @@ struct sim_options {
     uint64_t ttl_ms;
     uint64_t save_interval_ms;
     uint64_t journal_bytes; /* checkpoint_journal_bytes of a service */
+    uint32_t increments;    /* between two whole checkpoints */
     bool saves;
     bool journals;                       /* and acknowledges what is logged; only with `saves` */
     uint64_t delay_min_ms, delay_max_ms; /* of a message, one way; beyond max - min they reorder */

@@ -170,6 +170,8 @@ static bool read_instant(const struct sim_server *server, struct instant *instan
                          &snapshot.parameters[i]);
         sim_rows_state(server->world, server, *index, instant->epoch, &snapshot.parameters[i]);
     }
+    if (rounds)
+        sim_rows_complete(server->world, server, *index, instant->epoch);
     ps_snapshot_release(&snapshot);
     return true;
 }

@@ -79,6 +79,14 @@ static void choose_tables(struct ps_random *random, enum sim_mutation mutation,
     options->rows_expire = options->tables > 0 && pick(random, 0, 1) > 0;
 }
 
+/* Mutations of checkpoints bend whole ones. */
+static void choose_increments(struct ps_random *random, enum sim_mutation mutation,
+                              struct sim_options *options)
+{
+    if (mutation == SIM_MUTATION_NONE && pick(random, 0, 1) > 0)
+        options->increments = (uint32_t)pick(random, 1, 3);
+}
+
 static struct sim_options random_options(struct ps_random *random, uint64_t seed,
                                          enum sim_mutation mutation)
 {
@@ -136,6 +144,7 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         options.client_count < (options.changes ? 3 : 2))
         options.client_count++;
     choose_tables(random, mutation, &options);
+    choose_increments(random, mutation, &options);
     return options;
 }
 

@@ -103,6 +103,7 @@ static bool play_world(struct sim_player *player)
     options.ttl_ms = option(player, "ttl", 10000);
     options.save_interval_ms = option(player, "interval", 60000);
     options.journal_bytes = option(player, "journal_bytes", 0);
+    options.increments = (uint32_t)option(player, "increments", 0);
     options.saves = option(player, "saves", 1) != 0;
     options.journals = options.saves && option(player, "journal", 0) != 0;
     options.keeps_addresses = option(player, "addresses_kept", 0) != 0;

@@ -135,6 +135,8 @@ void sim_server_start(struct sim_server *server, uint32_t index_wish)
     PS_ASSERT(status == PS_OK);
     status = ps_registry_init(&server->note_registry, &server->note_kv->base, "", NULL);
     PS_ASSERT(status == PS_OK);
+    ps_increments_init(&server->increments, &world->memory, world->options.increments);
+    server->increments.percent_max = 1000;
     create_service(server);
     create_driver(server, index_wish);
     sim_trace(world, server->name, "starts");
@@ -149,6 +151,7 @@ static void end_process(struct sim_server *server)
     sim_server_forget_calls(server);
     sim_journal_close(server);
     ps_saver_give_up(&server->saving);
+    ps_increments_fini(&server->increments);
     ps_coordinator_driver_destroy(server->driver);
     ps_service_destroy(server->service);
     ps_kv_destroy(&server->kv->base);

@@ -90,6 +90,7 @@ struct sim_server {
     struct ps_claim claim;    /* of the job at work */
     bool publishes;           /* the save at work does */
     struct ps_saving saving;  /* written, to be published */
+    struct ps_increments increments;
     int64_t die_at_operation; /* the machine stops at this one of the next save; -1: does not */
 
     struct sim_parked parked[SIM_PARKED_MAX];

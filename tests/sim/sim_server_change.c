@@ -39,8 +39,6 @@ static void note(struct sim_server *server, struct sim_change *change, struct ps
                  const struct ps_request_id *id)
 {
     change->done = true;
-    if (sim_is_table(name) && change->message->method == PS_METHOD_DEFINE)
-        sim_rows_defined(server, name, change->wait.position);
     /* Several trainers define a table: what one of them finds is not at a position of its own. */
     if (sim_is_table(name) && change->defined.existed) {
         change->entry = SIM_NO_ENTRY;
@@ -61,10 +59,25 @@ static enum ps_status define(struct sim_server *server, struct sim_change *chang
     sim_server_hide_shard(server, &request.shard);
     enum ps_status status =
         ps_service_define(server->service, &request, &change->defined, &change->wait, error);
+    if (status == PS_OK && sim_is_table(request.name))
+        sim_rows_defined(server, request.name, request.config, change->wait.position);
     if (status == PS_OK)
         note(server, change, request.name, &request.request);
     ps_decoded_release(&decoded);
     return status;
+}
+
+/* What becomes of a table; a repeat changes nothing. */
+static void note_table(struct sim_server *server, const struct sim_change *change,
+                       const struct ps_change_request *request)
+{
+    if (!sim_is_table(request->name) || change->changed.reply.duplicate)
+        return;
+    if (change->message->method == PS_METHOD_DROP)
+        sim_rows_dropped(server, request->name, change->wait.position);
+    else
+        sim_rows_limited(server, request->name, change->wait.position,
+                         sim_tables_limit_of(request->change));
 }
 
 static enum ps_status drop_or_configure(struct sim_server *server, struct sim_change *change,
@@ -80,9 +93,8 @@ static enum ps_status drop_or_configure(struct sim_server *server, struct sim_ch
             ? ps_service_drop(server->service, &request, &change->changed, &change->wait, error)
             : ps_service_configure(server->service, &request, &change->changed, &change->wait,
                                    error);
-    if (status == PS_OK && sim_is_table(request.name) && !change->changed.reply.duplicate)
-        sim_rows_limited(server, request.name, change->wait.position,
-                         sim_tables_limit_of(request.change));
+    if (status == PS_OK)
+        note_table(server, change, &request);
     if (status == PS_OK)
         note(server, change, request.name, &request.request);
     ps_decoded_release(&decoded);

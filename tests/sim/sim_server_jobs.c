@@ -117,7 +117,7 @@ static bool bends_replay(enum sim_mutation mutation)
     return mutation == SIM_MUTATION_REPLAY_BENT || mutation == SIM_MUTATION_CONFIGURE_LOST ||
            mutation == SIM_MUTATION_DROP_UNREMEMBERED || mutation == SIM_MUTATION_HELD_BENT ||
            mutation == SIM_MUTATION_CLOCK_LOST || mutation == SIM_MUTATION_EVICTION_LOST ||
-           mutation == SIM_MUTATION_SWEEP_LOST;
+           mutation == SIM_MUTATION_SWEEP_LOST || mutation == SIM_MUTATION_TABLE_DROP_LOST;
 }
 
 /* The gradient of a contribution, or who is evicted. The head stays. */
@@ -157,6 +157,12 @@ static void bend_record(const struct sim_server *server, struct ps_record *recor
         ps_parameter_table_find(&server->service->table, record->name);
     if (mutation == SIM_MUTATION_CONFIGURE_LOST && record->type == PS_RECORD_CONFIGURE &&
         parameter != NULL) {
+        *piece = parameter->spec->config;
+        record->content = ps_view_of(piece);
+    }
+    if (mutation == SIM_MUTATION_TABLE_DROP_LOST && record->type == PS_RECORD_DROP &&
+        parameter != NULL && parameter->spec->settings.table.width > 0) {
+        record->type = PS_RECORD_CONFIGURE;
         *piece = parameter->spec->config;
         record->content = ps_view_of(piece);
     }
@@ -309,7 +315,8 @@ static struct ps_saver saver_of(struct sim_server *server)
                              .registry = &server->job_registry,
                              .claim = &server->claim,
                              .memory = &server->world->memory,
-                             .clock = &server->world->clock};
+                             .clock = &server->world->clock,
+                             .increments = &server->increments};
 }
 
 /* SIM_MUTATION_SNAPSHOT_TORN: writes a checkpoint of which one byte is of no instant at all. */
@@ -400,8 +407,10 @@ static void write(struct sim_world *world, void *subject, uint64_t generation, u
     if (status == PS_OK)
         sim_checker_wrote(world, server);
     if (status == PS_OK)
-        sim_trace(world, server->name, "writes position %" PRIu64 "%s",
-                  server->saving.place.position, server->publishes ? "" : ", without its pointer");
+        sim_trace(world, server->name, "writes position %" PRIu64 "%s%s",
+                  server->saving.place.position,
+                  server->saving.base[0] != '\0' ? ", an increment" : "",
+                  server->publishes ? "" : ", without its pointer");
     else
         sim_trace(world, server->name, "cannot write: %s", ps_status_word(status));
     sim_checker_disk_changed(world, index);

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "tests/sim/sim_table_rows.h"
 
+#include <math.h>
 #include <string.h>
 
 static double rounded(enum ps_dtype dtype, double number)
@@ -32,9 +33,10 @@ static double read_number(enum ps_dtype dtype, const uint8_t *from)
     }
 }
 
-static void write_numbers(const struct sim_table *about, const double *numbers, uint8_t *to)
+static void write_numbers(const struct sim_table *about, const double *numbers, uint32_t count,
+                          uint8_t *to)
 {
-    for (uint32_t i = 0; i < about->width; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const float small = (float)numbers[i];
         const int64_t whole = (int64_t)numbers[i];
         if (about->dtype == PS_F32)
@@ -65,11 +67,13 @@ void sim_row_push_read(const struct sim_table *about, struct ps_bytes content,
     }
 }
 
-static void make_row(const struct sim_table *about, struct sim_row *row)
+static void make_row(const struct sim_table_copy *copy, uint32_t key, struct sim_row *row)
 {
+    const struct sim_table *about = copy->about;
     *row = (struct sim_row){.is_there = true};
+    sim_first_values(&about->first[copy->variant], sim_table_key(key), about->width, row->values);
     for (uint32_t k = 0; k < about->width; k++)
-        row->values[k] = about->first;
+        row->values[k] = rounded(about->dtype, row->values[k]);
 }
 
 /* A gradient of -0 becomes 0 on its way through the rule, where nothing is added to it. */
@@ -87,6 +91,35 @@ static void step(const struct sim_table *about, struct sim_row *row, uint32_t k,
             rounded(dtype, rounded(dtype, SIM_TABLE_MOMENTUM_FACTOR * row->states[k]) - share);
         *value = rounded(dtype, *value + row->states[k]);
     }
+}
+
+/* One accumulator for the row, of the mean of the squares. The gradients are whole numbers, so that
+ * the squares are summed exactly, in any order. */
+static void step_row_wise(const struct sim_table *about, struct sim_row *row,
+                          const double *gradients)
+{
+    enum ps_dtype dtype = about->dtype;
+    double squares = 0.0;
+    for (uint32_t k = 0; k < about->width; k++)
+        squares += gradients[k] * gradients[k];
+    double mean = rounded(dtype, squares / about->width);
+    row->states[0] = rounded(dtype, row->states[0] + mean);
+    double epsilon = rounded(dtype, SIM_TABLE_EPSILON);
+    double root = rounded(dtype, sqrt(rounded(dtype, row->states[0] + epsilon)));
+    for (uint32_t k = 0; k < about->width; k++) {
+        double share = SIM_TABLE_RATE * rounded(dtype, (gradients[k] + 0.0) / root) + 0.0;
+        row->values[k] = rounded(dtype, row->values[k] - share);
+    }
+}
+
+static void step_all(const struct sim_table *about, struct sim_row *row, const double *gradients)
+{
+    if (about->rule == SIM_TABLE_ROW_WISE) {
+        step_row_wise(about, row, gradients);
+        return;
+    }
+    for (uint32_t k = 0; k < about->width; k++)
+        step(about, row, k, gradients[k]);
 }
 
 /* What a push is to the row limit. */
@@ -172,11 +205,10 @@ void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, u
                     rounded(copy->about->dtype, push.gradients[i][k] + push.gradients[j][k]);
         }
         if (!row->is_there)
-            make_row(copy->about, row);
+            make_row(copy, push.keys[i], row);
         row->touched = copy->version;
         row->pushed_ms = now_ms;
-        for (uint32_t k = 0; k < copy->about->width; k++)
-            step(copy->about, row, k, push.gradients[i][k]);
+        step_all(copy->about, row, push.gradients[i]);
     }
 }
 
@@ -201,13 +233,14 @@ void sim_table_copy_values(const struct sim_table_copy *copy, uint32_t key,
                            uint8_t to[SIM_TABLE_WIDTH_MAX * 8])
 {
     struct sim_row first;
-    make_row(copy->about, &first);
+    make_row(copy, key, &first);
     const struct sim_row *row = copy->rows[key].is_there ? &copy->rows[key] : &first;
-    write_numbers(copy->about, row->values, to);
+    write_numbers(copy->about, row->values, copy->about->width, to);
 }
 
 void sim_table_copy_states(const struct sim_table_copy *copy, uint32_t key,
                            uint8_t to[SIM_TABLE_WIDTH_MAX * 8])
 {
-    write_numbers(copy->about, copy->rows[key].states, to);
+    size_t count = sim_table_state_bytes(copy->about) / ps_dtype_size(copy->about->dtype);
+    write_numbers(copy->about, copy->rows[key].states, (uint32_t)count, to);
 }

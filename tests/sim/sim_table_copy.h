@@ -17,12 +17,14 @@ struct sim_row {
     uint64_t touched;   /* version of the last push to it */
     uint64_t pushed_ms; /* when that was */
     double values[SIM_TABLE_WIDTH_MAX];
-    double states[SIM_TABLE_WIDTH_MAX]; /* of momentum */
+    double states[SIM_TABLE_WIDTH_MAX]; /* of momentum; row-wise, of the row */
 };
 
 struct sim_table_copy {
     const struct sim_table *about; /* borrowed */
     bool is_there;
+    uint32_t variant;    /* of the first values */
+    uint64_t dropped_at; /* position */
     uint64_t version;
     uint64_t rows_max; /* as configured last */
     uint64_t swept;    /* rows last pushed to before that version are gone */

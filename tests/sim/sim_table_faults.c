@@ -33,14 +33,38 @@ static void forget_repeats(uint8_t *bytes, size_t count, size_t row_bytes)
                 memset(bytes + count * sizeof(uint64_t) + i * row_bytes, 0, row_bytes);
 }
 
+/* As if nobody looked whose keys they are: others than the shard's become one of its own. */
+static void take_keys(const struct sim_server *server, const struct sim_table *table,
+                      uint8_t *bytes, size_t count)
+{
+    struct ps_status_reply now;
+    char uuid[37];
+    uint32_t own = 0;
+    ps_service_status(server->service, &now, uuid);
+    while (own < SIM_TABLE_KEYS && !sim_ranges_allow(&table->ranges, now.index, sim_table_key(own)))
+        own++;
+    for (size_t i = 0; i < count && own < SIM_TABLE_KEYS; i++) {
+        uint64_t key;
+        memcpy(&key, bytes + i * sizeof key, sizeof key);
+        if (!sim_ranges_allow(&table->ranges, now.index, key))
+            key = sim_table_key(own);
+        memcpy(bytes + i * sizeof key, &key, sizeof key);
+    }
+}
+
+static bool bends_pushes(enum sim_mutation mutation)
+{
+    return mutation == SIM_MUTATION_ROW_TWICE || mutation == SIM_MUTATION_ROW_SUM_LOST ||
+           mutation == SIM_MUTATION_KEYS_UNCHECKED;
+}
+
 void sim_rows_bend_push(const struct sim_server *server, struct ps_push_request *request,
                         struct sim_bent_rows *bent)
 {
     const struct sim_world *world = server->world;
     enum sim_mutation mutation = world->options.mutation;
     size_t size = request->content.size;
-    if ((mutation != SIM_MUTATION_ROW_TWICE && mutation != SIM_MUTATION_ROW_SUM_LOST) ||
-        !sim_is_table(request->name) || size == 0)
+    if (!bends_pushes(mutation) || !sim_is_table(request->name) || size == 0)
         return;
     const struct sim_table *table = sim_rows_table(world, (uint32_t)(request->name.data[1] - '0'));
     size_t row_bytes = sim_table_row_bytes(table);
@@ -49,8 +73,10 @@ void sim_rows_bend_push(const struct sim_server *server, struct ps_push_request 
     ps_view_copy(request->content, 0, bent->bytes, size);
     if (mutation == SIM_MUTATION_ROW_TWICE)
         size = add_again(bent->bytes, count, row_bytes);
-    else
+    else if (mutation == SIM_MUTATION_ROW_SUM_LOST)
         forget_repeats(bent->bytes, count, row_bytes);
+    else
+        take_keys(server, table, bent->bytes, count);
     bent->piece = (struct ps_bytes){bent->bytes, size};
     request->content = ps_view_of(&bent->piece);
 }
@@ -80,14 +106,7 @@ void sim_rows_bend_pull(struct sim_server *server, const struct ps_pull_request 
 
 bool sim_is_full(const struct ps_item_status *status)
 {
-    static const char word[] = "rows_max";
-    size_t size = sizeof word - 1;
-    if (status->status != PS_ERR_BUSY)
-        return false;
-    for (size_t i = 0; i + size <= status->text.size; i++)
-        if (memcmp(status->text.data + i, word, size) == 0)
-            return true;
-    return false;
+    return status->status == PS_ERR_TABLE_FULL;
 }
 
 /* ---- Records and checkpoints ---- */

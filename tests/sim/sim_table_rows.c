@@ -17,7 +17,7 @@
 
 #define ANSWERS_MAX 1024 /* the newest are known */
 
-enum event_kind { EVENT_DEFINED, EVENT_LIMITED, EVENT_PUSHED, EVENT_SWEPT };
+enum event_kind { EVENT_DEFINED, EVENT_DROPPED, EVENT_LIMITED, EVENT_PUSHED, EVENT_SWEPT };
 
 /* Something that happened, at a place of the shard's history. */
 struct event {
@@ -25,7 +25,7 @@ struct event {
     uint32_t table;
     uint64_t epoch, position;
     uint64_t at_ms;
-    uint64_t version; /* that a push made, or before which rows are gone; or the limit */
+    uint64_t version; /* that a push made, or before which rows are gone; limit, or variant */
     uint8_t *content; /* owned */
     size_t size;
 };
@@ -68,7 +68,8 @@ void sim_rows_know(struct sim_world *world, uint32_t i, const struct sim_table *
     PS_ASSERT(i < SIM_TABLES_MAX);
     struct sim_table *known = &sim_checker_rows(world)->tables[i];
     *known = *table;
-    known->config.data = (const uint8_t *)known->config_bytes;
+    for (uint32_t k = 0; k < SIM_TABLE_VARIANTS; k++)
+        known->config[k].data = (const uint8_t *)known->config_bytes[k];
 }
 
 const struct sim_table *sim_rows_table(const struct sim_world *world, uint32_t i)
@@ -84,8 +85,12 @@ static void apply(struct shard_rows *shard, const struct event *event)
     struct sim_table_copy *copy = &shard->tables[event->table];
     const struct ps_bytes content = {event->content, event->size};
     if (event->kind == EVENT_DEFINED) {
-        *copy = (struct sim_table_copy){
-            .about = copy->about, .is_there = true, .rows_max = copy->about->rows_max};
+        *copy = (struct sim_table_copy){.about = copy->about,
+                                        .is_there = true,
+                                        .variant = (uint32_t)event->version,
+                                        .rows_max = copy->about->rows_max};
+    } else if (event->kind == EVENT_DROPPED) {
+        *copy = (struct sim_table_copy){.about = copy->about, .dropped_at = event->position};
     } else if (event->kind == EVENT_LIMITED) {
         copy->rows_max = event->version;
     } else if (event->kind == EVENT_PUSHED) {
@@ -123,9 +128,8 @@ static void now_of(const struct sim_server *server, struct ps_status_reply *now)
     ps_service_status(server->service, now, uuid);
 }
 
-/* NULL: it is no table, or nobody will hear of what this owner has. */
-static struct sim_table_copy *copy_of(const struct sim_world *world, uint32_t index, uint64_t epoch,
-                                      struct ps_bytes name)
+struct sim_table_copy *sim_rows_copy(const struct sim_world *world, uint32_t index, uint64_t epoch,
+                                     struct ps_bytes name)
 {
     if (!sim_is_table(name) || sim_history_is_overtaken(sim_checker_history(world, index), epoch))
         return NULL;
@@ -164,15 +168,43 @@ static uint64_t place_of(const struct ps_status_reply *now, uint64_t position)
     return position > 0 ? position : now->position;
 }
 
-void sim_rows_defined(struct sim_server *server, struct ps_bytes name, uint64_t position)
+/* A definition that is repeated behind the drop is answered as it was, and defines nothing. Without
+ * a journal its position is not told, and the server is believed. */
+static bool is_repeat(const struct sim_server *server, const struct sim_table_copy *copy,
+                      struct ps_bytes name, uint64_t position)
+{
+    if (position > 0)
+        return position <= copy->dropped_at;
+    return ps_parameter_table_find(&server->service->table, name) == NULL;
+}
+
+void sim_rows_defined(struct sim_server *server, struct ps_bytes name, struct ps_bytes config,
+                      uint64_t position)
 {
     struct ps_status_reply now;
     now_of(server, &now);
-    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, name);
-    if (copy == NULL || copy->is_there)
+    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
+    if (copy == NULL || copy->is_there || is_repeat(server, copy, name, position))
         return;
+    uint64_t variant = ps_bytes_equal(config, copy->about->config[0]) ? 0 : 1;
     remember(server->world, now.index,
              (struct event){EVENT_DEFINED, number_of(name), now.epoch, place_of(&now, position), 0,
+                            variant, NULL, 0},
+             (struct ps_view){0});
+}
+
+void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t position)
+{
+    struct ps_status_reply now;
+    now_of(server, &now);
+    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
+    if (copy == NULL)
+        return;
+    if (!copy->is_there)
+        sim_fail(server->world, "rows: %s drops %s, which is not there", server->name,
+                 copy->about->name);
+    remember(server->world, now.index,
+             (struct event){EVENT_DROPPED, number_of(name), now.epoch, place_of(&now, position), 0,
                             0, NULL, 0},
              (struct ps_view){0});
 }
@@ -182,7 +214,7 @@ void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t 
 {
     struct ps_status_reply now;
     now_of(server, &now);
-    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, name);
+    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
     if (copy == NULL)
         return;
     remember(server->world, now.index,
@@ -191,13 +223,26 @@ void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t 
              (struct ps_view){0});
 }
 
+/* No shard of a table in ranges takes a key of another. */
+static void look_at_keys(struct sim_server *server, const struct sim_table *about, uint32_t shard,
+                         struct ps_view keys, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t key;
+        ps_view_copy(keys, i * sizeof key, &key, sizeof key);
+        if (!sim_ranges_allow(&about->ranges, shard, key))
+            sim_fail(server->world, "rows: %s takes key %" PRIu64 " of %s, which is not its own",
+                     server->name, key, about->name);
+    }
+}
+
 void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *request,
                      const struct ps_push_reply *reply)
 {
     struct sim_world *world = server->world;
     struct ps_status_reply now;
     now_of(server, &now);
-    const struct sim_table_copy *copy = copy_of(world, now.index, now.epoch, request->name);
+    const struct sim_table_copy *copy = sim_rows_copy(world, now.index, now.epoch, request->name);
     if (copy == NULL || reply->duplicate)
         return;
     if (!copy->is_there || reply->version != copy->version + 1) {
@@ -205,6 +250,8 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
                  reply->version, copy->about->name, copy->version);
         return;
     }
+    size_t one = sizeof(uint64_t) + sim_table_row_bytes(copy->about);
+    look_at_keys(server, copy->about, now.index, request->content, request->content.size / one);
     remember(world, now.index,
              (struct event){EVENT_PUSHED, number_of(request->name), now.epoch, reply->position, 0,
                             reply->version, NULL, 0},
@@ -216,7 +263,8 @@ void sim_rows_refused(struct sim_server *server, const struct ps_push_request *r
     struct ps_status_reply now;
     uint8_t bytes[sizeof((struct sim_table_client){0}).sent[0]];
     now_of(server, &now);
-    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, request->name);
+    const struct sim_table_copy *copy =
+        sim_rows_copy(server->world, now.index, now.epoch, request->name);
     if (copy == NULL)
         return;
     PS_ASSERT(request->content.size <= sizeof bytes);
@@ -250,7 +298,7 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
     if (!about->expires || parameter == NULL)
         return;
     now_of(server, &now);
-    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, name);
+    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
     uint64_t swept = parameter->expiry->swept;
     if (copy == NULL || swept <= copy->swept)
         return;
@@ -311,12 +359,14 @@ void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *re
     struct sim_rows *rows = sim_checker_rows(server->world);
     struct ps_status_reply now;
     now_of(server, &now);
-    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, request->name);
+    const struct sim_table_copy *copy =
+        sim_rows_copy(server->world, now.index, now.epoch, request->name);
     rows->answers[rows->answer_count++ % ANSWERS_MAX] =
         hash_answer(request->name, reply->version, request->keys, reply->content);
     if (copy == NULL)
         return;
     size_t count = request->keys.size / sizeof(uint64_t);
+    look_at_keys(server, copy->about, now.index, request->keys, count);
     if (reply->version != copy->version ||
         reply->content.size != count * sim_table_row_bytes(copy->about))
         sim_fail(server->world, "rows: %s gives version %" PRIu64 " of %s, which is at %" PRIu64,
@@ -329,7 +379,7 @@ bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key)
 {
     struct ps_status_reply now;
     now_of(server, &now);
-    const struct sim_table_copy *copy = copy_of(server->world, now.index, now.epoch, name);
+    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
     return copy == NULL || copy->rows[sim_table_key_number(key)].is_there;
 }
 
@@ -343,95 +393,4 @@ void sim_rows_judge(struct sim_client *client, const struct ps_item *item)
         if (rows->answers[i] == hash)
             return;
     sim_fail(client->world, "rows: %s has rows that no server gave", client->name);
-}
-
-/* ---- States ---- */
-
-/* The rows of a snapshot. */
-struct shown_rows {
-    uint64_t keys[SIM_TABLE_KEYS];
-    uint32_t touched[SIM_TABLE_KEYS];
-    uint8_t values[SIM_TABLE_KEYS * SIM_TABLE_WIDTH_MAX * 8];
-    uint8_t states[SIM_TABLE_KEYS * SIM_TABLE_WIDTH_MAX * 8];
-};
-
-static void read_array(const struct ps_checkpoint_parameter *parameter, uint32_t array, void *to,
-                       size_t row_bytes)
-{
-    const struct ps_checkpoint_source *source = &parameter->source;
-    enum ps_status status =
-        source->read(source->self, array, 0, to, (size_t)parameter->rows * row_bytes, NULL);
-    PS_ASSERT(status == PS_OK);
-}
-
-/* No rule of these tables has more than one state. */
-static void read_rows(const struct ps_checkpoint_parameter *parameter, struct shown_rows *rows)
-{
-    size_t row_bytes = parameter->width * ps_dtype_size(parameter->dtype);
-    uint32_t states = parameter->state_count;
-    PS_ASSERT(states <= 1 && parameter->width <= SIM_TABLE_WIDTH_MAX);
-    PS_ASSERT(parameter->rows <= SIM_TABLE_KEYS);
-    memset(rows, 0, sizeof *rows);
-    read_array(parameter, 0, rows->values, row_bytes);
-    if (states == 1)
-        read_array(parameter, 1, rows->states, row_bytes);
-    read_array(parameter, 1 + states, rows->keys, sizeof rows->keys[0]);
-    read_array(parameter, 2 + states, rows->touched, sizeof rows->touched[0]);
-}
-
-static uint64_t hash_row(const struct shown_rows *rows, uint64_t i, size_t row_bytes)
-{
-    uint64_t words[2 + 2 * SIM_TABLE_WIDTH_MAX] = {rows->keys[i], rows->touched[i]};
-    memcpy(words + 2, rows->values + i * row_bytes, row_bytes);
-    memcpy(words + 2 + SIM_TABLE_WIDTH_MAX, rows->states + i * row_bytes, row_bytes);
-    return ps_digest_xxh64((struct ps_bytes){(const uint8_t *)words, sizeof words});
-}
-
-uint64_t sim_rows_hash(const struct ps_checkpoint_parameter *parameter)
-{
-    struct shown_rows rows;
-    uint64_t sum = 0;
-    read_rows(parameter, &rows);
-    for (uint64_t i = 0; i < parameter->rows; i++)
-        sum += hash_row(&rows, i, parameter->width * ps_dtype_size(parameter->dtype));
-    return sum;
-}
-
-static bool is_equal(const struct sim_table_copy *copy, const struct shown_rows *rows, uint64_t i)
-{
-    uint8_t mine[SIM_TABLE_WIDTH_MAX * 8];
-    size_t row_bytes = sim_table_row_bytes(copy->about);
-    uint32_t number = sim_table_key_number(rows->keys[i]);
-    if (number == SIM_TABLE_KEYS || !copy->rows[number].is_there ||
-        rows->touched[i] != (uint32_t)copy->rows[number].touched)
-        return false;
-    sim_table_copy_values(copy, number, mine);
-    if (memcmp(mine, rows->values + i * row_bytes, row_bytes) != 0)
-        return false;
-    sim_table_copy_states(copy, number, mine);
-    return copy->about->rule != SIM_TABLE_MOMENTUM ||
-           memcmp(mine, rows->states + i * row_bytes, row_bytes) == 0;
-}
-
-void sim_rows_state(struct sim_world *world, const struct sim_server *server, uint32_t index,
-                    uint64_t epoch, const struct ps_checkpoint_parameter *parameter)
-{
-    const struct sim_table_copy *copy = copy_of(world, index, epoch, parameter->name);
-    if (copy == NULL || !parameter->is_table)
-        return;
-    if (!copy->is_there || parameter->version != copy->version)
-        sim_fail(world, "rows: %s has version %" PRIu64 " of %s, which is at %" PRIu64,
-                 server->name, parameter->version, copy->about->name, copy->version);
-    if (parameter->rows != sim_table_copy_count(copy))
-        sim_fail(world,
-                 "rows: %s has %" PRIu64 " rows of %s in version %" PRIu64
-                 ", of which there must be %" PRIu64,
-                 server->name, parameter->rows, copy->about->name, copy->version,
-                 sim_table_copy_count(copy));
-    struct shown_rows rows;
-    read_rows(parameter, &rows);
-    for (uint64_t i = 0; i < parameter->rows; i++)
-        if (!is_equal(copy, &rows, i))
-            sim_fail(world, "rows: %s has another row of %s, key %" PRIu64 ", in version %" PRIu64,
-                     server->name, copy->about->name, rows.keys[i], copy->version);
 }

@@ -17,18 +17,29 @@
 
 #define SIM_TABLE_RATE 0.125
 #define SIM_TABLE_MOMENTUM_FACTOR 0.5
+#define SIM_TABLE_EPSILON 0.0625
 
 struct sim_rows;
+struct sim_table_copy;
 
 struct sim_rows *sim_rows_create(void);
 void sim_rows_destroy(struct sim_rows *rows);
+
+/* The model's table of that owner, with everything that is known of its past. NULL: it is no table,
+ * or nobody will hear of what this owner has. */
+struct sim_table_copy *sim_rows_copy(const struct sim_world *world, uint32_t index, uint64_t epoch,
+                                     struct ps_bytes name);
 
 /* The world has this table. */
 void sim_rows_know(struct sim_world *world, uint32_t i, const struct sim_table *table);
 const struct sim_table *sim_rows_table(const struct sim_world *world, uint32_t i);
 
-/* The server has a definition of the table; not for the first time: nothing happens. */
-void sim_rows_defined(struct sim_server *server, struct ps_bytes name, uint64_t position);
+/* The server has taken that definition of the table; not for the first time: nothing happens. */
+void sim_rows_defined(struct sim_server *server, struct ps_bytes name, struct ps_bytes config,
+                      uint64_t position);
+
+/* The server has the table no more, since just now. */
+void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t position);
 
 /* The server has another limit of rows for the table, for the first time. */
 void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t position,
@@ -57,6 +68,10 @@ void sim_rows_judge(struct sim_client *client, const struct ps_item *item);
 /* A parameter in a state of the shard's owner: of a table, are its rows the model's? */
 void sim_rows_state(struct sim_world *world, const struct sim_server *server, uint32_t index,
                     uint64_t epoch, const struct ps_checkpoint_parameter *parameter);
+
+/* The server's state has been looked at: are all tables there that must be? */
+void sim_rows_complete(struct sim_world *world, const struct sim_server *server, uint32_t index,
+                       uint64_t epoch);
 
 /* The same for equal rows in any order. */
 uint64_t sim_rows_hash(const struct ps_checkpoint_parameter *parameter);

@@ -18,6 +18,7 @@
 
 static bool define(struct sim_client *client, const struct sim_table *table);
 static void limit(struct sim_client *client, const struct sim_table *table);
+static void drop(struct sim_client *client, const struct sim_table *table);
 static void fill_shard(struct sim_client *client, const struct sim_table *table, uint32_t shard,
                        enum ps_method method);
 
@@ -42,6 +43,13 @@ uint32_t sim_table_key_number(uint64_t key)
 size_t sim_table_row_bytes(const struct sim_table *table)
 {
     return table->width * ps_dtype_size(table->dtype);
+}
+
+size_t sim_table_state_bytes(const struct sim_table *table)
+{
+    if (table->rule == SIM_TABLE_ROW_WISE)
+        return ps_dtype_size(table->dtype);
+    return table->rule == SIM_TABLE_MOMENTUM ? sim_table_row_bytes(table) : 0;
 }
 
 /* ---- The tables of a world ---- */
@@ -81,6 +89,47 @@ static void choose_rule(struct sim_world *world, struct sim_table *table,
         (void)ps_optimizer_config_choose(config, "add");
         table->dtype = PS_I64;
     }
+    if (table->rule == SIM_TABLE_ROW_WISE) {
+        (void)ps_optimizer_config_choose(config, "adagrad");
+        ps_optimizer_config_set(config, "row_wise", 1);
+        ps_optimizer_config_set(config, "epsilon", SIM_TABLE_EPSILON);
+    }
+}
+
+/* Tables of whole numbers begin with 0. The two variants differ in their seed or their constant. */
+static void choose_first(struct sim_world *world, struct sim_table *table)
+{
+    bool is_whole = table->dtype == PS_I64;
+    enum ps_table_init init =
+        is_whole ? PS_TABLE_ZERO
+                 : (enum ps_table_init)sim_between(world, PS_TABLE_ZERO, PS_TABLE_NORMAL);
+    for (uint32_t i = 0; i < SIM_TABLE_VARIANTS && init != PS_TABLE_ZERO; i++)
+        table->first[i] = (struct sim_first){
+            .init = init, .low = 0.5 + i, .high = 1.75, .seed = sim_between(world, 0, UINT32_MAX)};
+}
+
+/* Large keys are beyond those of a table that is counted from 0 on. */
+static void choose_ranges(struct sim_world *world, struct sim_table *table,
+                          struct ps_table_settings *settings)
+{
+    struct sim_ranges *ranges = &table->ranges;
+    ranges->shard_count = world->options.shard_count;
+    if (sim_chance(world, 600))
+        return;
+    ranges->kind =
+        ranges->shard_count > 1 && sim_chance(world, 500) ? PS_TABLE_GIVEN : PS_TABLE_RANGE;
+    settings->partition = ranges->kind;
+    if (ranges->kind == PS_TABLE_RANGE) {
+        settings->keys_max = ranges->keys_max = sim_between(world, 20, SIM_TABLE_KEYS);
+        settings->chunk = ranges->chunk = sim_between(world, 1, 9);
+        return;
+    }
+    settings->bound_count = ranges->shard_count - 1;
+    for (uint32_t i = 0; i < settings->bound_count; i++) {
+        uint64_t before = i > 0 ? ranges->bounds[i - 1] : 0;
+        ranges->bounds[i] = before + sim_between(world, 0, i == 0 ? 20 : UINT64_MAX / 2);
+        settings->bounds[i] = ranges->bounds[i];
+    }
 }
 
 static void choose_table(struct sim_world *world, struct sim_table *table, uint32_t i)
@@ -94,16 +143,22 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
     choose_rule(world, table, &config);
     table->width = (uint32_t)sim_between(world, 1, SIM_TABLE_WIDTH_MAX);
     settings->width = table->width;
-    if (table->dtype != PS_I64 && sim_chance(world, 700)) {
-        settings->init = PS_TABLE_CONSTANT;
-        settings->low = table->first = 0.5;
-    }
+    choose_first(world, table);
+    choose_ranges(world, table, settings);
+    table->drops = sim_chance(world, 400);
     if (sim_chance(world, 400))
         choose_limit(world, table, settings);
     /* Of two tables that are swept in one turn nobody would see the state between the records. */
     if (i == 0)
         choose_expiry(world, table, settings);
-    table->config = sim_config_encode(&config, table->config_bytes);
+    for (uint32_t k = 0; k < SIM_TABLE_VARIANTS; k++) {
+        const struct sim_first *first = &table->first[k];
+        settings->init = first->init;
+        settings->low = first->low;
+        settings->high = first->init == PS_TABLE_CONSTANT ? 0.0 : first->high;
+        settings->seed = first->seed;
+        table->config[k] = sim_config_encode(&config, table->config_bytes[k]);
+    }
 }
 
 void sim_tables_choose(struct sim_world *world)
@@ -127,6 +182,10 @@ void sim_tables_train(struct sim_client *client)
     client->item_count = 0;
     if (define(client, table))
         return;
+    if (table->drops && sim_chance(world, 60)) {
+        drop(client, table);
+        return;
+    }
     if (table->rows_max > 0 && sim_chance(world, 150)) {
         limit(client, table);
         return;
@@ -153,9 +212,10 @@ static struct ps_item *add_item(struct sim_client *client, const struct sim_tabl
 /* On all shards where the trainer does not know of it. False: it is everywhere. */
 static bool define(struct sim_client *client, const struct sim_table *table)
 {
+    uint32_t variant = table->drops ? (uint32_t)sim_between(client->world, 0, 1) : 0;
     for (uint32_t i = 0; i < client->members.shard_count; i++)
         if (!client->tables.is_defined[client->tables.table][i])
-            add_item(client, table, i)->config = table->config;
+            add_item(client, table, i)->config = table->config[variant];
     if (client->item_count == 0)
         return false;
     sim_client_start_batch(client, PS_METHOD_DEFINE, SIM_PHASE_ROWS, BATCH_MS);
@@ -193,18 +253,39 @@ static void limit(struct sim_client *client, const struct sim_table *table)
     sim_client_start_batch(client, PS_METHOD_CONFIGURE, SIM_PHASE_ROWS, BATCH_MS);
 }
 
-/* Any of the shard's keys, some of them more than once; how many. */
-static size_t draw_keys(struct sim_client *client, uint32_t shard, uint64_t *keys)
+/* On all shards. Trainers that do not know of it hear that the table is not there. */
+static void drop(struct sim_client *client, const struct sim_table *table)
 {
-    struct sim_world *world = client->world;
+    for (uint32_t i = 0; i < client->members.shard_count; i++) {
+        struct ps_item *item = add_item(client, table, i);
+        item->of_table = false;
+        item->answer = (struct ps_answer_taker){take_answer, client};
+    }
+    sim_client_start_batch(client, PS_METHOD_DROP, SIM_PHASE_ROWS, BATCH_MS);
+}
+
+/* In ranges sometimes another shard's key as well, which must be refused. */
+static bool goes_to(struct sim_client *client, const struct sim_table *table, uint32_t shard,
+                    uint64_t key)
+{
     const struct ps_partition partition = {.kind = PS_PARTITION_HASH,
                                            .shard_count = client->members.shard_count};
+    if (table->ranges.kind == PS_TABLE_HASH)
+        return ps_partition_shard(&partition, key) == shard;
+    return sim_ranges_allow(&table->ranges, shard, key) || sim_chance(client->world, 5);
+}
+
+/* Any of the shard's keys, some of them more than once; how many. */
+static size_t draw_keys(struct sim_client *client, const struct sim_table *table, uint32_t shard,
+                        uint64_t *keys)
+{
+    struct sim_world *world = client->world;
     uint64_t tries = sim_between(world, 0, SIM_TABLE_BATCH_MAX);
     uint32_t last = (uint32_t)sim_between(world, 3, SIM_TABLE_KEYS - 1);
     size_t count = 0;
     for (uint64_t i = 0; i < tries; i++) {
         uint64_t key = sim_table_key((uint32_t)sim_between(world, 0, last));
-        if (ps_partition_shard(&partition, key) == shard)
+        if (goes_to(client, table, shard, key))
             keys[count++] = key;
     }
     return count;
@@ -234,7 +315,7 @@ static void fill_push(struct sim_client *client, const struct sim_table *table,
     struct sim_table_client *own = &client->tables;
     uint32_t shard = item->shard;
     uint8_t *to = (uint8_t *)own->sent[shard];
-    size_t count = draw_keys(client, shard, own->sent[shard]);
+    size_t count = draw_keys(client, table, shard, own->sent[shard]);
     size_t element_size = ps_dtype_size(table->dtype);
     for (size_t i = 0; i < count * table->width; i++) {
         double number = (double)sim_between(client->world, 0, 8) - 4.0;
@@ -248,7 +329,7 @@ static void fill_push(struct sim_client *client, const struct sim_table *table,
     item->size = count * row_bytes;
 }
 
-/* What the trainer has pushed is waited for where it cannot be lost. */
+/* What the trainer has pushed is waited for where it cannot be lost, by whatever way. */
 static void fill_pull(struct sim_client *client, const struct sim_table *table,
                       struct ps_item *item, size_t count, enum ps_method method)
 {
@@ -258,14 +339,14 @@ static void fill_pull(struct sim_client *client, const struct sim_table *table,
         (struct ps_bytes){(const uint8_t *)own->keys[item->shard], count * sizeof(uint64_t)};
     item->destination = (uint8_t *)client->pulled[i];
     item->size = count * sim_table_row_bytes(table);
-    if (method == PS_METHOD_PULL && client->world->options.journals)
+    if (method == PS_METHOD_PULL && client->world->options.journals && !table->drops)
         item->at_least_version = own->versions[own->table][item->shard];
 }
 
 static void fill_shard(struct sim_client *client, const struct sim_table *table, uint32_t shard,
                        enum ps_method method)
 {
-    size_t count = draw_keys(client, shard, client->tables.keys[shard]);
+    size_t count = draw_keys(client, table, shard, client->tables.keys[shard]);
     if (count == 0)
         return;
     struct ps_item *item = add_item(client, table, shard);
@@ -280,9 +361,10 @@ static void fill_shard(struct sim_client *client, const struct sim_table *table,
 static void look_at_failure(struct sim_client *client, const struct ps_item *item)
 {
     struct sim_table_client *own = &client->tables;
+    const struct sim_table *table = sim_rows_table(client->world, own->table);
     bool exists = client->method == PS_METHOD_DEFINE && item->status == PS_ERR_EXISTS;
-    /* With another limit by now. */
-    if (exists && sim_rows_table(client->world, own->table)->rows_max > 0)
+    /* With another limit by now, or with other first values. */
+    if (exists && (table->rows_max > 0 || table->drops))
         own->is_defined[own->table][item->shard] = true;
     else if (exists)
         sim_fail(client->world, "P2: another %.*s is there than %s defines", (int)item->name.size,
@@ -291,7 +373,7 @@ static void look_at_failure(struct sim_client *client, const struct ps_item *ite
         return;
     own->is_defined[own->table][item->shard] = false;
     own->versions[own->table][item->shard] = 0;
-    if (client->world->options.journals)
+    if (client->world->options.journals && !table->drops)
         sim_fail(client->world, "P1: %s has defined %.*s, and shard %u does not have it",
                  client->name, (int)item->name.size, (const char *)item->name.data, item->shard);
 }
@@ -305,8 +387,8 @@ void sim_tables_trained(struct sim_client *client)
             look_at_failure(client, item);
             continue;
         }
-        if (client->method == PS_METHOD_DEFINE)
-            own->is_defined[own->table][item->shard] = true;
+        if (client->method == PS_METHOD_DEFINE || client->method == PS_METHOD_DROP)
+            own->is_defined[own->table][item->shard] = client->method == PS_METHOD_DEFINE;
         else if (client->method == PS_METHOD_PUSH || client->method == PS_METHOD_PUSH_PULL)
             own->versions[own->table][item->shard] = item->version;
         if (client->method == PS_METHOD_PULL || client->method == PS_METHOD_PUSH_PULL)

@@ -15,6 +15,7 @@
 #include "base/dtype.h"
 #include "client/engine/engine.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_table_first.h"
 
 #define SIM_TABLE_WIDTH_MAX 4
 #define SIM_TABLE_KEYS 48      /* that trainers know of */
@@ -22,7 +23,9 @@
 #define SIM_TABLE_CONFIG_BYTES_MAX 1024
 #define SIM_TABLE_CHANGE_BYTES 5
 
-enum sim_table_rule { SIM_TABLE_SGD, SIM_TABLE_MOMENTUM, SIM_TABLE_ADD };
+#define SIM_TABLE_VARIANTS 2
+
+enum sim_table_rule { SIM_TABLE_SGD, SIM_TABLE_MOMENTUM, SIM_TABLE_ROW_WISE, SIM_TABLE_ADD };
 
 /* What the trainers of a world agree on. */
 struct sim_table {
@@ -30,13 +33,16 @@ struct sim_table {
     enum sim_table_rule rule;
     enum ps_dtype dtype;
     uint32_t width;
-    double first;       /* of every element of a row that is new */
+    struct sim_ranges ranges;
+    /* A table that trainers drop comes again, mostly with other first values. */
+    bool drops;
+    struct sim_first first[SIM_TABLE_VARIANTS];
     uint64_t rows_max;  /* of one shard; 0: any number */
     bool oldest_go;     /* where there would be more; else pushes are refused */
     uint64_t expire_ms; /* 0: never */
     bool expires;       /* by time or by clocks */
-    char config_bytes[SIM_TABLE_CONFIG_BYTES_MAX];
-    struct ps_bytes config;
+    char config_bytes[SIM_TABLE_VARIANTS][SIM_TABLE_CONFIG_BYTES_MAX];
+    struct ps_bytes config[SIM_TABLE_VARIANTS];
 };
 
 /* What one trainer knows of the tables, and the batch that it has under way. */
@@ -59,6 +65,9 @@ uint64_t sim_table_key(uint32_t i);
 uint32_t sim_table_key_number(uint64_t key);
 
 size_t sim_table_row_bytes(const struct sim_table *table);
+
+/* Of what the rule remembers of a row; 0 where it remembers nothing. */
+size_t sim_table_state_bytes(const struct sim_table *table);
 
 /* The rows_max that a trainer's change of a table sets. */
 uint64_t sim_tables_limit_of(struct ps_bytes change);

@@ -220,6 +220,18 @@ START_TEST(sim_checkers_catch_rows_that_a_replay_does_not_let_expire)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_keys_of_other_shards_that_are_taken)
+{
+    expect_caught(SIM_MUTATION_KEYS_UNCHECKED, "rows");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_tables_that_a_replay_does_not_drop)
+{
+    expect_caught(SIM_MUTATION_TABLE_DROP_LOST, "P5");
+}
+END_TEST
+
 START_TEST(sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard)
 {
     expect_caught(SIM_MUTATION_SHARD_UNCHECKED, "P4");
@@ -305,6 +317,8 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_wrong_values_of_keys_without_a_row);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_whose_rows_are_of_a_later_push);
     tcase_add_test(tests, sim_checkers_catch_rows_that_a_replay_does_not_let_expire);
+    tcase_add_test(tests, sim_checkers_catch_keys_of_other_shards_that_are_taken);
+    tcase_add_test(tests, sim_checkers_catch_tables_that_a_replay_does_not_drop);
     tcase_add_test(tests, sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_that_do_not_wait_for_the_journal);
     tcase_add_loop_test(tests, equal_seeds_live_equal_lives, 0, 3);

@@ -130,14 +130,15 @@ static enum ps_status parse_head(struct checkpoint_survey *survey, struct readin
 }
 
 /* Each array has a checksum of its own, so that damage is named by tensor: of a table, its keys and
- * its clock count as well as its values. Every array is read, also after damage was found: the list
- * is the point. */
+ * its clock count as well as its values, and the keys that went since its base. What the file
+ * leaves to a base is not in it, and its base's own survey finds damage there. Every array is read,
+ * also after damage was found: the list is the point. */
 static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error)
 {
     for (size_t i = 0; i < survey->header.count; i++) {
         const struct ps_header_parameter *parameter = &survey->header.parameters[i];
-        for (uint32_t array = 0; array < ps_array_count(&parameter->about); array++) {
+        for (uint32_t array = 0; array < ps_array_carried(&parameter->about); array++) {
             uint64_t begin = parameter->offset[array];
             uint64_t end = begin + ps_array_bytes(&parameter->about, array);
             uint32_t crc32c = 0;

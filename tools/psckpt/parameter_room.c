@@ -109,6 +109,8 @@ enum ps_status parameter_room_add(const struct parameter_room *room, struct shar
     if (added.name.data == NULL || added.config.data == NULL || !has_defined)
         return PS_ERR_NO_MEMORY;
     PS_TRY(parameter_room_settle(room, row, state->memory, &added, error));
+    /* Wherever its rows came from, they are all here: what is written of the state is whole. */
+    added.carry = PS_CARRY_WHOLE;
     state->parameters[state->count++] = added;
     return PS_OK;
 }

@@ -8,6 +8,7 @@
 #include "optimizer/optimizer.h"
 #include "server/core/update/parameter_settings.h"
 #include "tools/optimizer_choice.h"
+#include "tools/psckpt/imported_tables.h"
 #include "tools/psckpt/joined_state.h"
 #include "tools/psckpt/model_set.h"
 #include "tools/psckpt/plain_tensors.h"
@@ -158,6 +159,8 @@ enum ps_status psckpt_import(const struct psckpt *tool, struct ps_error *error)
     shard_state_init(&whole, tool->box.memory);
     enum ps_status status = tensor_reader_read(&whole, &tool->box, tool->arguments[0], error);
     if (status == PS_OK)
+        status = imported_tables_join(&whole, error);
+    if (status == PS_OK)
         status = give_optimizer(tool, &whole, error);
     if (tool->options.job != NULL)
         whole.facts.job = tool->options.job;
@@ -194,7 +197,12 @@ static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_sta
     for (size_t i = 0; i < state->count && status == PS_OK; i++) {
         struct ps_checkpoint_parameter *row = &state->parameters[i];
         struct ps_optimizer_settings settings;
-        status = give_rule(tool, row, copy, &settings, &left_out, error);
+        /* A table's has its width, so that each has one of its own. */
+        struct ps_bytes own = copy;
+        if (row->is_table)
+            status = imported_tables_config(state, row, copy, &own, error);
+        if (status == PS_OK)
+            status = give_rule(tool, row, own, &settings, &left_out, error);
         if (status == PS_OK)
             status = give_states(state, row, &settings, error);
     }
@@ -216,7 +224,8 @@ static enum ps_status give_rule(const struct psckpt *tool, struct ps_checkpoint_
     row->config = config;
     enum ps_status status =
         ps_parameter_settings_read(config, row->dtype, tool->box.memory, settings, &why);
-    if (status == PS_OK || status == PS_ERR_NO_MEMORY || ps_dtype_is_float(row->dtype))
+    if (status == PS_OK || status == PS_ERR_NO_MEMORY || ps_dtype_is_float(row->dtype) ||
+        row->is_table)
         return status == PS_OK ? PS_OK
                                : ps_fail(error, status, "parameter %.80s: %.150s",
                                          (const char *)row->name.data, why.text);

@@ -31,6 +31,7 @@ static enum ps_status list_folder(struct listing *listing, const struct shard_fo
 static enum ps_status list_checkpoints(struct listing *listing, const struct shard_folder *folder,
                                        struct ps_error *error);
 static enum ps_status list_checkpoint(struct listing *listing, const struct shard_folder *folder,
+                                      const struct ps_catalog *catalog,
                                       const struct ps_catalog_entry *entry, const char *published,
                                       struct ps_error *error);
 static void checkpoint_row(const struct ps_catalog_entry *entry,
@@ -112,18 +113,20 @@ static enum ps_status list_checkpoints(struct listing *listing, const struct sha
                      "POSITION", "TIME", "BYTES", "PARAMS", "STATE", "PUBLISHED", "NAME");
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < catalog.count && status == PS_OK; i++)
-        status = list_checkpoint(listing, folder, &catalog.entries[i],
+        status = list_checkpoint(listing, folder, &catalog, &catalog.entries[i],
                                  listing->published.kv == NULL ? NULL : published, error);
     ps_catalog_fini(&catalog);
     return status;
 }
 
-/* Three states: "whole" was read and fits, "damaged" was read and does not, "unreadable" could not
- * be read (the disk, the rights). Only the last changes the exit status, since damage is an answer
- * here and a failure to read is not; verify is the command that judges. The content of the row
- * comes from the file itself, the epoch and the position from its name: where the two disagree the
- * survey finds damage. */
+/* Four states: "whole" was read and fits, "damaged" was read and does not, "unreadable" could not
+ * be read (the disk, the rights), "no-base" is whole and adds to one that is not in the folder.
+ * Only what could not be read changes the exit status, since damage is an answer here and a failure
+ * to read is not; verify is the command that judges. The content of the row comes from the file
+ * itself, the epoch and the position from its name: where the two disagree the survey finds damage.
+ * */
 static enum ps_status list_checkpoint(struct listing *listing, const struct shard_folder *folder,
+                                      const struct ps_catalog *catalog,
                                       const struct ps_catalog_entry *entry, const char *published,
                                       struct ps_error *error)
 {
@@ -138,8 +141,12 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
         return ps_fail(error, status, "%s", why.text);
     if (status != PS_OK)
         *tool->code = psckpt_complain(status, &why);
+    /* By the names, as a recovery looks for it. A base that is damaged has a row of its own, in
+     * which that is said. */
+    bool is_baseless = entry->base[0] != '\0' && ps_catalog_find(catalog, entry->base) == NULL;
     const char *state = status != PS_OK           ? "unreadable"
                         : survey.damage_count > 0 ? "damaged"
+                        : is_baseless             ? "no-base"
                                                   : "whole";
     const char *word = published == NULL ? "-" : strcmp(published, entry->uuid) == 0 ? "yes" : "no";
     if (tool->json)
@@ -179,6 +186,9 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
     ps_json_begin_object(json, NULL);
     json_text(json, "name", entry->name);
     json_text(json, "uuid", entry->uuid);
+    /* Missing of a whole one. */
+    if (entry->base[0] != '\0')
+        json_text(json, "base", entry->base);
     ps_json_uint(json, "epoch", entry->epoch);
     ps_json_uint(json, "position", entry->position);
     ps_json_uint(json, "bytes", survey->bytes);

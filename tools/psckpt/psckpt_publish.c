@@ -115,6 +115,7 @@ static enum ps_status find_place(const struct psckpt *tool, const struct shard_f
 {
     const struct ps_checkpoint_facts *facts = &recovery->state.facts;
     char path[sizeof place->path];
+    char base[37];
     PS_TRY(path_write(path, sizeof path, error, folder->path, "%s/%s", folder->path,
                       recovery->checkpoint));
     PS_TRY(psckpt_from_root(path, place->path, sizeof place->path, error));
@@ -122,7 +123,7 @@ static enum ps_status find_place(const struct psckpt *tool, const struct shard_f
         return ps_fail(error, PS_ERR_CORRUPT, "%.150s holds shard %" PRIu32, folder->path,
                        facts->index);
     if (!ps_checkpoint_name_read(recovery->checkpoint, PS_CHECKPOINT_SUFFIX, &place->epoch,
-                                 &place->position, place->uuid))
+                                 &place->position, place->uuid, base))
         return ps_fail(error, PS_ERR_CORRUPT, "%.120s: no checkpoint has such a name",
                        recovery->checkpoint);
     place->unix_ns = facts->unix_ns;

@@ -94,6 +94,7 @@ static enum ps_status read_facts(const struct psckpt *tool, const struct model_s
         PS_TRY(ps_checkpoint_open(tool->box.files, path, tool->box.memory, &reader, error));
         const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
         struct shard_state *state = &states->states[i];
+        bool adds = facts->base[0] != '\0';
         bool fits = facts->index == i && facts->shard_count == set->shard_count &&
                     strcmp(facts->uuid, set->places[i].uuid) == 0;
         /* Only the facts go into the plan: values stay on the disk, however large they are. */
@@ -101,10 +102,15 @@ static enum ps_status read_facts(const struct psckpt *tool, const struct model_s
         state->facts = *facts;
         state->facts.job = job.data != NULL ? (const char *)job.data : "";
         state->facts.set = "";
+        state->facts.base = "";
         state->facts.sessions = (struct ps_bytes){NULL, 0};
         ps_checkpoint_close(reader);
         if (job.data == NULL)
             return PS_ERR_NO_MEMORY;
+        /* Servers write none for a set: copied without its base it would be nothing. */
+        if (adds)
+            return ps_fail(error, PS_ERR_CORRUPT,
+                           "%.150s adds to another checkpoint, and a set's must be whole", path);
         if (!fits)
             return ps_fail(error, PS_ERR_CORRUPT, "%.200s is not shard %" PRIu32 " of the set",
                            path, i);

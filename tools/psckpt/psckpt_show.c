@@ -15,21 +15,23 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static enum ps_status read_rest(const struct psckpt *tool, const char *path,
-                                struct session_summary *sessions, struct shard_state *state,
-                                struct ps_error *error);
-static void show_table(const struct psckpt *tool, const struct ps_header *header,
+static enum ps_status show(const struct psckpt *tool, struct ps_checkpoint_reader *reader,
+                           struct ps_error *error);
+static void show_table(const struct psckpt *tool, const struct ps_checkpoint_reader *reader,
                        const struct session_summary *sessions);
-static void show_json(const struct psckpt *tool, const struct ps_header *header,
+static void show_json(const struct psckpt *tool, const struct ps_checkpoint_reader *reader,
                       const struct session_summary *sessions,
                       const struct section_summary *sections);
 static void show_sessions_table(const struct session_summary *sessions);
 static void show_sessions_json(struct ps_json_writer *json, const struct session_summary *sessions,
                                bool each);
-static void show_parameters_table(const struct psckpt *tool, const struct ps_header *header);
+static void show_parameters_table(const struct psckpt *tool,
+                                  const struct ps_checkpoint_reader *reader);
+static const char *own_of(const struct ps_checkpoint_parameter *own, char text[48]);
 static uint64_t bytes_of(const struct ps_checkpoint_parameter *about);
 static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer *json,
-                                const struct ps_checkpoint_parameter *about);
+                                const struct ps_checkpoint_reader *reader, size_t i);
+static void show_own_json(struct ps_json_writer *json, const struct ps_checkpoint_parameter *own);
 
 /* A folder is refused with the command that lists its files, since "which of them?" is a question
  * for the operator: the newest is not always the published one. The file may belong to a running
@@ -37,48 +39,51 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
 enum ps_status psckpt_show(const struct psckpt *tool, struct ps_error *error)
 {
     struct checkpoint_survey survey;
-    struct session_summary sessions = {0};
-    struct section_summary sections;
-    struct shard_state state;
+    struct ps_checkpoint_reader *reader = NULL;
     const char *path = tool->arguments[0];
     if (path_is_folder(tool->box.files, path))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "show takes one checkpoint; psckpt list %.180s names them", path);
+    /* Which file it is that has a damaged header only the survey says. */
     PS_TRY(checkpoint_survey_init(&survey, &tool->box, path, false, error));
+    enum ps_status status = PS_OK;
     if (!survey.has_header)
-        return ps_fail(error, PS_ERR_CORRUPT, "%.120s: %.130s", path, survey.why.text);
-    /* A state without parameters: it only keeps the records, contributions too, until they are
-     * shown. */
-    shard_state_init(&state, tool->box.memory);
-    enum ps_status status = read_rest(tool, path, &sessions, &state, error);
-    if (status == PS_OK)
-        status = section_summary_make(&sections, &state, error);
-    if (status == PS_OK && tool->json) {
-        show_json(tool, &survey.header, &sessions, &sections);
-    } else if (status == PS_OK) {
-        show_table(tool, &survey.header, &sessions);
-        show_sections_table(&sections);
-    }
-    shard_state_fini(&state);
-    session_summary_fini(&sessions);
+        status = ps_fail(error, PS_ERR_CORRUPT, "%.120s: %.130s", path, survey.why.text);
     checkpoint_survey_fini(&survey);
+    if (status == PS_OK)
+        status = ps_checkpoint_open(tool->box.files, path, tool->box.memory, &reader, error);
+    if (status == PS_OK)
+        status = show(tool, reader, error);
+    ps_checkpoint_close(reader);
     return status;
 }
 
 /* Sessions and sections stand at the end of the file, behind the arrays; the reader knows how to
- * find and check them, which a survey of the header alone does not. The arrays are not read for
- * it. */
-static enum ps_status read_rest(const struct psckpt *tool, const char *path,
-                                struct session_summary *sessions, struct shard_state *state,
-                                struct ps_error *error)
+ * find and check them, which a survey of the header alone does not. The arrays are not read for it,
+ * but of a table whose rows are in two files the keys. */
+static enum ps_status show(const struct psckpt *tool, struct ps_checkpoint_reader *reader,
+                           struct ps_error *error)
 {
-    struct ps_checkpoint_reader *reader = NULL;
-    PS_TRY(ps_checkpoint_open(tool->box.files, path, tool->box.memory, &reader, error));
-    enum ps_status status =
-        session_summary_init(sessions, ps_checkpoint_reader_facts(reader), tool->box.memory, error);
+    struct session_summary sessions = {0};
+    struct section_summary sections;
+    struct shard_state state;
+    /* A state without parameters: it only keeps the records, contributions too, until they are
+     * shown. */
+    shard_state_init(&state, tool->box.memory);
+    enum ps_status status = session_summary_init(&sessions, ps_checkpoint_reader_facts(reader),
+                                                 tool->box.memory, error);
     if (status == PS_OK)
-        status = state_sections_read(state, reader, error);
-    ps_checkpoint_close(reader);
+        status = state_sections_read(&state, reader, error);
+    if (status == PS_OK)
+        status = section_summary_make(&sections, &state, error);
+    if (status == PS_OK && tool->json) {
+        show_json(tool, reader, &sessions, &sections);
+    } else if (status == PS_OK) {
+        show_table(tool, reader, &sessions);
+        show_sections_table(&sections);
+    }
+    shard_state_fini(&state);
+    session_summary_fini(&sessions);
     return status;
 }
 
@@ -109,15 +114,17 @@ static const char *rule_of(const struct psckpt *tool, const struct ps_checkpoint
  * The name comes last in each row: it may be long and hold spaces, and nothing after it has to line
  * up. The facts stand above as words and values, one on a line; then a table for what there are
  * many of. Without --sessions the clients are only counted. */
-static void show_table(const struct psckpt *tool, const struct ps_header *header,
+static void show_table(const struct psckpt *tool, const struct ps_checkpoint_reader *reader,
                        const struct session_summary *sessions)
 {
-    const struct ps_checkpoint_facts *facts = &header->facts;
+    const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
     (void)printf("uuid      %s\njob       ", facts->uuid);
     (void)psckpt_print_text(ps_bytes_of_text(facts->job));
     /* Most files were written for no set, and have no such line. */
     if (facts->set[0] != '\0')
         (void)printf("\nset       %s", facts->set);
+    if (facts->base[0] != '\0')
+        (void)printf("\nbase      %s", facts->base);
     (void)printf("\nshard     %" PRIu32 " of %" PRIu32 "\n", facts->index, facts->shard_count);
     if (facts->placement != 0)
         (void)printf("placement %" PRIu64 "\n", facts->placement);
@@ -125,22 +132,28 @@ static void show_table(const struct psckpt *tool, const struct ps_header *header
                  "\nclients   %zu, %" PRIu64 " requests remembered\n\n",
                  facts->epoch, facts->position, facts->unix_ns, sessions->count,
                  count_requests(sessions));
-    show_parameters_table(tool, header);
+    show_parameters_table(tool, reader);
     if (tool->options.sessions)
         show_sessions_table(sessions);
 }
 
 /* Step and version differ where a parameter was set anew: the step is the optimizer's count. Only a
- * table has a width. */
-static void show_parameters_table(const struct psckpt *tool, const struct ps_header *header)
+ * table has a width. Elements are those of the state; of a file that adds to another a column says
+ * what of them it has itself, and the bytes are those of that. */
+static void show_parameters_table(const struct psckpt *tool,
+                                  const struct ps_checkpoint_reader *reader)
 {
-    (void)printf("%-5s %14s %-14s %5s %-10s %6s %12s %12s %14s  %s\n", "TYPE", "ELEMENTS", "SHAPE",
-                 "WIDTH", "RULE", "STATES", "VERSION", "STEP", "BYTES", "NAME");
-    for (size_t i = 0; i < header->count; i++) {
-        const struct ps_checkpoint_parameter *about = &header->parameters[i].about;
+    bool adds = ps_checkpoint_reader_facts(reader)->base[0] != '\0';
+    (void)printf("%-5s %14s %-14s %5s %-10s %6s %12s %12s %14s  %s%s\n", "TYPE", "ELEMENTS",
+                 "SHAPE", "WIDTH", "RULE", "STATES", "VERSION", "STEP", "BYTES",
+                 adds ? "HERE                  " : "", "NAME");
+    for (size_t i = 0; i < ps_checkpoint_parameter_count(reader); i++) {
+        const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
+        const struct ps_checkpoint_parameter *own = ps_checkpoint_parameter_own(reader, i);
         struct ps_shape shape = about->is_table ? ps_array_shape(about, 0) : about->shape;
         char text[PS_SHAPE_TEXT_BYTES];
         char width[12] = "-";
+        char here[48];
         /* Its rows and its width, which no client has given as a shape. */
         if (about->is_table)
             (void)snprintf(width, sizeof width, "%" PRIu32, about->width);
@@ -148,10 +161,26 @@ static void show_parameters_table(const struct psckpt *tool, const struct ps_hea
                      " %14" PRIu64 "  ",
                      ps_dtype_name(about->dtype), about->count,
                      ps_shape_text(&shape, about->count, text), width, rule_of(tool, about),
-                     about->state_count, about->version, about->step, bytes_of(about));
+                     about->state_count, about->version, about->step, bytes_of(own));
+        /* Of a whole file the column would say the same in every row. */
+        if (adds)
+            (void)printf("%-21s ", own_of(own, here));
         (void)psckpt_print_text(about->name);
         (void)puts("");
     }
+}
+
+/* In a few words, the same for every table: how many rows stand in the file, and how many keys of
+ * its base went. */
+static const char *own_of(const struct ps_checkpoint_parameter *own, char text[48])
+{
+    if (own->carry == PS_CARRY_WHOLE)
+        return "all";
+    if (own->carry == PS_CARRY_AS_BASE)
+        return "none";
+    (void)snprintf(text, 48, "%" PRIu64 " rows, %zu gone", own->rows,
+                   own->removed.size / sizeof(uint64_t));
+    return text;
 }
 
 /* One row per client. A client whose highest sequence is far above the number of remembered
@@ -173,11 +202,11 @@ static void show_sessions_table(const struct session_summary *sessions)
 /* The same facts as the table, in the same order; numbers are numbers, so that 64-bit positions
  * keep all their digits in readers that allow it. Unlike the table this has the index and the count
  * of shards as two numbers. */
-static void show_json(const struct psckpt *tool, const struct ps_header *header,
+static void show_json(const struct psckpt *tool, const struct ps_checkpoint_reader *reader,
                       const struct session_summary *sessions,
                       const struct section_summary *sections)
 {
-    const struct ps_checkpoint_facts *facts = &header->facts;
+    const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
     struct json_document document;
     json_document_init(&document);
     struct ps_json_writer *json = &document.json;
@@ -185,6 +214,8 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     json_text(json, "uuid", facts->uuid);
     json_text(json, "job", facts->job);
     json_text(json, "set", facts->set);
+    if (facts->base[0] != '\0')
+        json_text(json, "base", facts->base);
     ps_json_uint(json, "index", facts->index);
     ps_json_uint(json, "shard_count", facts->shard_count);
     if (facts->placement != 0)
@@ -194,8 +225,8 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     ps_json_uint(json, "unix_ns", facts->unix_ns);
     show_sessions_json(json, sessions, tool->options.sessions);
     ps_json_begin_array(json, "parameters");
-    for (size_t i = 0; i < header->count; i++)
-        show_parameter_json(tool, json, &header->parameters[i].about);
+    for (size_t i = 0; i < ps_checkpoint_parameter_count(reader); i++)
+        show_parameter_json(tool, json, reader, i);
     ps_json_end_array(json);
     show_sections_json(sections, json);
     ps_json_end_object(json);
@@ -203,11 +234,11 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     json_document_fini(&document);
 }
 
-/* Of all arrays of a parameter: what it takes of the file. */
+/* Of all arrays of a parameter that a file has: what it takes of it. */
 static uint64_t bytes_of(const struct ps_checkpoint_parameter *about)
 {
     uint64_t bytes = 0;
-    for (uint32_t array = 0; array < ps_array_count(about); array++)
+    for (uint32_t array = 0; array < ps_array_carried(about); array++)
         bytes += ps_array_bytes(about, array);
     return bytes;
 }
@@ -215,8 +246,10 @@ static uint64_t bytes_of(const struct ps_checkpoint_parameter *about)
 /* The id is the number that InitParam gave the parameter, a hash of its name. Configurations are
  * left out: their bytes mean nothing to a reader without the .proto. */
 static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer *json,
-                                const struct ps_checkpoint_parameter *about)
+                                const struct ps_checkpoint_reader *reader, size_t i)
 {
+    const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
+    const struct ps_checkpoint_parameter *own = ps_checkpoint_parameter_own(reader, i);
     ps_json_begin_object(json, NULL);
     ps_json_text(json, "name", about->name);
     json_text(json, "type", ps_dtype_name(about->dtype));
@@ -227,13 +260,29 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
         ps_json_uint(json, "rows", about->rows);
         ps_json_uint(json, "width", about->width);
     }
-    ps_json_uint(json, "bytes", bytes_of(about));
+    ps_json_uint(json, "bytes", bytes_of(own));
     json_text(json, "rule", rule_of(tool, about));
     ps_json_uint(json, "states", about->state_count);
     ps_json_uint(json, "version", about->version);
     ps_json_uint(json, "step", about->step);
     ps_json_uint(json, "id", about->id);
+    if (ps_checkpoint_reader_facts(reader)->base[0] != '\0')
+        show_own_json(json, own);
     ps_json_end_object(json);
+}
+
+/* Of a file that adds to another: which part of the parameter it has itself. */
+static void show_own_json(struct ps_json_writer *json, const struct ps_checkpoint_parameter *own)
+{
+    bool rows = own->carry == PS_CARRY_ROWS;
+    json_text(json, "carries",
+              rows                             ? "rows"
+              : own->carry == PS_CARRY_AS_BASE ? "as-base"
+                                               : "whole");
+    if (!rows)
+        return;
+    ps_json_uint(json, "own_rows", own->rows);
+    ps_json_uint(json, "removed_rows", own->removed.size / sizeof(uint64_t));
 }
 
 /* The counts are always there; the list of clients only with --sessions, because a job may have had

@@ -37,10 +37,15 @@ struct verifying {
 };
 
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error);
+static enum ps_status verify_alone(struct verifying *verifying, const char *path,
+                                   struct ps_error *error);
 static void conclude(const struct verifying *verifying);
 static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
                                     struct ps_error *error);
-static void verify_checkpoint(struct verifying *verifying, const char *path);
+static void verify_checkpoint(struct verifying *verifying, const char *path, char base[37]);
+static void verify_merge(struct verifying *verifying, const char *path);
+static enum ps_status verify_base(struct verifying *verifying, const char *path, const char *base,
+                                  struct ps_error *error);
 static void report_damage(struct verifying *verifying, const char *path,
                           const struct checkpoint_survey *survey);
 static void verify_journal(struct verifying *verifying, const char *path, bool is_folder);
@@ -98,10 +103,10 @@ static void conclude(const struct verifying *verifying)
         *tool->code = PSCKPT_EXIT_MISSING;
 }
 
-/* One file is judged by itself. A segment alone is taken for the last of its epoch, so a torn end
- * of it is no damage. Folders are looked at in the order of jobs and shards; a failure in one (the
- * disk refuses to list it) ends the command, since the verdict would be about less than was
- * asked. */
+/* One file is judged by itself, and with its base where it has one. A segment alone is taken for
+ * the last of its epoch, so a torn end of it is no damage. Folders are looked at in the order of
+ * jobs and shards; a failure in one (the disk refuses to list it) ends the command, since the
+ * verdict would be about less than was asked. */
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error)
 {
     const struct psckpt *tool = verifying->tool;
@@ -110,7 +115,7 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
         if (path_ends_with(path, PS_JOURNAL_SUFFIX))
             verify_journal(verifying, path, false);
         else
-            verify_checkpoint(verifying, path);
+            return verify_alone(verifying, path, error);
         return PS_OK;
     }
     struct shard_folders folders;
@@ -120,6 +125,16 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
         status = verify_folder(verifying, folders.rows[i].path, error);
     shard_folders_fini(&folders);
     return status;
+}
+
+/* Whoever names one file asks whether the state is there: the base is looked at as well. In a
+ * folder it is looked at anyway, once for all that add to it. */
+static enum ps_status verify_alone(struct verifying *verifying, const char *path,
+                                   struct ps_error *error)
+{
+    char base[37];
+    verify_checkpoint(verifying, path, base);
+    return base[0] == '\0' ? PS_OK : verify_base(verifying, path, base, error);
 }
 
 /* Files with other endings are not judged: unfinished ones (.tmp), which no recovery reads, and
@@ -136,11 +151,12 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
     PS_TRY(name_list_init(&names, tool->box.files, folder, tool->box.memory, error));
     for (size_t i = 0; i < names.count; i++) {
         char path[SHARD_FOLDER_PATH_BYTES + 300];
+        char base[37];
         (void)snprintf(path, sizeof path, "%s/%s", folder, names.names[i]);
         /* All checkpoints are read, not only the newest: the older ones are what a repair goes back
          * to. */
         if (path_ends_with(names.names[i], PS_CHECKPOINT_SUFFIX))
-            verify_checkpoint(verifying, path);
+            verify_checkpoint(verifying, path, base);
     }
     name_list_fini(&names);
     verify_journal(verifying, folder, true);
@@ -148,22 +164,74 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
 }
 
 /* A file that could not be read counts as a file, and neither as whole nor as damaged. Header and
- * arrays, each against its checksum; what the numbers mean is not judged. */
-static void verify_checkpoint(struct verifying *verifying, const char *path)
+ * arrays, each against its checksum; what the numbers mean is not judged. `base` becomes the uuid
+ * of the file that this one adds to, "" when it is whole or cannot say. */
+static void verify_checkpoint(struct verifying *verifying, const char *path, char base[37])
 {
     const struct psckpt *tool = verifying->tool;
     struct checkpoint_survey survey;
     struct ps_error why = {0};
+    base[0] = '\0';
     verifying->file_count++;
     if (checkpoint_survey_init(&survey, &tool->box, path, true, &why) != PS_OK) {
         report_unreadable(verifying, path, &why);
         return;
     }
+    /* Also of a damaged file: its base may be whole, and is what is left. */
+    if (survey.has_header)
+        (void)snprintf(base, 37, "%s", survey.header.facts.base);
     if (survey.damage_count > 0)
         report_damage(verifying, path, &survey);
+    else if (base[0] != '\0')
+        verify_merge(verifying, path);
     else if (!tool->json)
         (void)printf("whole     %s\n", path);
     checkpoint_survey_fini(&survey);
+}
+
+/* The file is whole, and nothing without its base: that has to be there, and be the one that the
+ * file was written for. The base's arrays are judged with the base, which is a file of its own. */
+static void verify_merge(struct verifying *verifying, const char *path)
+{
+    const struct psckpt *tool = verifying->tool;
+    struct ps_checkpoint_reader *reader = NULL;
+    struct ps_error why = {0};
+    enum ps_status status =
+        ps_checkpoint_open(tool->box.files, path, tool->box.memory, &reader, &why);
+    if (status == PS_OK && !tool->json)
+        (void)printf("whole     %s, on %s\n", path, ps_checkpoint_reader_facts(reader)->base);
+    ps_checkpoint_close(reader);
+    if (status == PS_ERR_CORRUPT) {
+        verifying->damaged_count++;
+        add_finding(verifying, path, "base", why.text);
+        if (!tool->json)
+            (void)printf("damaged   %s: %s\n", path, why.text);
+    } else if (status != PS_OK) {
+        report_unreadable(verifying, path, &why);
+    }
+}
+
+/* Where there is none, that was said of the file which needs it. */
+static enum ps_status verify_base(struct verifying *verifying, const char *path, const char *base,
+                                  struct ps_error *error)
+{
+    const struct psckpt *tool = verifying->tool;
+    struct ps_catalog catalog;
+    char folder[SHARD_FOLDER_PATH_BYTES];
+    char base_path[SHARD_FOLDER_PATH_BYTES + PS_CHECKPOINT_NAME_BYTES];
+    char none[37];
+    const char *name = path_name(path);
+    (void)snprintf(folder, sizeof folder, "%.*s", name > path ? (int)(name - path - 1) : 1,
+                   name > path ? path : ".");
+    PS_TRY(ps_catalog_init(&catalog, tool->box.files, folder, tool->box.memory, error));
+    const struct ps_catalog_entry *entry = ps_catalog_find(&catalog, base);
+    /* A base has none itself, or verify_merge has refused it. */
+    if (entry != NULL) {
+        (void)snprintf(base_path, sizeof base_path, "%s/%s", folder, entry->name);
+        verify_checkpoint(verifying, base_path, none);
+    }
+    ps_catalog_fini(&catalog);
+    return PS_OK;
 }
 
 /* At most CHECKPOINT_DAMAGES_MAX places are named, so that a disk full of zeros does not print a

@@ -224,7 +224,8 @@ static enum ps_status begin_service(struct recovery *recovery, const struct reco
         status = ps_service_create(&options, &state->service, error);
     if (status == PS_OK) {
         state->facts = *facts;
-        state->facts.set = ""; /* the set's is that file, and not what the journal makes of it */
+        state->facts.base = ""; /* it is all here, in how many files it may have been */
+        state->facts.set = "";  /* the set's is that file, and not what the journal makes of it */
         state->facts.job = (const char *)job.data;
         state->facts.sessions = (struct ps_bytes){NULL, 0};
         /* Whatever epochs there are: they are all before this one. */

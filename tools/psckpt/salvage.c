@@ -41,6 +41,8 @@ static enum ps_status open_source(struct salvaging *salvaging, const char *path,
                                   struct ps_error *error);
 static void close_sources(struct salvaging *salvaging);
 static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error);
+static enum ps_status take_of(struct salvaging *salvaging, size_t number, struct ps_error *error);
+static bool has_name(const struct ps_checkpoint_reader *reader, struct ps_bytes name);
 static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
                            struct ps_error *error);
 static enum ps_status try_source(struct salvaging *salvaging, size_t number,
@@ -158,29 +160,62 @@ static void close_sources(struct salvaging *salvaging)
         ps_checkpoint_close(salvaging->sources[i].reader);
 }
 
-/* Parameters are all there from the first checkpoint on: any header has the names. Parameters are
- * made once, by InitParam, and never removed, so the newest whole header has the names of all of
- * them. Not one parameter that is whole is a failure: an empty folder would look like a new job. */
+/* Parameters are made once, by InitParam, and never removed, so the newest whole header has the
+ * names of all of them; but of a file whose base is damaged not every parameter can be had, and the
+ * next file is asked for the others, down to the first that is whole. Not one parameter that is
+ * whole is a failure: an empty folder would look like a new job. */
 static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error)
 {
-    const struct ps_checkpoint_reader *newest = salvaging->sources[0].reader;
     struct salvage *salvage = salvaging->salvage;
     struct shard_state *state = &salvage->state;
-    salvage->parameter_count = ps_checkpoint_parameter_count(newest);
-    state->parameters =
-        shard_state_room(state, salvage->parameter_count, sizeof *state->parameters, error);
+    size_t room = 0;
+    size_t asked = 1;
+    while (asked < salvaging->source_count &&
+           ps_checkpoint_reader_facts(salvaging->sources[asked - 1].reader)->base[0] != '\0')
+        asked++;
+    /* More than will be taken, where several have the same. */
+    for (size_t i = 0; i < asked; i++)
+        room += ps_checkpoint_parameter_count(salvaging->sources[i].reader);
+    state->parameters = shard_state_room(state, room, sizeof *state->parameters, error);
     if (state->parameters == NULL)
         return PS_ERR_NO_MEMORY;
     progress_begin(salvaging->wish->box->progress, salvaging->path, 0);
     enum ps_status status = PS_OK;
-    for (size_t i = 0; i < salvage->parameter_count && status == PS_OK; i++)
-        status = take(salvaging, ps_checkpoint_parameter(newest, i), error);
+    for (size_t i = 0; i < asked && status == PS_OK; i++)
+        status = take_of(salvaging, i, error);
     progress_end(salvaging->wish->box->progress);
     salvage->taken_count = state->count;
     if (status == PS_OK && state->count == 0)
         return ps_fail(error, PS_ERR_CORRUPT, "%.200s: not one parameter is whole",
                        salvaging->path);
     return status;
+}
+
+/* Those of one file that no newer one has. A parameter is looked for in all files, whichever has
+ * named it first: here only the list is made. */
+static enum ps_status take_of(struct salvaging *salvaging, size_t number, struct ps_error *error)
+{
+    const struct ps_checkpoint_reader *reader = salvaging->sources[number].reader;
+    for (size_t i = 0; i < ps_checkpoint_parameter_count(reader); i++) {
+        const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
+        bool is_newer = false;
+        for (size_t k = 0; k < number && !is_newer; k++)
+            is_newer = has_name(salvaging->sources[k].reader, about->name);
+        if (is_newer)
+            continue;
+        salvaging->salvage->parameter_count++;
+        PS_TRY(take(salvaging, about, error));
+    }
+    return PS_OK;
+}
+
+/* Whatever sort it is of there: the newest decides. */
+static bool has_name(const struct ps_checkpoint_reader *reader, struct ps_bytes name)
+{
+    for (size_t i = 0; i < ps_checkpoint_parameter_count(reader); i++)
+        if (ps_bytes_equal(ps_checkpoint_parameter(reader, i)->name, name))
+            return true;
+    return false;
 }
 
 /* Two rounds, because an older file that has both values and optimizer state gives a real state of
@@ -306,8 +341,9 @@ static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *er
     const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(oldest->reader);
     salvage->is_mixed = used_count > 1;
     state->facts = *facts;
-    /* Put together of several files, it is of no set. */
+    /* Put together of several files, it is of no set, and adds to none of them. */
     state->facts.set = "";
+    state->facts.base = "";
     struct ps_bytes job = shard_state_copy(state, ps_bytes_of_text(facts->job), error);
     if (job.data == NULL)
         return PS_ERR_NO_MEMORY;

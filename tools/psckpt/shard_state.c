@@ -115,6 +115,7 @@ static enum ps_status copy_facts(struct shard_state *state, const struct ps_chec
     /* What is written of a state is another file than the set's: it may have more in it, and has
      * another uuid. */
     state->facts.set = "";
+    state->facts.base = "";
     state->facts.job = (const char *)job.data;
     state->facts.sessions = sessions;
     return PS_OK;

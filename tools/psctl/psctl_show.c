@@ -15,6 +15,33 @@ struct shown {
     int code;
 };
 
+/* Whoever asks why training stands still wants to know this: which round, and for whom it waits. A
+ * round is known by the version that it makes. */
+static void show_round(const struct psclient_param_info *info)
+{
+    if (info->round_workers == 0)
+        return;
+    (void)printf("  round %" PRIu64 ": %" PRIu32 " of %" PRIu32 " have contributed",
+                 info->version + 1, info->round_counted, info->round_workers);
+    /* Before the first contribution nobody is waited for, and all would be named. */
+    if (info->round_counted > 0 && info->round_missing[0] != '\0')
+        (void)printf("; missing:%s", info->round_missing);
+    (void)printf("\n");
+}
+
+/* A parameter without rounds has no such member: a script asks whether it is there. */
+static void json_round(struct ps_json_writer *json, const struct psclient_param_info *info)
+{
+    ps_json_begin_object(json, "round");
+    ps_json_uint(json, "version", info->version + 1);
+    ps_json_uint(json, "workers", info->round_workers);
+    ps_json_uint(json, "contributed", info->round_counted);
+    /* Ranks as text, the first few: for a person, as in the table. */
+    ps_json_text(json, "missing",
+                 ps_bytes_of_text(info->round_missing + (info->round_missing[0] == ' ')));
+    ps_json_end_object(json);
+}
+
 /* A parameter is shown once, wherever it is. */
 static void show_param(const struct psctl *control, uint32_t index,
                        const struct psclient_param_info *info, const struct psclient_config *told,
@@ -42,6 +69,7 @@ static void show_param(const struct psctl *control, uint32_t index,
         /* The rate of a schedule is told beside the one that it begins with. */
         (void)printf("; version %" PRIu64 ", the next step's rate is %g\n", info->version,
                      info->learning_rate);
+        show_round(info);
         return;
     }
     /* The whole configuration, defaults too: a script compares it with what it wants. */
@@ -50,6 +78,8 @@ static void show_param(const struct psctl *control, uint32_t index,
     ps_json_text(json, "name", ps_bytes_of_text(name));
     ps_json_uint(json, "version", info->version);
     ps_json_real(json, "learning_rate", info->learning_rate);
+    if (info->round_workers > 0)
+        json_round(json, info);
     psctl_json_config(json, "config", &config);
     ps_json_end_object(json);
 }

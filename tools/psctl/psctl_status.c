@@ -51,6 +51,7 @@ static void show_json(struct ps_json_writer *json, const struct psctl_answer *an
     ps_json_uint(json, "checkpoint_unix_ns", server->checkpoint_unix_ns);
     ps_json_uint(json, "uptime_ms", server->uptime_ms);
     ps_json_uint(json, "lost_push_count", server->lost_push_count);
+    ps_json_uint(json, "placement", server->placement);
 }
 
 /* The widest table of all commands: who serves, how much is held, and how far ahead of the disk

@@ -106,10 +106,12 @@ static int add_types(PyObject *module)
     state->client_type = ps_python_make_type(module, &ps_python_client_spec);
     state->operation_type = ps_python_make_type(module, &ps_python_operation_spec);
     state->replica_type = ps_python_make_type(module, &ps_python_replica_spec);
+    state->table_replica_type = ps_python_make_type(module, &ps_python_table_replica_spec);
     state->table_type = ps_python_make_type(module, &ps_python_table_spec);
     state->ahead_type = ps_python_make_type(module, &ps_python_ahead_spec);
     if (state->client_type == NULL || state->operation_type == NULL ||
-        state->replica_type == NULL || state->table_type == NULL || state->ahead_type == NULL)
+        state->replica_type == NULL || state->table_replica_type == NULL ||
+        state->table_type == NULL || state->ahead_type == NULL)
         return -1;
     return PyModule_AddStringConstant(module, "VERSION", PSCLIENT_VERSION);
 }
@@ -121,6 +123,7 @@ static int visit_state(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->client_type);
     Py_VISIT(state->operation_type);
     Py_VISIT(state->replica_type);
+    Py_VISIT(state->table_replica_type);
     Py_VISIT(state->table_type);
     Py_VISIT(state->ahead_type);
     Py_VISIT(state->as_source);
@@ -136,6 +139,7 @@ static int clear_state(PyObject *module)
     Py_CLEAR(state->client_type);
     Py_CLEAR(state->operation_type);
     Py_CLEAR(state->replica_type);
+    Py_CLEAR(state->table_replica_type);
     Py_CLEAR(state->table_type);
     Py_CLEAR(state->ahead_type);
     Py_CLEAR(state->as_source);

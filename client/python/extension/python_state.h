@@ -23,6 +23,7 @@ struct ps_python_state {
     PyTypeObject *client_type;
     PyTypeObject *operation_type;
     PyTypeObject *replica_type;
+    PyTypeObject *table_replica_type;
     PyTypeObject *table_type;
     PyTypeObject *ahead_type;
     PyObject *as_source;  /* (name, object) -> an array that can be read as it lies */
@@ -49,6 +50,7 @@ PyTypeObject *ps_python_make_type(PyObject *module, PyType_Spec *spec);
 extern PyType_Spec ps_python_client_spec;
 extern PyType_Spec ps_python_operation_spec;
 extern PyType_Spec ps_python_replica_spec;
+extern PyType_Spec ps_python_table_replica_spec;
 extern PyType_Spec ps_python_table_spec;
 extern PyType_Spec ps_python_ahead_spec;
 

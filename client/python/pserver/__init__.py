@@ -51,14 +51,14 @@ from .client import Client, ask
 from .errors import (
     AccessError, AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,
     FailedError, ForkedError, InvalidError, ItemResult, NotFoundError, NotInitializedError,
-    UnavailableError, UnknownOutcomeError, make_error)
+    TableFullError, UnavailableError, UnknownOutcomeError, make_error)
 from .operation import Operation, wait
 from .optimizers import (
     SGD, Adadelta, Adagrad, Adam, AdamW, Add, Assign, Ftrl, Max, Min, Optimizer, Outer, RMSProp,
     Rounds, Schedule)
 from .replica import Replica
 from .table_settings import Constant, Initializer, KeyRanges, Normal, Uniform
-from .tables import Cached, RowsAhead, Table
+from .tables import Cached, RowsAhead, Table, TableReplica
 from .together import Clocks, Progress, Worker, WorkerClock, WorkerInfo
 
 __all__ = [
@@ -69,8 +69,8 @@ __all__ = [
     "LastApplied", "Max", "Min", "Normal", "NotFoundError", "NotInitializedError", "Operation",
     "Optimizer", "Outer", "ParameterInfo", "Progress", "RMSProp", "Replica", "ReplicaCounters",
     "Rounds", "RowsAhead", "Saved", "SavedModel", "Schedule", "ServerStatus", "Table",
-    "UnavailableError", "Uniform", "UnknownOutcomeError", "Worker", "WorkerClock", "WorkerInfo",
-    "connect", "wait"]
+    "TableFullError", "TableReplica", "UnavailableError", "Uniform", "UnknownOutcomeError",
+    "Worker", "WorkerClock", "WorkerInfo", "connect", "wait"]
 
 __version__ = _pserver.VERSION
 

@@ -94,6 +94,13 @@ class ExhaustedError(Error):
     retryable = True
 
 
+class TableFullError(ExhaustedError):
+    """A table has as many rows as it may have; nothing of the push was applied."""
+
+    retryable = False
+    hint = "raise rows_max, let rows expire, or make the table with full=\"oldest\""
+
+
 class DataLossError(Error):
     """Bytes are not what was written."""
 
@@ -131,6 +138,7 @@ _CLASSES: dict[int, type[Error]] = {
     9: FailedError,
     10: AccessError,
     11: AccessError,
+    12: TableFullError,
 }
 
 

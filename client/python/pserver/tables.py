@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _pserver
+from .about import ReplicaCounters
 from .arrays import DTYPES, Array, as_target, from_tensor
 from .optimizers import SGD, Optimizer
 from .protobuf import message
@@ -51,6 +52,64 @@ class RowsAhead:
     def cancel(self) -> None:
         """Gives it up; what it has said to servers holds until the worker's clock has passed it."""
         self._handle.cancel()
+
+
+class TableReplica:
+    """All rows of a table in this process, for who only reads; ``Table.replica()`` gives it.
+
+    ``update()`` brings the rows that were pushed to since and takes out those that went; ``get``
+    asks nobody, and may be called by any thread also while another one updates. Each row is whole.
+    """
+
+    def __init__(self, table: Table, handle: _pserver.TableReplica) -> None:
+        self._table = table
+        self._handle = handle
+
+    def update(self, *, timeout: float | None = None) -> int:
+        """Pulls what has changed; one thread at a time.
+
+        Args:
+            timeout: seconds; None: the client's.
+
+        Returns:
+            The version: the pushes that every server's rows have had at least.
+
+        Raises:
+            Error: some rows are not up to date; each is whole all the same.
+        """
+        return self._handle.update(self._table._milliseconds(timeout))
+
+    def get(self, keys: npt.ArrayLike, *, out: Array | None = None) -> Array:
+        """Reads rows as ``Table.get`` does, from this process's memory.
+
+        Raises:
+            NotInitializedError: no update has ever been complete.
+            InvalidError: a key that no server has.
+        """
+        numbers = as_keys(self._table.name, keys)
+        rows = self._table._target(numbers, out)
+        self._handle.get(numbers, rows)
+        return rows
+
+    def __len__(self) -> int:
+        """Rows that are here; keys without a row are answered as well."""
+        return self._handle.count()
+
+    @property
+    def counters(self) -> ReplicaCounters:
+        """What came and what did not have to come, since the replica was opened."""
+        return ReplicaCounters(**self._handle.counters())
+
+    def close(self) -> None:
+        """Ends the replica."""
+        self._handle.close()
+
+    def __enter__(self) -> TableReplica:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
 
 
 class Table:
@@ -113,7 +172,7 @@ class Table:
         Raises:
             UnknownOutcomeError: the time passed while it was open whether they were applied.
             InvalidError: a key that no server has, or a gradient that is not finite.
-            ExhaustedError: there would be more rows than the table may have.
+            TableFullError: there would be more rows than the table may have.
         """
         numbers = as_keys(self.name, keys)
         self._handle.add(numbers, self._source(numbers, gradients), self._milliseconds(timeout))
@@ -187,6 +246,17 @@ class Table:
     def cached(self) -> Cached:
         """What the cache has done."""
         return Cached(*self._handle.cached())
+
+    def replica(self, *, timeout: float | None = None) -> TableReplica:
+        """A copy of all rows that ``update()`` keeps up to date; nothing is pulled yet.
+
+        Close it before the client. It does not need this object, which may be closed.
+
+        Args:
+            timeout: seconds; None: the client's.
+        """
+        limit = self._milliseconds(timeout)
+        return TableReplica(self, _pserver.TableReplica(self._client, self.name, limit))
 
     def configure(self, *, rows_max: int | None = None, full: Full | None = None,
                   expire: float | None = None, expire_clocks: tuple[str, int] | None = None,
@@ -296,7 +366,7 @@ class Tables:
                 ``Min`` whole numbers, too.
             init: what rows begin with: zeros, ``Constant``, ``Uniform`` or ``Normal``.
             rows_max: rows that one server may have; 0: as many as its memory holds.
-            full: an add that would make more rows is refused (ExhaustedError), or the rows to which
+            full: an add that would make more rows is refused (TableFullError), or the rows to which
                 nothing was added for the longest time go (``"oldest"``).
             expire: seconds after which rows go to which nothing was added; 0: they stay.
             expire_clocks: (name of clocks, iterations): the same, counted by their slowest worker.

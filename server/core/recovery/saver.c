@@ -94,6 +94,9 @@ enum ps_status ps_saver_reuse(const struct ps_saver *saver, bool publish, uint64
     if (ps_checkpoint_verify(saver->files, place.path, saver->memory, &damage) != PS_OK) {
         PS_LOG(saver->log, PS_LOG_WARN, "saver",
                "the newest checkpoint cannot be read: writing another", PS_FIELD_ERROR(&damage));
+        /* It may be the base that is damaged. */
+        if (saver->increments != NULL)
+            ps_increments_forget(saver->increments);
         return ps_fail(error, PS_ERR_NOT_FOUND, "no checkpoint has the state as it is");
     }
     if (!publish)
@@ -115,7 +118,9 @@ enum ps_status ps_saver_begin(const struct ps_saver *saver, struct ps_saving *sa
     /* Before the instant: of a set that is asked for behind it this snapshot may lack something. */
     if (saver->wish != NULL)
         (void)ps_set_wish_take(saver->wish, &saving->set);
-    PS_TRY(ps_snapshot_take(saver->service, &saving->snapshot, error));
+    bool is_marked = saver->increments != NULL && saver->increments->count_max > 0;
+    PS_TRY(is_marked ? ps_snapshot_take_marked(saver->service, &saving->snapshot, error)
+                     : ps_snapshot_take(saver->service, &saving->snapshot, error));
     saving->ticket = saving->snapshot.ticket;
     return PS_OK;
 }
@@ -152,6 +157,20 @@ static void piece_written(void *self, size_t parameter, uint32_t array, uint64_t
         progress->saver->rest(progress->saver->rest_self);
 }
 
+/* What is decided of increments is decided beside pushes, behind the wait for the journal. */
+static void choose_base(const struct ps_saver *saver, struct ps_saving *saving)
+{
+    struct ps_snapshot *snapshot = &saving->snapshot;
+    PS_ASSERT(saving->base[0] == '\0');
+    if (saver->increments == NULL)
+        return;
+    /* A set is one file of each shard, which may be taken elsewhere. */
+    bool may = saving->set.revision == 0;
+    if (ps_increments_prepare(saver->increments, snapshot, ps_ticket_generation(saving->ticket),
+                              may, saver->files))
+        memcpy(saving->base, snapshot->facts.base, sizeof saving->base);
+}
+
 /* The snapshot is released whatever came of the file: a failed save must not keep blocks from being
  * written in place until the next one. */
 enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *saving,
@@ -159,10 +178,12 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
 {
     const struct ps_snapshot *snapshot = &saving->snapshot;
     PS_ASSERT(snapshot->held != NULL && snapshot->facts.epoch > 0);
+    choose_base(saver, saving);
     struct progress progress = {.saver = saver, .snapshot = &snapshot->watcher};
     const struct ps_checkpoint_watcher watcher = {.written = piece_written, .self = &progress};
+    /* A spare has the size of a whole one, and is kept for the next. */
     const struct ps_checkpoint_setup setup = {
-        .watcher = &watcher, .behind = saver->behind, .over_spare = true};
+        .watcher = &watcher, .behind = saver->behind, .over_spare = saving->base[0] == '\0'};
     /* A copy, since the name lies in `saving`, which the caller may move. */
     struct ps_checkpoint_facts facts = snapshot->facts;
     facts.set = saving->set.name;
@@ -170,6 +191,9 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
                                                    snapshot->parameters, snapshot->parameter_count,
                                                    &setup, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
+    /* Also of a failure, behind which the next one is whole. */
+    if (saver->increments != NULL)
+        ps_increments_written(saver->increments, status == PS_OK ? &saving->place : NULL);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
     return status;
@@ -206,6 +230,9 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
     enum ps_status status = publish(saver, saving, deadline_ms, error);
     if (status == PS_OK)
         ps_service_saved(saver->service, saving->ticket, &saving->place);
+    /* Before the sweep, which may take what an unclear pointer does not protect. */
+    if (saver->increments != NULL)
+        ps_increments_published(saver->increments, status == PS_OK);
     if (status == PS_ERR_TIMEOUT)
         ps_tickets_note_unclear(&saver->service->tickets, saving->ticket, &saving->place);
     /* After a takeover the folder is the new owner's: it may have loaded even the file that we
@@ -316,15 +343,37 @@ static void sweep(const struct ps_saver *saver, uint64_t epoch, const struct ps_
         PS_LOG(saver->log, PS_LOG_WARN, "saver", "older checkpoints stay", PS_FIELD_ERROR(&reason));
 }
 
+/* Does a recovery from an increment need this one? The sweep has seen to it that it stays; what is
+ * behind it in the journal stays for it, since the increment may turn out to be damaged. */
+static bool is_base(const struct ps_catalog *catalog, const char *uuid)
+{
+    PS_ASSERT(uuid[0] != '\0');
+    for (size_t i = 0; i < catalog->count; i++)
+        if (strcmp(catalog->entries[i].base, uuid) == 0)
+            return true;
+    return false;
+}
+
+/* Whole ones alone: sweeping counts them apart, and none of the others belongs to a set. */
+static size_t count_whole_before(const struct ps_catalog *catalog, size_t i)
+{
+    size_t count = 0;
+    PS_ASSERT(i < catalog->count);
+    for (size_t k = 0; k < i; k++)
+        count += catalog->entries[k].base[0] == '\0' ? 1 : 0;
+    return count;
+}
+
 /* One that stays for its set alone: whoever goes back to it wants its instant and no other. */
 static bool is_of_set_alone(const struct ps_catalog *catalog, size_t i, const char *published_uuid,
                             const struct ps_kept_sets *kept)
 {
     PS_ASSERT(i < catalog->count);
     const char *uuid = catalog->entries[i].uuid;
+    size_t newer = count_whole_before(catalog, i);
     /* Of those that sweeping counts and those that were overtaken so many stay without any set. */
-    return i >= 2 * (size_t)PS_SAVER_KEEP && strcmp(uuid, published_uuid) != 0 &&
-           ps_kept_sets_have(kept, uuid);
+    return newer >= 2 * (size_t)PS_SAVER_KEEP && strcmp(uuid, published_uuid) != 0 &&
+           ps_kept_sets_have(kept, uuid) && !is_base(catalog, uuid);
 }
 
 /* Recovery may begin with any checkpoint of the folder: what is behind the oldest stays. */
@@ -363,10 +412,17 @@ static void count_saved(const struct ps_saver *saver, const struct ps_saving *sa
     const struct ps_core_metrics *metrics = &saver->service->metrics;
     uint64_t now = ps_unix_ns(saver->clock);
     uint64_t taken_ns = now > saving->start_unix_ns ? now - saving->start_unix_ns : 0;
+    bool is_increment = saving->base[0] != '\0';
     ps_counter_add(metrics->checkpoints, 1);
     ps_histogram_observe(metrics->checkpoint_seconds, (double)taken_ns / 1e9);
+    /* Their share of all shows whether they are worth it; few mean that most are too large. */
+    if (is_increment) {
+        ps_counter_add(metrics->checkpoint_increments, 1);
+        ps_counter_add(metrics->checkpoint_increment_bytes, saving->place.bytes);
+    }
     PS_LOG(saver->log, PS_LOG_INFO, "saver", "checkpoint saved",
-           PS_FIELD_TEXT("path", saving->place.path),
+           PS_FIELD_TEXT("kind", is_increment ? "increment on" : "whole"),
+           PS_FIELD_TEXT("base", saving->base), PS_FIELD_TEXT("path", saving->place.path),
            PS_FIELD_UINT("position", saving->place.position),
            PS_FIELD_UINT("bytes", saving->place.bytes),
            PS_FIELD_UINT("duration_ms", taken_ns / 1000000));

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "etcd/registry.h"
+#include "server/core/recovery/increments.h"
 #include "server/core/recovery/set_wish.h"
 #include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service.h"
@@ -43,8 +44,10 @@ struct ps_saver {
      * processors and the memory meanwhile. NULL: the file is written in one go. */
     void (*rest)(void *self);
     void *rest_self;
-    struct ps_write_behind *behind; /* that writes the file meanwhile; NULL: none */
-    struct ps_set_wish *wish;       /* which set is to be saved for; NULL: none ever is */
+    struct ps_write_behind *behind;   /* that writes the file meanwhile; NULL: none */
+    struct ps_set_wish *wish;         /* which set is to be saved for; NULL: none ever is */
+    struct ps_increments *increments; /* borrowed, and of one shard; its memory is the service's.
+                                       * NULL: every checkpoint is whole */
 };
 
 /* A checkpoint that is not published yet. */
@@ -53,6 +56,7 @@ struct ps_saving {
     struct ps_checkpoint_place place;
     struct ps_ticket ticket; /* what it satisfies once it is published */
     struct ps_set set;       /* that it is of; revision 0: none */
+    char base[37];           /* of a written increment: what it adds to; "": it is whole */
     uint64_t start_unix_ns;
 };
 
@@ -93,7 +97,8 @@ PS_MUST_USE enum ps_status ps_saver_may_write(const struct ps_saver *saver,
 /* Lets go of the snapshot; there is no file. */
 void ps_saver_give_up(struct ps_saving *saving);
 
-/* Writes the snapshot and lets go of it.
+/* Writes the snapshot and lets go of it: as an increment where that may be. What is for a set is
+ * whole.
  *
  * PS_OK               the file is durable: go on with ps_saver_publish
  * PS_ERR_IO, PS_ERR_NO_MEMORY   there is no new file

@@ -12,11 +12,13 @@
 #include "server/core/recovery/clock_rows.h"
 #include "server/core/recovery/snapshot_rounds.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/tables/row_changes.h"
 #include "server/core/tables/row_hold.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What a snapshot holds on to. */
 struct holding {
@@ -27,6 +29,7 @@ struct holding {
     size_t capacity;
     size_t count; /* parameters that are held; of the others there may be a reservation */
     struct ps_checkpoint_parameter *parameters;
+    struct ps_bytes *removed; /* of each parameter, owned; NULL: the instant is not marked */
     uint8_t *session_bytes;
     size_t session_size;
     struct ps_clock_rows *clocks; /* NULL: there are none */
@@ -34,13 +37,16 @@ struct holding {
     struct ps_parameter_version versions[];
 };
 
-static enum ps_status take_once(struct ps_service *service, bool alone,
+static enum ps_status take(struct ps_service *service, bool is_marked, struct ps_snapshot *snapshot,
+                           struct ps_error *error);
+static enum ps_status take_once(struct ps_service *service, bool alone, bool is_marked,
                                 struct ps_snapshot *snapshot, struct ps_error *error);
-static enum ps_status reserve(struct ps_service *service, struct holding **out,
+static enum ps_status reserve(struct ps_service *service, bool is_marked, struct holding **out,
                               struct ps_error *error);
 static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error);
 static uint64_t generation_of(struct ps_service *service);
-static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity);
+static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity,
+                                      bool is_marked);
 static enum ps_status reserve_all(struct ps_service *service, struct holding *holding,
                                   struct ps_error *error);
 static void release_holding(struct holding *holding);
@@ -61,23 +67,37 @@ static int compare_names(const void *a, const void *b);
 /* Where parameters come and go all the time: so often what was reserved is given back. */
 enum { ATTEMPTS_MAX = 4 };
 
+/* For whoever only looks: no table keeps anything for it. */
+enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *snapshot,
+                                struct ps_error *error)
+{
+    return take(service, false, snapshot, error);
+}
+
+/* For a saver of increments. The marks cost 48 bytes a table until they are taken or let go. */
+enum ps_status ps_snapshot_take_marked(struct ps_service *service, struct ps_snapshot *snapshot,
+                                       struct ps_error *error)
+{
+    return take(service, true, snapshot, error);
+}
+
 /* Two locks in turn: shared, to reserve what may fail and take long; alone, for the instant. In
  * between the shard may be lost, which the second half sees and refuses, or the table change: then
  * all of it is done once more, in the end with the cut held alone for both halves. */
-enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *snapshot,
-                                struct ps_error *error)
+static enum ps_status take(struct ps_service *service, bool is_marked, struct ps_snapshot *snapshot,
+                           struct ps_error *error)
 {
     PS_ASSERT(service != NULL && snapshot != NULL);
     /* Ends: with the cut held alone for both halves nothing comes between them. */
     enum ps_status status = PS_ERR_CONFLICT;
     for (int attempt = 1; status == PS_ERR_CONFLICT; attempt++)
-        status = take_once(service, attempt == ATTEMPTS_MAX, snapshot, error);
+        status = take_once(service, attempt == ATTEMPTS_MAX, is_marked, snapshot, error);
     return status;
 }
 
 /* The source of blocks is told how much is about to be held before the instant, since every push
  * behind it will ask for fresh blocks. PS_ERR_CONFLICT: the table has changed in between. */
-static enum ps_status take_once(struct ps_service *service, bool alone,
+static enum ps_status take_once(struct ps_service *service, bool alone, bool is_marked,
                                 struct ps_snapshot *snapshot, struct ps_error *error)
 {
     *snapshot = (struct ps_snapshot){0};
@@ -88,7 +108,7 @@ static enum ps_status take_once(struct ps_service *service, bool alone,
         ps_rwlock_write(&service->cut);
     else
         ps_rwlock_read(&service->cut);
-    enum ps_status status = reserve(service, &holding, error);
+    enum ps_status status = reserve(service, is_marked, &holding, error);
     if (!alone || status != PS_OK)
         ps_rwlock_unlock(&service->cut);
     if (status != PS_OK)
@@ -123,13 +143,13 @@ static enum ps_status take_once(struct ps_service *service, bool alone,
 }
 
 /* What is reserved is right for the table as it is: take_instant sees a change. */
-static enum ps_status reserve(struct ps_service *service, struct holding **out,
+static enum ps_status reserve(struct ps_service *service, bool is_marked, struct holding **out,
                               struct ps_error *error)
 {
     /* Stays what it is until the lock is let go. */
     size_t capacity = service->table.count;
     PS_TRY(check_ready(service, error));
-    struct holding *holding = create_holding(service->memory, capacity);
+    struct holding *holding = create_holding(service->memory, capacity, is_marked);
     if (holding == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of %zu parameters",
                        capacity);
@@ -163,7 +183,8 @@ static uint64_t generation_of(struct ps_service *service)
 }
 
 /* Counted for the table as it is now. */
-static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity)
+static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity,
+                                      bool is_marked)
 {
     PS_ASSERT(memory != NULL);
     /* One allocation with the versions behind it, and one for the rows that the writer sees. */
@@ -174,7 +195,12 @@ static struct holding *create_holding(const struct ps_allocator *memory, size_t 
     holding->memory = memory;
     holding->capacity = capacity;
     holding->parameters = ps_zeroed_array(memory, capacity, sizeof(struct ps_checkpoint_parameter));
-    if (holding->parameters == NULL) {
+    /* Room for lists of keys, so that nothing can fail when a snapshot is reduced. */
+    if (is_marked)
+        holding->removed = ps_zeroed_array(memory, capacity, sizeof holding->removed[0]);
+    if (holding->parameters == NULL || (is_marked && holding->removed == NULL)) {
+        ps_release(memory, holding->parameters);
+        ps_release(memory, holding->removed);
         ps_release(memory, holding);
         return NULL;
     }
@@ -218,8 +244,12 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     PS_TRY(ps_snapshot_rounds_take(service, &holding->rounds, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry)) {
-        PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry),
-                                 &holding->versions[holding->count], error));
+        struct ps_parameter_version *version = &holding->versions[holding->count];
+        PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry), version, error));
+        /* The mark is of the same instant: no push and no sweep comes between, since both hold the
+         * cut shared. */
+        if (holding->removed != NULL && version->rows != NULL)
+            PS_TRY(ps_row_hold_mark(version->rows, error));
         holding->count++;
     }
     PS_ASSERT(holding->count == holding->capacity);
@@ -391,6 +421,49 @@ void ps_snapshot_release(struct ps_snapshot *snapshot)
     *snapshot = (struct ps_snapshot){0};
 }
 
+/* In the order of the names, as the rows that the writer sees. */
+struct ps_parameter_version *ps_snapshot_version(const struct ps_snapshot *snapshot, size_t i)
+{
+    struct holding *holding = snapshot->held;
+    PS_ASSERT(i < holding->count);
+    return &holding->versions[i];
+}
+
+/* Now, and not with the rest: while the file is written, pushes would copy blocks that nobody
+ * reads. The number of rows stays, as the parameter's own. */
+void ps_snapshot_leave_out(struct ps_snapshot *snapshot, size_t i)
+{
+    struct ps_parameter_version *version = ps_snapshot_version(snapshot, i);
+    struct ps_checkpoint_parameter *row = &snapshot->parameters[i];
+    ps_parameter_version_release_arrays(version);
+    if (version->store != NULL)
+        version->store->plugin->snapshot_release(version->snapshot);
+    version->snapshot = NULL;
+    row->carry = PS_CARRY_AS_BASE;
+    row->source = (struct ps_checkpoint_source){0};
+    row->values = (struct ps_view){0};
+    memset(row->states, 0, sizeof row->states);
+    PS_ASSERT(version->values == NULL);
+    PS_ASSERT(version->rows == NULL && version->snapshot == NULL);
+}
+
+/* The keys live as long as the snapshot: the writer may come to them when the rows are let go. */
+void ps_snapshot_narrow(struct ps_snapshot *snapshot, size_t i, uint64_t *removed, size_t count)
+{
+    struct holding *holding = snapshot->held;
+    const struct ps_parameter_version *version = ps_snapshot_version(snapshot, i);
+    struct ps_checkpoint_parameter *row = &snapshot->parameters[i];
+    PS_ASSERT(holding->removed != NULL && row->is_table);
+    PS_ASSERT(version->rows != NULL && holding->removed[i].data == NULL);
+    holding->removed[i] = (struct ps_bytes){(const uint8_t *)removed, count * sizeof *removed};
+    ps_row_hold_narrow(version->rows);
+    /* How many rows there are is what the file has of them, and not what the table has. */
+    row->carry = PS_CARRY_ROWS;
+    row->removed = ps_view_of(&holding->removed[i]);
+    row->rows = ps_row_hold_rows(version->rows);
+    row->count = row->rows * row->width;
+}
+
 /* All versions up to the capacity: those that are not held may have a reservation. */
 static void release_holding(struct holding *holding)
 {
@@ -400,6 +473,9 @@ static void release_holding(struct holding *holding)
     ps_snapshot_rounds_release(holding->rounds);
     ps_release(holding->memory, holding->session_bytes);
     ps_clock_rows_release(holding->clocks);
+    for (size_t i = 0; holding->removed != NULL && i < holding->capacity; i++)
+        ps_release(holding->memory, (void *)(uintptr_t)holding->removed[i].data);
+    ps_release(holding->memory, holding->removed);
     ps_release(holding->memory, holding->parameters);
     ps_release(holding->memory, holding);
 }

@@ -29,4 +29,22 @@ PS_MUST_USE enum ps_status ps_snapshot_take(struct ps_service *service,
                                             struct ps_snapshot *snapshot, struct ps_error *error);
 void ps_snapshot_release(struct ps_snapshot *snapshot);
 
+/* The same, and each table keeps the keys of rows that go from the instant on, for as long as
+ * somebody has the marks of its holds (server/core/tables/row_changes.h). */
+PS_MUST_USE enum ps_status ps_snapshot_take_marked(struct ps_service *service,
+                                                   struct ps_snapshot *snapshot,
+                                                   struct ps_error *error);
+
+/* What is held of parameters[i]. */
+struct ps_parameter_version *ps_snapshot_version(const struct ps_snapshot *snapshot, size_t i);
+
+/* For a file that has a base: nothing of parameters[i] goes into it, and what is held of it is let
+ * go. */
+void ps_snapshot_leave_out(struct ps_snapshot *snapshot, size_t i);
+
+/* For a file that has a base: of the table parameters[i], in which rows were looked for that have
+ * changed, these go into it, with the keys of rows that went. Takes `removed`, of the service's
+ * memory; NULL for none. The snapshot was taken marked. */
+void ps_snapshot_narrow(struct ps_snapshot *snapshot, size_t i, uint64_t *removed, size_t count);
+
 #endif

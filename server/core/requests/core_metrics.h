@@ -29,7 +29,8 @@
     X(counter, pull_encoded_bytes, "ps_pull_encoded_bytes_total",                                 \
       "Bytes of replies that were copied, because they were asked for in another encoding.")      \
     X(counter, deltas, "ps_delta_pulls_total", "Parameters that delta pulls brought up to date.") \
-    X(counter, deltas_whole, "ps_delta_pulls_whole_total", "Of these, with every block.")         \
+    X(counter, deltas_whole, "ps_delta_pulls_whole_total",                                        \
+      "Of these, with every block, or every row of a table.")                                     \
     X(counter, delta_saved_bytes, "ps_delta_saved_bytes_total",                                   \
       "Bytes that delta pulls left out, since the caller had them.")                              \
     X(gauge, staged_bytes, "ps_staged_bytes", "Bytes of requests that wait for ranges.")          \
@@ -98,6 +99,10 @@
       "Of these, clients that were silent for less than --client-idle.")                          \
     X(counter, checkpoints, "ps_checkpoints_total", "Checkpoints saved and published.")           \
     X(counter, checkpoint_failures, "ps_checkpoint_failures_total", "Checkpoints that failed.")   \
+    X(counter, checkpoint_increments, "ps_checkpoint_increments_total",                           \
+      "Of the checkpoints, those that add to a whole one.")                                       \
+    X(counter, checkpoint_increment_bytes, "ps_checkpoint_increment_bytes_total",                 \
+      "Bytes of these.")                                                                          \
     X(histogram, checkpoint_seconds, "ps_checkpoint_seconds", "Time to save one checkpoint.")     \
     X(gauge, checkpoint_bytes, "ps_checkpoint_bytes", "Size of the newest checkpoint.")           \
     X(gauge, checkpoint_position, "ps_checkpoint_position", "Position of the newest checkpoint.") \

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "optimizer/encoded.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/tables/row_since.h"
 #include "server/core/update/parameter_rows.h"
 
 /* A gradient may name one element in a dozen bytes. Where its rule moves all elements with each
@@ -37,20 +38,35 @@ static uint64_t bytes_of_rows(const struct ps_parameter_spec *spec, struct ps_vi
     return count > PS_REPLY_BYTES_MAX / each ? 0 : count * each;
 }
 
+/* A delta of a table reads rows that do not go into it, a piece of the table at a time; none of one
+ * to which nobody has pushed since. What goes into it is bounded by the message, and is charged as
+ * what every delta sends. */
+static uint64_t bytes_looked_at(const struct ps_parameter *parameter, const struct ps_held *held)
+{
+    PS_ASSERT(parameter->rows != NULL);
+    if (held->target == 0 && held->version == atomic_load(&parameter->row_version) + 1)
+        return 0;
+    uint64_t bytes = ps_row_table_bytes(parameter->rows);
+    return bytes < PS_ROW_SINCE_BYTES ? bytes : PS_ROW_SINCE_BYTES;
+}
+
 /* Native content goes out as it lies; any other is made first, from all that the range has. */
 uint64_t ps_service_extra_pull_work(struct ps_service *service,
                                     const struct ps_pull_request *request, uint64_t *reply_bytes)
 {
     uint64_t bytes = 0;
     *reply_bytes = 0;
-    bool is_made = request->encoding != PS_ENCODING_NATIVE || request->keys.size > 0;
+    bool is_made =
+        request->encoding != PS_ENCODING_NATIVE || request->keys.size > 0 || request->held.present;
     if (!is_made || request->of_push || request->encoding == PS_ENCODING_ROWS)
         return 0;
     ps_rwlock_read(&service->cut);
     const struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
     const struct ps_parameter_spec *spec = parameter != NULL ? parameter->spec : NULL;
     /* A range that is wrong costs nothing: it is refused before anything is made. */
-    if (spec != NULL && ps_parameter_spec_is_table(spec))
+    if (spec != NULL && ps_parameter_spec_is_table(spec) && request->held.present)
+        bytes = bytes_looked_at(parameter, &request->held);
+    else if (spec != NULL && ps_parameter_spec_is_table(spec))
         *reply_bytes = bytes_of_rows(spec, request->keys);
     else if (spec != NULL && !ps_encoding_is_native(request->encoding, spec->dtype) &&
              request->range.first < spec->count) {

@@ -29,7 +29,8 @@ enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *erro
         return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is not UTF-8 text");
     /* Checkpoint files keep their own things under these names. */
     if (starts_with(name, "ps.state/") || starts_with(name, "ps.keys/") ||
-        starts_with(name, "ps.clock/") || ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
+        starts_with(name, "ps.clock/") || starts_with(name, "ps.removed/") ||
+        ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
         ps_bytes_equal(name, ps_bytes_of_text("ps.sessions")) ||
         ps_bytes_equal(name, ps_bytes_of_text("ps.rounds")) ||
         ps_bytes_equal(name, ps_bytes_of_text("ps.clocks")))

@@ -9,6 +9,7 @@
 #include "server/core/requests/pull_wait.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/requests/table_change.h"
+#include "server/core/requests/table_delta.h"
 #include "server/core/update/parameter_rows.h"
 #include "server/core/values/delta_pull.h"
 #include "server/core/values/encoded_values.h"
@@ -19,6 +20,7 @@
 struct reading {
     struct ps_blocks *values;       /* a reference; or of a table */
     struct ps_encoded_values *rows; /* owned: a copy of what was asked for */
+    struct ps_delta delta;          /* of a table */
     uint64_t version;
     struct ps_device_due ready; /* to be done before they are read */
 };
@@ -154,6 +156,9 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
     enum ps_status status = PS_OK;
     if (reading->rows != NULL) {
         give_copy(reading->rows, request->encoding, pull);
+        pull->reply.delta = reading->delta;
+        if (reading->delta.present)
+            pull->reply.total = reading->rows->spec->count;
         return PS_OK;
     }
     if (ps_encoding_is_native(request->encoding, values->spec->dtype)) {
@@ -281,6 +286,9 @@ static enum ps_status hold_version(struct ps_service *service,
 {
     struct ps_parameter_spec *spec = parameter->spec;
     /* Gathered with the cut held, as a push is applied: the table cannot go meanwhile. */
+    if (parameter->rows != NULL && request->held.present)
+        return ps_table_delta_make(service, request, parameter, &reading->rows, &reading->version,
+                                   &reading->delta, error);
     if (parameter->rows != NULL)
         return ps_parameter_rows_get(parameter, request->keys, &reading->rows, &reading->version,
                                      error);
@@ -312,13 +320,8 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
 {
     struct ps_blocks *values = pull->held;
     struct ps_delta_cut cut;
-    uint64_t bytes_max = request->bytes_max > 0 ? request->bytes_max : PS_DELTA_BYTES_DEFAULT;
-    /* A reader may ask for less than one message takes, and never for more. */
-    if (bytes_max > PS_DELTA_BYTES_MAX)
-        bytes_max = PS_DELTA_BYTES_MAX;
-    PS_ASSERT(bytes_max > 0 && bytes_max <= PS_DELTA_BYTES_MAX);
-    PS_TRY(
-        ps_delta_cut(values, pull->reply.version, &request->held, chain, bytes_max, &cut, error));
+    PS_TRY(ps_delta_cut(values, pull->reply.version, &request->held, chain,
+                        ps_delta_bytes_max(request), &cut, error));
     PS_ASSERT(cut.content.size + cut.left_bytes <= values->size);
     pull->cut = cut.pieces;
     pull->reply.content = cut.content;

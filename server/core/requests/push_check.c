@@ -87,9 +87,10 @@ static enum ps_status check_keys(const struct ps_parameter_spec *spec,
 {
     const char *name = (const char *)spec->name.data;
     PS_ASSERT(ps_parameter_spec_is_table(spec));
-    if (request->held.present)
-        return ps_fail(error, PS_ERR_UNSUPPORTED,
-                       "Name: %s is a table, of which there are no deltas", name);
+    if (request->held.present && request->keys.size != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %s, a delta pull of a table is of all its rows: it has no keys",
+                       name);
     if (request->range.first != 0 || request->range.count != 0 || request->version != 0)
         return ps_fail(
             error, PS_ERR_BAD_INPUT,

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/rounds/contributions.h"
 #include "server/core/update/parameter_rows.h"
 
 #include <stdlib.h>
@@ -66,6 +67,8 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
         .lost_count = atomic_load(&service->lost_count),
     };
     ps_rwlock_unlock(&service->cut);
+    /* Behind the cut, which it takes itself. */
+    reply->placement = ps_service_placement(service);
 }
 
 /* An error in the log and a counter that stays: a loss of what was acknowledged must not depend on
@@ -227,6 +230,18 @@ static void add_rows(struct ps_param_info *row, const struct ps_parameter *param
     PS_ASSERT(row->shape.rank <= PS_SHAPE_RANK_MAX);
 }
 
+/* The lock of the contributions comes before the parameter's, which is not held here: the version
+ * that is shown beside may be of another moment. */
+static void add_round(struct ps_param_info *row, struct ps_contributions *rounds)
+{
+    ps_mutex_lock(&rounds->lock);
+    PS_ASSERT(rounds->round.workers > 0);
+    row->round_workers = rounds->round.workers;
+    row->round_counted = rounds->round.counted_count;
+    ps_round_name_missing(&rounds->round, row->round_missing, sizeof row->round_missing);
+    ps_mutex_unlock(&rounds->lock);
+}
+
 /* The parameter's lock is held for two numbers only: a push to it may be under way. */
 static void add_row(struct listing *listing, struct ps_parameter *parameter, bool with_config)
 {
@@ -250,6 +265,8 @@ static void add_row(struct listing *listing, struct ps_parameter *parameter, boo
     };
     if (parameter->rows != NULL)
         add_rows(&listing->rows[listing->count], parameter);
+    if (parameter->rounds != NULL)
+        add_round(&listing->rows[listing->count], parameter->rounds);
     PS_ASSERT(listing->specs[listing->count] == NULL);
     listing->specs[listing->count] = ps_parameter_spec_acquire(spec);
     listing->count++;

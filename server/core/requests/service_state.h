@@ -139,7 +139,6 @@ PS_MUST_USE enum ps_status ps_service_check_push_range(const struct ps_parameter
  *
  * PS_ERR_BAD_INPUT     keys of what is no table, bytes that are not keys, a range, an encoding
  * PS_ERR_OUT_OF_RANGE  more than one message takes
- * PS_ERR_UNSUPPORTED   a delta of a table
  */
 PS_MUST_USE enum ps_status ps_service_check_pull(const struct ps_parameter_spec *spec,
                                                  const struct ps_pull_request *request,

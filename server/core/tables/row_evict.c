@@ -68,11 +68,12 @@ uint64_t ps_row_share_target(const struct ps_row_shares *shares, uint32_t group)
     return limit - shares->share / PARTS;
 }
 
-/* BUSY: the same push may fit later, when rows have expired or the limit was raised. */
+/* Not BUSY: the same push fits only when somebody has raised the limit, or rows have expired, and a
+ * trainer that came again and again until then would look like one that hangs. */
 static enum ps_status refuse(const struct ps_row_push *push, struct ps_error *error)
 {
     PS_ASSERT(push->table->settings.rows_max > 0);
-    return ps_fail(error, PS_ERR_BUSY,
+    return ps_fail(error, PS_ERR_TABLE_FULL,
                    "%" PRIu32 " more rows beside %" PRIu64 " would be more than rows_max, %" PRIu64,
                    push->made, ps_row_table_rows(push->table), push->table->settings.rows_max);
 }

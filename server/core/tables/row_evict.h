@@ -35,7 +35,7 @@ uint64_t ps_row_share_target(const struct ps_row_shares *shares, uint32_t group)
 /* Asks whether the rows that `push` is to make (its numbers were looked up) fit into rows_max.
  *
  * PS_OK              they do, once the push's victims have gone; none of them is a row of the push
- * PS_ERR_BUSY        they do not
+ * PS_ERR_TABLE_FULL  they do not
  * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_row_evict_choose(struct ps_row_push *push, struct ps_error *error);

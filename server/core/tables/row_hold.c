@@ -1,48 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hold is the list of all pages, and which of their rows there were. The pages stay what they
- * are: a writer that finds one older than the hold leaves it to the hold and writes a copy.
+/* A hold is the list of which rows there were, page by page, and what pushes have set aside of them
+ * since (row_aside.h). A row that no push has come to is read where it lies.
  *
- * Taking a hold touches no page: a table of ten million rows has 160,000, and counting up a
- * reference in each would wait for as many lines of memory while all pushes stand still. The lists
- * are copied instead, 16 bytes a page from one end to the other, which takes a millisecond or two.
+ * Taking a hold touches no row: a table of ten million has 160,000 pages, and each would be some
+ * lines of memory while all pushes stand still. The bits that say which rows there are, 8 bytes for
+ * 64 rows, are copied from one end to the other, which takes a millisecond or two.
  */
 #include "server/core/tables/row_hold.h"
 
-#include "server/core/tables/row_stripes.h"
+#include "server/core/tables/row_hold_parts.h"
 
 #include "base/assert.h"
 
-struct held_page {
-    const struct ps_row_page *page;
-    uint64_t first; /* rows of the pages before it */
-};
-
-struct ps_row_hold {
-    struct ps_row_table *table; /* a reference */
-    struct ps_row_holder holder;
-    uint64_t rows;
-    uint64_t page_count;
-    struct held_page *pages; /* and one more, whose `first` is all rows */
-    uint64_t *live;          /* live_words for each page */
-};
-
-/* What is made ready before a hold: a push of ten thousand rows copies nearly as many pages. */
-#define READY_BYTES ((uint64_t)64 * 1024 * 1024)
+/* Memory that is made ready before a hold, and kept ready by whoever reads it: some ten pushes of
+ * ten thousand rows. */
+#define READY_BYTES ((uint64_t)16 * 1024 * 1024)
 
 static struct ps_row_hold *create_hold(struct ps_row_table *table);
-static void hold_stripe(struct ps_row_hold *hold, const struct ps_row_stripe *stripe,
-                        uint64_t *page);
+static void hold_stripe(struct ps_row_hold *hold, uint32_t number);
+
+/* No more than what all these rows would take. */
+static void expect_pages(struct ps_row_table *table, uint64_t rows)
+{
+    uint64_t most = READY_BYTES / table->shape.page_bytes;
+    uint64_t needed = ps_row_aside_pages(table, rows);
+    PS_ASSERT(table->shape.page_bytes > 0);
+    ps_row_pages_expect(&table->pages, needed < most ? needed : most);
+}
 
 /* Pages that holds have had are free for the next one, so that this happens once for a table that
  * does not grow. */
 void ps_row_hold_expect(struct ps_row_table *table)
 {
-    PS_ASSERT(table->shape.page_bytes > 0);
-    ps_row_pages_expect(&table->pages, READY_BYTES / table->shape.page_bytes, NULL);
+    PS_ASSERT(table != NULL);
+    expect_pages(table, ps_row_table_rows(table));
 }
 
-/* The memory first, then the lists, and the number last: what fails has changed nothing, and no
- * push comes between, since the caller has seen to that. */
+/* The memory first, then the lists, and pushes learn of it last: what fails has changed nothing,
+ * and no push comes between, since the caller has seen to that. */
 enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold **taken,
                                 struct ps_error *error)
 {
@@ -50,14 +45,14 @@ enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold *
     if (hold == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to hold a table of %llu rows",
                        (unsigned long long)ps_row_table_rows(table));
-    uint64_t pages = 0;
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)
-        hold_stripe(hold, &table->stripes[i], &pages);
-    PS_ASSERT(pages == hold->page_count);
+        hold_stripe(hold, i);
+    PS_ASSERT(hold->aside.first_pages[PS_ROW_STRIPES] == hold->page_count);
     PS_ASSERT(hold->rows == ps_row_table_rows(table));
-    hold->pages[pages].first = hold->rows;
+    hold->firsts[hold->page_count] = hold->rows;
+    atomic_init(&hold->aside.due_rows, hold->rows);
     ps_row_table_acquire(table);
-    ps_row_pages_hold(&table->pages, &hold->holder);
+    ps_row_aside_init(table, &hold->aside);
     *taken = hold;
     return PS_OK;
 }
@@ -70,44 +65,41 @@ static struct ps_row_hold *create_hold(struct ps_row_table *table)
     uint64_t pages = 0;
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)
         pages += table->stripes[i].page_count;
-    uint64_t live_bytes = pages * table->shape.live_words * sizeof(uint64_t);
-    struct ps_row_hold *hold =
-        ps_plain(table->memory, sizeof *hold + (pages + 1) * sizeof(struct held_page) + live_bytes);
+    uint64_t words = pages * table->shape.live_words;
+    struct ps_row_hold *hold = ps_plain(
+        table->memory, sizeof *hold + (pages + 1) * sizeof *hold->firsts +
+                           pages * sizeof(struct ps_row_old *) + 2 * words * sizeof *hold->live);
     if (hold == NULL)
         return NULL;
     memset(hold, 0, sizeof *hold);
     hold->table = table;
     hold->page_count = pages;
-    hold->pages = (struct held_page *)(void *)(hold + 1);
     /* The entry behind the last page says where the rows end. */
-    hold->live = (uint64_t *)(void *)(hold->pages + pages + 1);
+    hold->firsts = (uint64_t *)(void *)(hold + 1);
+    hold->aside.old = (struct ps_row_old **)(void *)(hold->firsts + pages + 1);
+    hold->live = (uint64_t *)(void *)(hold->aside.old + pages);
+    hold->aside.due = hold->live + words;
     return hold;
 }
 
-/* So many rows a page had at the instant. */
-static uint32_t rows_of(const uint64_t *live, uint32_t words)
+/* All rows of the instant are due: none has been set aside. Which rows there are is the hold's own,
+ * since taking a row out, or making one, changes that without touching a row of the hold. */
+static void hold_stripe(struct ps_row_hold *hold, uint32_t number)
 {
-    PS_ASSERT(words > 0);
-    uint32_t rows = 0;
-    for (uint32_t i = 0; i < words; i++)
-        rows += (uint32_t)__builtin_popcountll(live[i]);
-    return rows;
-}
-
-/* Which rows there are is copied, not only which pages: taking a row out, or making one, changes
- * that without touching a page that only loses a row. */
-static void hold_stripe(struct ps_row_hold *hold, const struct ps_row_stripe *stripe,
-                        uint64_t *page)
-{
+    const struct ps_row_stripe *stripe = &hold->table->stripes[number];
     uint32_t words = hold->table->shape.live_words;
+    uint64_t page = hold->aside.first_pages[number];
+    hold->aside.first_pages[number + 1] = page + stripe->page_count;
     if (stripe->page_count == 0)
         return;
-    PS_ASSERT(*page + stripe->page_count <= hold->page_count);
-    memcpy(hold->live + *page * words, stripe->live,
-           (size_t)stripe->page_count * words * sizeof *hold->live);
-    for (uint32_t i = 0; i < stripe->page_count; i++, (*page)++) {
-        hold->pages[*page] = (struct held_page){stripe->pages[i].page, hold->rows};
-        hold->rows += rows_of(stripe->live + (size_t)i * words, words);
+    PS_ASSERT(page + stripe->page_count <= hold->page_count);
+    size_t bytes = (size_t)stripe->page_count * words * sizeof *hold->live;
+    memcpy(hold->live + page * words, stripe->live, bytes);
+    memcpy(hold->aside.due + page * words, stripe->live, bytes);
+    memset(hold->aside.old + page, 0, stripe->page_count * sizeof *hold->aside.old);
+    for (uint32_t i = 0; i < stripe->page_count; i++, page++) {
+        hold->firsts[page] = hold->rows;
+        hold->rows += ps_held_rows(stripe->live + (size_t)i * words, words);
     }
 }
 
@@ -141,7 +133,7 @@ static uint64_t page_of(const struct ps_row_hold *hold, uint64_t row)
     /* low is a page that begins at the row or before it, high one that begins behind. */
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
-        if (hold->pages[middle].first <= row)
+        if (hold->firsts[middle] <= row)
             low = middle;
         else
             high = middle;
@@ -179,9 +171,65 @@ static struct walk begin_walk(const struct ps_row_hold *hold, uint64_t page, uin
     return walk;
 }
 
-/* Without a lock: nobody writes a page that a hold has. The rows are gathered, and one array read
- * from end to end goes once over all pages; a file with three arrays reads them three times, from
- * memory. */
+/* What is read, and how far it has come. */
+struct reading {
+    struct ps_row_hold *hold;
+    uint32_t array;
+    uint8_t *to;
+    size_t size;
+    size_t skipped; /* of the first row: a reader may ask for any bytes */
+    uint64_t row;
+    uint64_t page;
+    uint32_t stripe; /* of the page */
+};
+
+/* Those that are as they were, and those that were set aside. */
+void ps_row_hold_find_rows(const struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
+                           const uint8_t **rows)
+{
+    const struct ps_row_shape *shape = &hold->table->shape;
+    const uint64_t *due = hold->aside.due + page * shape->live_words;
+    const uint8_t *at = hold->table->stripes[stripe].pages[page - hold->aside.first_pages[stripe]];
+    for (uint32_t word = 0; word < shape->live_words; word++)
+        for (uint64_t left = due[word]; left != 0; left &= left - 1) {
+            uint32_t place = word * 64 + (uint32_t)__builtin_ctzll(left);
+            rows[place] = at + place * shape->stride;
+        }
+    for (const struct ps_row_old *old = hold->aside.old[page]; old != NULL; old = old->next) {
+        PS_ASSERT(old->count <= PS_ROW_OLD_ROWS);
+        for (uint32_t i = 0; i < old->count; i++)
+            rows[old->places[i]] = old->rows[i];
+    }
+}
+
+/* As far as the page goes. A push that comes to one of its rows waits for a lock that is held for
+ * half a microsecond. */
+static void read_page(struct reading *reading)
+{
+    const struct ps_row_hold *hold = reading->hold;
+    const struct ps_row_shape *shape = &hold->table->shape;
+    size_t each = shape->arrays[reading->array].size;
+    size_t offset = shape->arrays[reading->array].offset;
+    /* By place, and only of those that there were: the walk comes to no other. */
+    const uint8_t *rows[PS_ROW_PAGE_ROWS_MAX];
+    struct walk walk = begin_walk(hold, reading->page, reading->row - hold->firsts[reading->page]);
+    PS_ASSERT(reading->page < hold->page_count);
+    ps_mutex_lock(ps_row_lock_of(hold->table, reading->stripe));
+    ps_row_hold_find_rows(hold, reading->stripe, reading->page, rows);
+    for (; reading->size > 0 && reading->row < hold->firsts[reading->page + 1]; reading->row++) {
+        /* The first row may be begun in its middle, and the last one left in its own. */
+        size_t left = each - reading->skipped;
+        size_t some = left < reading->size ? left : reading->size;
+        ps_row_copy(reading->to, rows[next_place(&walk)] + offset + reading->skipped, some);
+        reading->to += some;
+        reading->size -= some;
+        reading->skipped = 0;
+    }
+    ps_mutex_unlock(ps_row_lock_of(hold->table, reading->stripe));
+}
+
+/* The rows are gathered, and one array read from end to end goes once over all pages; a file with
+ * three arrays reads them three times, from memory. */
 enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64_t offset, void *to,
                                 size_t size, struct ps_error *error)
 {
@@ -190,25 +238,23 @@ enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64
     PS_ASSERT(array < shape->array_count);
     size_t each = shape->arrays[array].size;
     PS_ASSERT(offset <= hold->rows * each && size <= hold->rows * each - offset);
-    /* Who reads sees to the memory of the next copies, beside the pushes that need it. */
-    ps_row_pages_expect(&hold->table->pages, READY_BYTES / shape->page_bytes, &hold->holder);
-    uint8_t *at = to;
-    size_t skipped = offset % each; /* of the first row: a reader may ask for any bytes */
-    uint64_t row = offset / each;
-    uint64_t page = size > 0 ? page_of(hold, row) : 0;
-    while (size > 0) {
-        struct walk walk = begin_walk(hold, page, row - hold->pages[page].first);
-        for (; size > 0 && row < hold->pages[page + 1].first; row++) {
-            const uint8_t *from = (const uint8_t *)hold->pages[page].page + PS_ROW_PAGE_HEAD +
-                                  next_place(&walk) * shape->stride + shape->arrays[array].offset;
-            /* The first row may be begun in its middle, and the last one left in its own. */
-            size_t some = each - skipped < size ? each - skipped : size;
-            ps_row_copy(at, from + skipped, some);
-            at += some;
-            size -= some;
-            skipped = 0;
-        }
-        page++;
+    /* Who reads sees to the memory of what is set aside next, beside the pushes that need it. */
+    expect_pages(hold->table, atomic_load(&hold->aside.due_rows));
+    struct reading reading = {.hold = hold,
+                              .array = array,
+                              .to = to,
+                              .size = size,
+                              .skipped = offset % each,
+                              .row = offset / each};
+    if (size > 0)
+        reading.page = page_of(hold, reading.row);
+    /* Pages come in the order of their stripes, some of which have none. */
+    for (; reading.size > 0; reading.page++) {
+        while (reading.page >= hold->aside.first_pages[reading.stripe + 1])
+            reading.stripe++;
+        /* Of an increment most pages have none. */
+        if (hold->firsts[reading.page] < hold->firsts[reading.page + 1])
+            read_page(&reading);
     }
     return PS_OK;
 }
@@ -219,8 +265,10 @@ void ps_row_hold_release(struct ps_row_hold *hold)
     if (hold == NULL)
         return;
     struct ps_row_table *table = hold->table;
-    PS_ASSERT(hold->holder.number > 0);
-    ps_row_pages_release(&table->pages, &hold->holder);
+    PS_ASSERT(atomic_load(&hold->aside.due_rows) <= hold->rows);
+    ps_row_aside_fini(table, &hold->aside);
+    ps_row_mark_destroy(hold->mark);
+    ps_release(table->memory, hold->changed);
     ps_release(table->memory, hold);
     ps_row_table_release(table);
 }

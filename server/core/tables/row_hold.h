@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One instant of a table, for a checkpoint: pushes go on beside it, and copy a page at most once
- * for a hold.
+/* One instant of a table, for a checkpoint: pushes go on beside it, and copy each row that they
+ * write over, once for a hold.
  *
  * Threads:  take while nobody pushes; read and release from any one thread.
- * Blocking: take copies the lists of pages: about a millisecond for 20 million rows of 16 floats.
+ * Blocking: take copies which rows there are: about a millisecond for 20 million rows of 16 floats.
+ *           Read takes the lock of each page's stripe; release waits for a push that sets aside.
  * Errors:   PS_ERR_NO_MEMORY of take.
- * Memory:   a hold keeps the table and the pages of its instant until it is released.
+ * Memory:   a hold keeps the table, 32 bytes a page, and the old bytes of each row that was pushed
+ *           to since, until it is released.
  */
 #ifndef PS_SERVER_CORE_ROW_HOLD_H
 #define PS_SERVER_CORE_ROW_HOLD_H
@@ -16,10 +18,9 @@
 
 struct ps_row_hold;
 
-/* A hold is about to be taken: gets memory ready for the copies of the first push behind it, which
- * would otherwise wait for the kernel at each page. Beside pushes; takes some milliseconds for
- * each 10 MiB, and nothing once there was a hold. Memory that is refused is not missed before it
- * is needed. */
+/* A hold is about to be taken: gets memory ready for what the first pushes behind it set aside, who
+ * would otherwise wait for the kernel. Beside pushes; takes some milliseconds, and nothing once
+ * there was a hold. Memory that is refused is not missed before it is needed. */
 void ps_row_hold_expect(struct ps_row_table *table);
 
 PS_MUST_USE enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold **hold,

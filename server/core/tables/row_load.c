@@ -27,7 +27,7 @@ static bool has_room(struct ps_row_table *table, uint32_t number, uint32_t *row)
     struct ps_row_stripe *stripe = &table->stripes[number];
     *row = ps_row_stripe_free(table, stripe, stripe->free_from);
     return *row != PS_ROW_NONE &&
-           ps_row_stripe_own(table, number, *row >> table->shape.page_bits) &&
+           ps_row_stripe_extend(table, number, *row >> table->shape.page_bits) &&
            ps_row_stripe_expect(table, number, (uint64_t)stripe->rows + 1);
 }
 
@@ -96,6 +96,8 @@ enum ps_status ps_row_table_load(struct ps_row_table *table, const uint64_t *key
                                  const void *const states[], size_t rows, struct ps_error *error)
 {
     atomic_store(&table->pages.bytes_limit, UINT64_MAX);
+    /* Nothing is set aside here. */
+    PS_ASSERT(table->asides == NULL);
     for (size_t i = 0; i < rows; i++) {
         uint64_t key = key_at(keys, i);
         uint64_t hash = ps_row_table_hash(table, key);

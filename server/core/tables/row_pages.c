@@ -25,7 +25,6 @@ struct ps_row_slab {
 static bool make_slab(struct ps_row_pages *pages);
 static void free_slab(struct ps_row_pages *pages, struct ps_row_slab *slab);
 static struct ps_row_page *cut_page(struct ps_row_pages *pages);
-static void give(struct ps_row_pages *pages, struct ps_row_page *page);
 
 /* A page is smaller than a slab, with room: the widest row has 4,096 elements of 8 bytes and two
  * states of as many. */
@@ -44,7 +43,7 @@ void ps_row_pages_init(struct ps_row_pages *pages, const struct ps_allocator *me
 /* The pages themselves are not looked at: whoever still had one was a bug of ours. */
 void ps_row_pages_fini(struct ps_row_pages *pages)
 {
-    PS_ASSERT(pages->holders == NULL);
+    PS_ASSERT(pages->memory != NULL);
     for (struct ps_row_slab *slab = pages->slabs; slab != NULL;) {
         struct ps_row_slab *next = slab->next;
         free_slab(pages, slab);
@@ -85,7 +84,6 @@ struct ps_row_page *ps_row_pages_take(struct ps_row_pages *pages)
     } else {
         page = cut_page(pages);
     }
-    pages->taken_count += page != NULL ? 1 : 0;
     ps_mutex_unlock(&pages->lock);
     return page;
 }
@@ -145,37 +143,6 @@ static void free_slab(struct ps_row_pages *pages, struct ps_row_slab *slab)
     ps_release(pages->memory, slab);
 }
 
-/* Under the lock: a hold has a copy of each page at most, and of those left to it there is one. */
-static uint64_t copies_max(const struct ps_row_pages *pages, const struct ps_row_holder *holder)
-{
-    if (holder == NULL)
-        return pages->taken_count;
-    PS_ASSERT(holder->left_count <= pages->taken_count);
-    return pages->taken_count - holder->left_count;
-}
-
-/* Written outside the lock: the fault of a large page takes a tenth of a millisecond, for which a
- * push that wants a page would wait. */
-void ps_row_pages_expect(struct ps_row_pages *pages, uint64_t count,
-                         const struct ps_row_holder *holder)
-{
-    for (;;) {
-        ps_mutex_lock(&pages->lock);
-        uint64_t copies = copies_max(pages, holder);
-        uint64_t wanted = count < copies ? count : copies;
-        struct ps_row_page *page = pages->free_count < wanted ? cut_page(pages) : NULL;
-        ps_mutex_unlock(&pages->lock);
-        if (page == NULL)
-            return;
-        /* One byte of each line: the page is then in memory, and in its cache for the copy. */
-        for (size_t at = 0; at < pages->page_bytes; at += LINE_BYTES)
-            ((volatile uint8_t *)page)[at] = 0;
-        ps_mutex_lock(&pages->lock);
-        give(pages, page);
-        ps_mutex_unlock(&pages->lock);
-    }
-}
-
 /* Under the lock. */
 static void give(struct ps_row_pages *pages, struct ps_row_page *page)
 {
@@ -185,65 +152,32 @@ static void give(struct ps_row_pages *pages, struct ps_row_page *page)
     pages->free_count++;
 }
 
-/* Under the lock. `holder` is one that may have the page; an older one has it only if the page is
- * older still. */
-static void leave_to(struct ps_row_pages *pages, struct ps_row_holder *holder,
-                     struct ps_row_page *page)
+/* A hold that ends gives all of its pages at once, some ten thousand of a large table. */
+void ps_row_pages_give(struct ps_row_pages *pages, struct ps_row_page *list)
 {
-    PS_ASSERT(holder == NULL || holder->older == NULL || holder->older->number < holder->number);
-    if (holder == NULL || holder->number <= page->age) {
-        PS_ASSERT(pages->taken_count > 0);
-        pages->taken_count--;
-        give(pages, page);
-        return;
-    }
-    page->next = holder->left;
-    holder->left = page;
-    holder->left_count++;
-}
-
-/* The newest hold certainly has the page, if any does: holds have all pages of their instant. That
- * hold may have ended since the writer asked, and then the page is free at once. */
-void ps_row_pages_leave(struct ps_row_pages *pages, struct ps_row_page *page, uint64_t age)
-{
-    PS_ASSERT(page != NULL && age <= pages->hold_count);
     ps_mutex_lock(&pages->lock);
-    page->age = age;
-    leave_to(pages, pages->holders, page);
+    while (list != NULL) {
+        struct ps_row_page *next = list->next;
+        give(pages, list);
+        list = next;
+    }
     ps_mutex_unlock(&pages->lock);
 }
 
-/* The number is all that a hold costs here: pages know how old they are, and are asked when
- * somebody wants to write them. */
-void ps_row_pages_hold(struct ps_row_pages *pages, struct ps_row_holder *holder)
+/* Written outside the lock: the fault of a large page takes a tenth of a millisecond, for which a
+ * push that wants a page would wait. */
+void ps_row_pages_expect(struct ps_row_pages *pages, uint64_t count)
 {
-    ps_mutex_lock(&pages->lock);
-    PS_ASSERT(pages->hold_count < UINT64_MAX);
-    pages->hold_count++;
-    *holder = (struct ps_row_holder){.older = pages->holders, .number = pages->hold_count};
-    pages->holders = holder;
-    atomic_store(&pages->newest, holder->number);
-    ps_mutex_unlock(&pages->lock);
-}
-
-/* Holds end in any order. What was left to this one is handed to the next older one that has it,
- * page by page: a page that is younger than that hold is nobody's any more. */
-void ps_row_pages_release(struct ps_row_pages *pages, struct ps_row_holder *holder)
-{
-    ps_mutex_lock(&pages->lock);
-    struct ps_row_holder **at = &pages->holders;
-    while (*at != holder) {
-        PS_ASSERT(*at != NULL);
-        at = &(*at)->older;
+    for (;;) {
+        ps_mutex_lock(&pages->lock);
+        struct ps_row_page *page = pages->free_count < count ? cut_page(pages) : NULL;
+        ps_mutex_unlock(&pages->lock);
+        if (page == NULL)
+            return;
+        /* One byte of each line: the page is then in memory, and in its cache for the copy. */
+        for (size_t at = 0; at < pages->page_bytes; at += LINE_BYTES)
+            ((volatile uint8_t *)page)[at] = 0;
+        page->next = NULL;
+        ps_row_pages_give(pages, page);
     }
-    *at = holder->older;
-    for (struct ps_row_page *page = holder->left; page != NULL;) {
-        struct ps_row_page *next = page->next;
-        leave_to(pages, holder->older, page);
-        page = next;
-    }
-    holder->left = NULL;
-    /* From here on pages that only this hold had are written where they lie. */
-    atomic_store(&pages->newest, pages->holders == NULL ? 0 : pages->holders->number);
-    ps_mutex_unlock(&pages->lock);
 }

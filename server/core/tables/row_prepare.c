@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything of a push that may fail, before anything has changed: the rows are looked up, the row
- * limit is asked, pages that a hold has are copied, and there is room for the rows that will be
- * made. A larger index, a copied page and an empty page are the same table to everybody, so nothing
- * needs to be taken back when a later step fails.
+ * limit is asked, there is room for the rows that will be made, and what a hold has of all of them
+ * is set aside. A larger index, an empty page and a row that lies in two places are the same table
+ * to everybody, so nothing needs to be taken back when a later step fails.
  *
  * The pushing thread reads stripes without their locks here: it is the only one that changes them.
  *
  *
  * The other half of the promise is in row_apply.c: what has been prepared can be applied, whatever
  * memory there is by then. So every index has room for the rows to come, every row that will be
- * made has its number, and every page that will be written may be.
+ * made has its number, and every row that will be written may be.
  */
+#include "server/core/tables/row_aside.h"
 #include "server/core/tables/row_evict.h"
 #include "server/core/tables/row_look_up.h"
 #include "server/core/tables/row_push_parts.h"
@@ -20,7 +21,6 @@
 #include <inttypes.h>
 
 static void look_up(struct ps_row_push *push);
-static bool own_rows(struct ps_row_push *push, uint32_t stripe);
 static bool place_rows(struct ps_row_push *push, uint32_t stripe);
 
 /* Stripe by stripe, in the order of the keys: what is looked at for the one is warm for the other.
@@ -35,15 +35,24 @@ enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left
     atomic_store(&table->pages.bytes_limit,
                  bytes_left > UINT64_MAX - bytes ? UINT64_MAX : bytes + bytes_left);
     look_up(push);
+    /* Refused before anything is made ready for it. */
     PS_TRY(ps_row_evict_choose(push, error));
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
         if (push->begins[i] == push->begins[i + 1])
             continue;
-        if (!own_rows(push, i) || !place_rows(push, i))
+        if (!place_rows(push, i))
             return ps_fail(error, PS_ERR_NO_MEMORY,
                            "no memory for %" PRIu32 " more rows of a table of %" PRIu64 " bytes",
                            push->made, atomic_load(&table->pages.bytes));
     }
+    /* Also at the places of rows that will be made: one that has gone may be a hold's. */
+    if (!ps_row_aside_keep(table, push->begins, push->numbers))
+        return ps_fail(error, PS_ERR_NO_MEMORY,
+                       "no memory to set rows aside for a checkpoint of a table of %" PRIu64
+                       " bytes",
+                       atomic_load(&table->pages.bytes));
+    if (!push->grown)
+        ps_row_stripes_grow_ahead(table, push->made);
     push->prepared = true;
     return PS_OK;
 }
@@ -59,32 +68,8 @@ static void look_up(struct ps_row_push *push)
         push->made += push->numbers[i] == PS_ROW_NONE ? 1 : 0;
 }
 
-/* Rows that there are: their pages may be written afterwards, and stay where they are until the
- * push has ended. Without a hold they may be already. */
-static bool own_rows(struct ps_row_push *push, uint32_t number)
-{
-    struct ps_row_table *table = push->table;
-    const struct ps_row_stripe *stripe = &table->stripes[number];
-    if (atomic_load(&table->pages.newest) == 0)
-        return true;
-    for (uint32_t i = push->begins[number]; i < push->begins[number + 1]; i++) {
-        uint32_t row = push->numbers[i];
-        if (row != PS_ROW_NONE && !ps_row_stripe_own(table, number, row >> table->shape.page_bits))
-            return false;
-    }
-    /* Only now: a copy for a later key may have moved the row of an earlier one. */
-    for (uint32_t i = push->begins[number]; i < push->begins[number + 1]; i++) {
-        /* A row that there is has both a number and an address, another one neither. */
-        PS_ASSERT((push->rows[i] == NULL) == (push->numbers[i] == PS_ROW_NONE));
-        if (push->numbers[i] != PS_ROW_NONE)
-            push->rows[i] = ps_row_at(&table->shape, stripe, push->numbers[i]);
-    }
-    return true;
-}
-
-/* Rows that will be made: each gets a number that is free, of a page that may be written. The
- * numbers of rows that go for this push are not free yet: such a row may be read until the push is
- * applied, and its page may be a hold's. */
+/* Rows that will be made: each gets a number that is free, of a page that is there. The numbers of
+ * rows that go for this push are not free yet: such a row may be read until the push is applied. */
 static bool place_rows(struct ps_row_push *push, uint32_t number)
 {
     struct ps_row_table *table = push->table;
@@ -99,7 +84,8 @@ static bool place_rows(struct ps_row_push *push, uint32_t number)
         uint32_t row = ps_row_stripe_free(table, stripe, from);
         /* A number behind the last page makes a page; the next rows of this stripe come into it,
          * too. */
-        if (row == PS_ROW_NONE || !ps_row_stripe_own(table, number, row >> table->shape.page_bits))
+        if (row == PS_ROW_NONE ||
+            !ps_row_stripe_extend(table, number, row >> table->shape.page_bits))
             return false;
         PS_ASSERT(row >= from);
         push->numbers[i] = row;
@@ -108,5 +94,6 @@ static bool place_rows(struct ps_row_push *push, uint32_t number)
     }
     /* The rows that go for this push are counted as well, since they are taken out at the same
      * time as others are made, and the index must be large enough in any order. */
+    push->grown = push->grown || stripe->rows + made > stripe->index.rows_max;
     return made == 0 || ps_row_stripe_expect(table, number, stripe->rows + made);
 }

@@ -44,7 +44,7 @@ void ps_row_push_scan(const struct ps_row_push *push, const struct ps_optimizer_
 /* bytes_left   so much more the table may take
  *
  * PS_OK                 apply cannot fail; nobody sees a difference yet
- * PS_ERR_BUSY           more rows than rows_max
+ * PS_ERR_TABLE_FULL     more rows than rows_max
  * PS_ERR_NO_MEMORY      or more bytes than bytes_left
  */
 PS_MUST_USE enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left,

@@ -23,6 +23,7 @@ struct ps_row_push {
     uint32_t unique;            /* different ones */
     uint32_t made;              /* of those, without a row; known by prepare */
     bool prepared;
+    bool grown; /* an index had to be made larger for it */
     /* Of each different key, in the order of their hashes. */
     uint64_t *hashes;
     uint64_t *keys;

@@ -2,10 +2,8 @@
 /* The layout of rows and pages. Everything of a row lies together: a push reads and writes all of
  * it, and a row of 16 floats is then two lines of memory instead of three.
  *
- * The size of a page is a bargain between two costs that were measured: a page is copied as a whole
- * when it is written for the first time under a hold, so that with pages of 16 KiB the first push
- * takes four times as long as with 4; and each page has an entry and its bits in the lists of its
- * stripe, which are read at every look-up and should stay near.
+ * The size of a page is a bargain: the last page of each of 256 stripes is half empty, and each
+ * page has an entry in the list of its stripe, which is read at every look-up and should stay near.
  */
 #include "server/core/tables/row_shape.h"
 
@@ -61,6 +59,8 @@ void ps_row_shape_init(struct ps_row_shape *shape, const struct ps_row_layout *l
     shape->page_bits = page_bits_of(at, at - head);
     size_t rows = (size_t)1 << shape->page_bits;
     shape->live_words = (uint32_t)((rows + LIVE_BITS - 1) / LIVE_BITS);
-    shape->page_bytes = (PS_ROW_PAGE_HEAD + rows * at + PS_ROW_PAGE_ALIGN - 1) / PS_ROW_PAGE_ALIGN *
-                        PS_ROW_PAGE_ALIGN;
+    PS_ASSERT(rows <= PS_ROW_PAGE_ROWS_MAX);
+    /* A row that is a page of its own has room for a head, when it is set aside. */
+    size_t bytes = rows * at > at + PS_ROW_ASIDE_HEAD ? rows * at : at + PS_ROW_ASIDE_HEAD;
+    shape->page_bytes = (bytes + PS_ROW_PAGE_ALIGN - 1) / PS_ROW_PAGE_ALIGN * PS_ROW_PAGE_ALIGN;
 }

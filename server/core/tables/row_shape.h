@@ -18,15 +18,19 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Bytes of a page of rows, about: small, since a page is copied as a whole when it is written while
- * somebody holds it; larger for rows of more than a few lines, which would waste too much of it. */
+/* Bytes of a page of rows, about: small, since each stripe's last page is half empty; larger for
+ * rows of more than a few lines, which would waste too much of it. */
 #ifndef PS_ROW_PAGE_BYTES
 #define PS_ROW_PAGE_BYTES 4096
 #endif
 #define PS_ROW_PAGE_LARGE_FROM 256
 
-/* What precedes the rows of a page: struct ps_row_page. */
-#define PS_ROW_PAGE_HEAD 16
+/* A row has 16 bytes at least, and a page may be a quarter larger than asked for. */
+#define PS_ROW_PAGE_ROWS_MAX ((PS_ROW_PAGE_BYTES + PS_ROW_PAGE_BYTES / 4) / 16)
+
+/* What lies beside a row in a page of rows that were set aside (row_aside.h), at most. Every page
+ * has room for one. */
+#define PS_ROW_ASIDE_HEAD 16
 
 /* Pages begin at multiples of this: enough for elements of 8 bytes, and for rows of 16 bytes not to
  * lie in two lines. Whole lines would waste most of a byte for each row. */

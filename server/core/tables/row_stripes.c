@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One stripe: finding, making and removing rows, and what must be ready before a row is made. What
- * may fail (memory) changes nothing that anybody can see: a larger index has the same rows, a
- * copied page the same bytes. So a push may do all of it before it is sure that it will happen.
+ * may fail (memory) changes nothing that anybody can see: a larger index has the same rows, a new
+ * page has none. So a push may do all of it before it is sure that it will happen.
  *
  * Three lists grow: the index, the pages, the bits that say which rows there are. Each is replaced
  * by a longer one under the stripe's lock, for the time of an assignment; what takes long (going
  * through the rows, copying) is done before, since readers may go on with the old one and nobody
- * else writes.
+ * else writes. Pages stay where they are.
  */
 #include "server/core/tables/row_stripes.h"
 
@@ -16,6 +16,13 @@
 
 #define INDEX_ROWS_FIRST 16
 #define PAGES_FIRST 4
+
+/* A stripe grows ahead of its need when it has come within this part of its limit, unless it is so
+ * small that its index is made anew in no time. For each row that a push makes, so many rows of
+ * growing stripes are gone through: twice of what growth by a quarter needs in the long run. */
+#define AHEAD_PART 64
+#define AHEAD_FROM 2048
+#define AHEAD_ROWS 8
 
 /* Rows that are read ahead while an index is rebuilt. */
 #define AHEAD 16
@@ -93,7 +100,7 @@ bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t number, uint64_t 
     uint64_t bytes = ps_row_index_bytes(wanted);
     if (!ps_row_pages_count(&table->pages, bytes))
         return false;
-    if (!ps_row_index_create(&larger, table->memory, wanted)) {
+    if (!ps_row_index_create(&larger, &table->lists.allocator, wanted)) {
         ps_row_pages_count_back(&table->pages, bytes);
         return false;
     }
@@ -106,16 +113,53 @@ bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t number, uint64_t 
     if (smaller.lines != NULL)
         ps_row_pages_count_back(&table->pages,
                                 ((uint64_t)smaller.line_count + 1) * sizeof(struct ps_row_line));
-    ps_row_index_destroy(&smaller, table->memory);
+    ps_row_index_destroy(&smaller, &table->lists.allocator);
     return true;
+}
+
+/* The stripe with the fewest rows between it and its next index; PS_ROW_STRIPES when none is near.
+ */
+static uint32_t nearest_to_growth(const struct ps_row_table *table)
+{
+    uint32_t nearest = PS_ROW_STRIPES;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
+        const struct ps_row_stripe *stripe = &table->stripes[i];
+        PS_ASSERT(stripe->rows <= stripe->index.rows_max);
+        uint32_t left = stripe->index.rows_max - stripe->rows;
+        bool near = stripe->rows >= AHEAD_FROM && left <= stripe->index.rows_max / AHEAD_PART;
+        if (near && left < least) {
+            least = left;
+            nearest = i;
+        }
+    }
+    return nearest;
+}
+
+/* Stripes come to their limits as chance has it, some pushes with five of them and some with none.
+ * A stripe that is near its limit grows with a push that has time for it. What is refused here is
+ * asked for again when it is needed. */
+void ps_row_stripes_grow_ahead(struct ps_row_table *table, uint64_t rows_made)
+{
+    uint64_t budget = rows_made * AHEAD_ROWS;
+    /* One index at least, however large, and then as many as the rows pay for. */
+    for (uint64_t done = 0; done < budget;) {
+        uint32_t number = nearest_to_growth(table);
+        if (number == PS_ROW_STRIPES)
+            return;
+        const struct ps_row_stripe *stripe = &table->stripes[number];
+        PS_ASSERT(stripe->rows > 0);
+        if (!ps_row_stripe_expect(table, number, (uint64_t)stripe->index.rows_max + 1))
+            return;
+        done += stripe->rows;
+    }
 }
 
 /* Entries and bits, in this order: both are made of words of 8 bytes. */
 static uint64_t list_bytes(const struct ps_row_table *table, uint32_t pages)
 {
     PS_ASSERT(table->shape.live_words > 0);
-    return pages * (sizeof(struct ps_row_page_entry) +
-                    table->shape.live_words * (uint64_t)sizeof(uint64_t));
+    return pages * (sizeof(uint8_t *) + table->shape.live_words * (uint64_t)sizeof(uint64_t));
 }
 
 /* Both lists of a stripe are one allocation; larger ones take their place under the lock. */
@@ -126,13 +170,13 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     uint64_t bytes = list_bytes(table, room);
     if (!ps_row_pages_count(&table->pages, bytes))
         return false;
-    struct ps_row_page_entry *pages = ps_zeroed(table->memory, bytes);
+    uint8_t **pages = ps_zeroed(&table->lists.allocator, bytes);
     if (pages == NULL) {
         ps_row_pages_count_back(&table->pages, bytes);
         return false;
     }
     uint64_t *live = (uint64_t *)(void *)(pages + room);
-    struct ps_row_page_entry *shorter = stripe->pages;
+    uint8_t **shorter = stripe->pages;
     if (shorter != NULL) {
         memcpy(pages, shorter, stripe->page_count * sizeof *pages);
         memcpy(live, stripe->live,
@@ -143,37 +187,28 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     stripe->live = live;
     ps_mutex_unlock(ps_row_lock_of(table, number));
     ps_row_pages_count_back(&table->pages, list_bytes(table, stripe->page_room));
-    ps_release(table->memory, shorter);
+    ps_release(&table->lists.allocator, shorter);
     PS_ASSERT(room > stripe->page_room);
     stripe->page_room = room;
     return true;
 }
 
-/* The copy is made before the lock is taken: a reader sees the old page or the new one, which have
- * the same bytes. The old one is left to its holds only when no reader can be in it any more. */
-bool ps_row_stripe_own(struct ps_row_table *table, uint32_t number, uint32_t page)
+/* Pages never move and never go: whoever has the address of a row may keep it. */
+bool ps_row_stripe_extend(struct ps_row_table *table, uint32_t number, uint32_t page)
 {
     struct ps_row_stripe *stripe = &table->stripes[number];
     PS_ASSERT(page <= stripe->page_count);
-    bool is_new = page == stripe->page_count;
-    if (!is_new && !ps_row_pages_held(&table->pages, stripe->pages[page].age))
+    if (page < stripe->page_count)
         return true;
     if (page == stripe->page_room && !lengthen_lists(table, number))
         return false;
     struct ps_row_page *fresh = ps_row_pages_take(&table->pages);
     if (fresh == NULL)
         return false;
-    /* Of a new page this is room that nobody has used. */
-    struct ps_row_page_entry before = stripe->pages[page];
-    if (!is_new)
-        memcpy((uint8_t *)fresh + PS_ROW_PAGE_HEAD, (uint8_t *)before.page + PS_ROW_PAGE_HEAD,
-               table->shape.page_bytes - PS_ROW_PAGE_HEAD);
     ps_mutex_lock(ps_row_lock_of(table, number));
-    stripe->pages[page] = (struct ps_row_page_entry){fresh, table->pages.hold_count};
-    stripe->page_count += is_new ? 1 : 0;
+    stripe->pages[page] = (uint8_t *)fresh;
+    stripe->page_count++;
     ps_mutex_unlock(ps_row_lock_of(table, number));
-    if (!is_new)
-        ps_row_pages_leave(&table->pages, before.page, before.age);
     return true;
 }
 
@@ -209,7 +244,7 @@ uint8_t *ps_row_stripe_place(struct ps_row_table *table, struct ps_row_stripe *s
     const struct ps_row_shape *shape = &table->shape;
     PS_ASSERT(!ps_row_is_live(shape, stripe, row));
     PS_ASSERT(stripe->rows < stripe->index.rows_max);
-    PS_ASSERT(!ps_row_pages_held(&table->pages, stripe->pages[row >> shape->page_bits].age));
+    PS_ASSERT(row >> shape->page_bits < stripe->page_count);
     uint8_t *at = ps_row_at(shape, stripe, row);
     memcpy(at, &key, sizeof key);
     ps_row_set_touched(at, 0);
@@ -243,7 +278,11 @@ void ps_row_stripe_remove(struct ps_row_table *table, struct ps_row_stripe *stri
     const struct ps_row_shape *shape = &table->shape;
     PS_ASSERT(ps_row_is_live(shape, stripe, row));
     PS_ASSERT(stripe->rows > 0);
+    /* Before anything is changed: the key is in the row. */
+    ps_row_removals_add(table->removals, ps_row_key(ps_row_at(shape, stripe, row)),
+                        atomic_load(&table->rows));
     ps_row_index_remove(&stripe->index, hash, row);
+    ps_row_gone_note(&table->gone, ps_row_key(ps_row_at(shape, stripe, row)));
     *ps_row_live_word(shape, stripe, row) &= ~ps_row_live_bit(shape, row);
     stripe->rows--;
     if (row < stripe->free_from)

@@ -15,9 +15,12 @@
 #ifndef PS_SERVER_CORE_ROW_STRIPES_H
 #define PS_SERVER_CORE_ROW_STRIPES_H
 
+#include "base/large_heap.h"
 #include "base/row_hash.h"
+#include "server/core/tables/row_gone.h"
 #include "server/core/tables/row_index.h"
 #include "server/core/tables/row_pages.h"
+#include "server/core/tables/row_removals.h"
 #include "server/core/tables/row_shape.h"
 #include "server/core/tables/row_table.h"
 
@@ -32,17 +35,10 @@
 #define PS_ROW_LOCK_STRIPES 4
 #define PS_ROW_LOCKS (PS_ROW_STRIPES / PS_ROW_LOCK_STRIPES)
 
-_Static_assert(sizeof(struct ps_row_page) <= PS_ROW_PAGE_HEAD, "rows begin behind the head");
-
-struct ps_row_page_entry {
-    struct ps_row_page *page;
-    uint64_t age; /* holds that there had been when it was made (row_pages.h) */
-};
-
 struct ps_row_stripe {
     struct ps_row_index index;
-    struct ps_row_page_entry *pages;
-    uint64_t *live; /* live_words for each page: bit i says that its row i is one */
+    uint8_t **pages; /* where each begins; it stays there */
+    uint64_t *live;  /* live_words for each page: bit i says that its row i is one */
     uint32_t page_count;
     uint32_t page_room; /* of both arrays */
     uint32_t rows;
@@ -61,7 +57,12 @@ struct ps_row_table {
     _Atomic uint32_t references; /* the owner, and each hold */
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
+    struct ps_large_heap lists; /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;
+    struct ps_row_gone gone;
+    struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */
+    struct ps_row_aside *asides;         /* of the holds that there are (row_aside.h) */
+    struct ps_row_removals *removals;    /* a reference */
     struct ps_mutex locks[PS_ROW_LOCKS]; /* PS_RANK_ROWS */
     struct ps_row_stripe stripes[PS_ROW_STRIPES];
 };
@@ -79,18 +80,11 @@ static inline uint32_t ps_row_stripe_of(uint64_t hash)
     return (uint32_t)(hash >> (64 - PS_ROW_STRIPE_BITS));
 }
 
-/* Where the row with this number lies in its page. */
-static inline uint8_t *ps_row_in_page(const struct ps_row_shape *shape, struct ps_row_page *page,
-                                      uint32_t row)
-{
-    uint32_t place = row & ((1u << shape->page_bits) - 1);
-    return (uint8_t *)page + PS_ROW_PAGE_HEAD + place * shape->stride;
-}
-
 static inline uint8_t *ps_row_at(const struct ps_row_shape *shape,
                                  const struct ps_row_stripe *stripe, uint32_t row)
 {
-    return ps_row_in_page(shape, stripe->pages[row >> shape->page_bits].page, row);
+    uint32_t place = row & ((1u << shape->page_bits) - 1);
+    return stripe->pages[row >> shape->page_bits] + place * shape->stride;
 }
 
 /* The word and the bit that say whether there is a row with this number. */
@@ -120,15 +114,19 @@ uint32_t ps_row_stripe_find(const struct ps_row_table *table, const struct ps_ro
  * not. Takes the stripe's lock. False when memory is refused. */
 bool ps_row_stripe_expect(struct ps_row_table *table, uint32_t stripe, uint64_t rows);
 
-/* Sees to it that the page of this number is there and may be written: makes a new one behind the
- * last, or a copy of one that is held. Takes the stripe's lock. False when memory is refused. */
-bool ps_row_stripe_own(struct ps_row_table *table, uint32_t stripe, uint32_t page);
+/* After a push has got ready to make so many rows: indexes that will soon be too small are made
+ * larger, as many as these rows may be held up for. The rows do not depend on it. */
+void ps_row_stripes_grow_ahead(struct ps_row_table *table, uint64_t rows_made);
+
+/* Sees to it that the page of this number is there: one behind the last is made. Takes the stripe's
+ * lock. False when memory is refused. */
+bool ps_row_stripe_extend(struct ps_row_table *table, uint32_t stripe, uint32_t page);
 
 /* The first number from `from` on that is no row's; perhaps of the page behind the last one. */
 uint32_t ps_row_stripe_free(const struct ps_row_table *table, const struct ps_row_stripe *stripe,
                             uint32_t from);
 
-/* Makes the row `row`, whose page is owned and which the index has room for: with its key, and
+/* Makes the row `row`, whose page is there and which the index has room for: with its key, and
  * values and states that are yet to be written. Under the stripe's lock. Returns the row. */
 uint8_t *ps_row_stripe_place(struct ps_row_table *table, struct ps_row_stripe *stripe, uint64_t key,
                              uint64_t hash, uint32_t row);

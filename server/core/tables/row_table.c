@@ -31,6 +31,11 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     if (table == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a table");
     table->memory = options->memory;
+    table->removals = ps_row_removals_create(options->memory);
+    if (table->removals == NULL) {
+        ps_release(options->memory, table);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a table");
+    }
     table->settings = options->settings;
     table->repeats = options->repeats;
     table->seed = options->id ^ SEED_SALT;
@@ -38,7 +43,10 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     table->key_end = options->key_end;
     atomic_init(&table->references, 1);
     ps_row_shape_init(&table->shape, &options->layout);
+    ps_large_heap_init(&table->lists, table->memory);
     ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes);
+    ps_row_gone_init(&table->gone);
+    ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
     *created = table;
@@ -64,8 +72,8 @@ void ps_row_table_acquire(struct ps_row_table *table)
 static void free_stripe(struct ps_row_table *table, struct ps_row_stripe *stripe)
 {
     PS_ASSERT(stripe->page_count <= stripe->page_room);
-    ps_row_index_destroy(&stripe->index, table->memory);
-    ps_release(table->memory, stripe->pages);
+    ps_row_index_destroy(&stripe->index, &table->lists.allocator);
+    ps_release(&table->lists.allocator, stripe->pages);
 }
 
 void ps_row_table_release(struct ps_row_table *table)
@@ -75,13 +83,17 @@ void ps_row_table_release(struct ps_row_table *table)
     /* Whoever lets go last is alone with it: no lock is needed any more. */
     if (before > 1)
         return;
-    PS_ASSERT(atomic_load(&table->pages.newest) == 0);
+    PS_ASSERT(table->asides == NULL);
     /* First what lies on the heap, then the slabs, in which the pages of all stripes are. */
     for (size_t i = 0; i < PS_ROW_STRIPES; i++)
         free_stripe(table, &table->stripes[i]);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
+    ps_large_heap_fini(&table->lists);
+    ps_row_gone_fini(&table->gone, table->memory);
+    ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
+    ps_row_removals_release(table->removals);
     ps_release(table->memory, table);
 }
 
@@ -96,7 +108,8 @@ uint64_t ps_row_table_rows(const struct ps_row_table *table)
 uint64_t ps_row_table_bytes(const struct ps_row_table *table)
 {
     PS_ASSERT(table != NULL);
-    return atomic_load(&table->pages.bytes) + sizeof *table;
+    return atomic_load(&table->pages.bytes) + ps_row_removals_bytes(table->removals) +
+           sizeof *table;
 }
 
 /* The seed and the kind of first values decide what a reader of an unknown key sees, the partition
@@ -187,5 +200,4 @@ void ps_row_table_check(struct ps_row_table *table)
         rows += table->stripes[i].rows;
     }
     PS_ASSERT(rows == ps_row_table_rows(table));
-    PS_ASSERT(atomic_load(&table->pages.newest) <= table->pages.hold_count);
 }

@@ -16,6 +16,7 @@ import xml.etree.ElementTree
 HERE = os.path.dirname(os.path.realpath(__file__))
 BIN = os.environ.get("PS_BIN", os.path.join(HERE, "../../../build/release/bin"))
 PROGRAM = os.path.join(BIN, "psbench")
+PATIENCE = 120  # seconds that a broken run may hang
 TINY = ["--size", "4KiB", "--time", "30ms", "--repeat", "2"]
 SMALL_SHARD = ["--shard-size", "64KiB", "--journal-size", "16KiB"]
 FIELDS = {"name", "bytes", "outstanding", "supported", "per_second", "gigabytes_per_second",
@@ -68,7 +69,7 @@ def processes_with(word):
 
 def wait_for_server(folder):
     """Returns when a server of a run with that folder has said that it serves."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         logs = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
         if any("serving" in read(path) for path in logs if path.endswith(".log")):
@@ -474,7 +475,7 @@ class PsbenchTest(unittest.TestCase):
                 server.wait()
 
     def listening(self, path):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             for line in read(path).splitlines(keepends=True):
                 if "listening address=" in line and line.endswith("\n"):

@@ -80,8 +80,9 @@ def offset_of(path, tensor):
 class World:
     """Servers that ran and were killed, and what they had then."""
 
-    def __init__(self, shards):
+    def __init__(self, shards, flags=()):
         self.shards = shards
+        self.flags = list(flags)
         self.sequence = {}
         self.cluster = Cluster(shards=shards, interval="1h", etcd=shards > 1)
         self.new = os.path.join(self.cluster.folder, "new")
@@ -103,7 +104,7 @@ class World:
 
     def start(self, index=None):
         self.started += 1
-        flags = ["--journal-segment-bytes", "1MiB"]
+        flags = ["--journal-segment-bytes", "1MiB", *self.flags]
         if self.shards > 1 and index is not None:
             flags += ["--index", str(index)]
         return self.cluster.pserver(f"pserver-{self.started}-{index}", *flags)

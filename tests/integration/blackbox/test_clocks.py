@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import grpc
 
-from blackbox import Server
+from blackbox import Server, late_failure
 from calls import FLOAT32, MESSAGES
 from cluster import BIN, PATIENCE, wait_until
 
@@ -142,7 +142,7 @@ class Reads(ClocksTest):
         self.start()
         self.workers.set(2, SSP)
         self.workers.clock(1, 5)
-        failure = self.workers.read(1, 5, timeout=2).exception(PATIENCE)
+        failure = late_failure(lambda timeout: self.workers.read(1, 5, timeout))
         self.assertEqual(failure.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
         self.assertRegex(failure.details(),
                          r"^clocks c: worker 1 reads at clock 5 and waits until all have ended 5 "

@@ -8,12 +8,13 @@ import unittest
 
 import grpc
 
-from blackbox import Server
+from blackbox import Server, late_answer, late_failure
 from calls import FLOAT32, MESSAGES
 from cluster import PATIENCE, wait_until
 
 HOUR = 3600  # the longest wait that there is: whoever waits for it is not there in time
 PULL, PULLS = MESSAGES["pserver.v1.GetParamRequest"], MESSAGES["pserver.v1.GetParamsRequest"]
+NUMBERED = MESSAGES["pserver.v1.RequestId"](client_id=b"trainer", session=1, sequence=1)
 
 
 def values(content):
@@ -85,12 +86,14 @@ class PullWaits(unittest.TestCase):
     def test_who_waits_too_long_hears_what_is_missing(self):
         self.start()
         late = grpc.StatusCode.DEADLINE_EXCEEDED
-        call = self.begin("GetParam", PULL(name="w", at_least_version=2), timeout=2)
-        failure = call.exception(PATIENCE)
+        failure = late_failure(
+            lambda timeout: self.begin("GetParam", PULL(name="w", at_least_version=2), timeout))
         self.assertEqual(failure.code(), late)
         self.assertEqual(failure.details(), "parameter: w is at version 0, waited for: 2")
         # Of a message with gradients only the pull is late.
-        call = self.begin("PushPull", self.push_pull(2), timeout=2)
+        request = self.push_pull(2)
+        request.request.MergeFrom(NUMBERED)
+        call = late_answer(lambda timeout: self.begin("PushPull", request, timeout))
         reply = MESSAGES["pserver.v1.PushPullResponse"].FromString(call.result(PATIENCE))
         self.assertEqual(reply.grads[0].status.code, 0)
         self.assertEqual(reply.params[0].status.code, late.value[0])

@@ -7,6 +7,7 @@ by digest, the very last one wherever the page says that nothing is lost.
 """
 
 import functools
+import glob
 import os
 import re
 import resource
@@ -16,7 +17,7 @@ import types
 import unittest
 
 import grpc
-from recover_world import LAST, PUSHES, Page, World, digest, flip, offset_of
+from recover_world import ELEMENTS, LAST, PUSHES, Page, World, digest, flip, offset_of
 from cluster import BIN, wait_until
 from journal_files import records_end
 from test_define_param import Trainer
@@ -190,6 +191,30 @@ class Checkpoints(Recovery):
             world.start_all()
             server.calls = world.calls[0]
             self.assertEqual(table.values(range(60)), values)
+
+    def test_the_base_of_the_newest_checkpoint_is_gone(self):
+        """The newest adds to a whole one, and so does the one before, to another."""
+        with World(1, ("--increments", "1")) as world:
+            world.start_all()
+            world.calls[0].init("w", [0.0] * ELEMENTS)
+            world.calls[0].init("still", [0.0] * ELEMENTS * 8)  # not pushed to
+            world.calls[0].finish()
+            for value in range(4):
+                world.push(0, "w", -1.0 - value)
+                if value < 3:
+                    world.save()
+            wait_until(lambda: glob.glob(os.path.join(world.shard(0), f"*-{4:016x}.durable")),
+                       "the last push is noted")
+            world.kill()
+            files = world.checkpoints(0)
+            self.assertEqual(["-on-" in path for path in files[-3:]], [True, False, True], files)
+            os.remove(files[-2])
+
+            self.served(world, "the base of the newest checkpoint deleted",
+                        "The newest checkpoint is damaged")
+
+            world.start_all()
+            self.assertEqual(world.calls[0].pull("w")[0][0], 10.0)
 
     @in_each_world
     def test_damaged_sessions_in_every_checkpoint(self, world):

@@ -3,6 +3,7 @@
 counts once through kill -9 at every point; whoever is missing costs one grace time."""
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -199,6 +200,19 @@ class Rounds(Base):
         details = self.refused(grpc.StatusCode.DEADLINE_EXCEEDED, self.server.calls.call,
                                "GetParam", request, 2)
         self.assertIn("round 1 has 1 of 4 contributions, missing: 0 1 3", details)
+
+    def test_an_operator_sees_for_whom_the_open_round_waits(self):
+        self.start()
+        self.define([0.0], rounds(4), 4)
+        self.workers[2].contribute([1.0])
+        self.workers[0].contribute([1.0])
+        shown = self.server.psctl("show", "m").stdout
+        self.assertIn("round 1: 2 of 4 have contributed; missing: 1 3", shown)
+        rows = json.loads(self.server.psctl("show", "m", "--output", "json").stdout)
+        self.assertEqual(rows[0]["round"], {"version": 1, "workers": 4, "contributed": 2,
+                                            "missing": "1 3"})
+        status = json.loads(self.server.psctl("status", "--output", "json").stdout)
+        self.assertEqual(status[0]["placement"], 1)
 
     def test_whoever_is_missing_costs_one_grace_time_and_may_come_back(self):
         self.start()

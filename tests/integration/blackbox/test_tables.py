@@ -234,7 +234,10 @@ class Tables(unittest.TestCase):
         table = self.table(configuration(rows_max=4))
         table.push([(key, [1.0] * 4) for key in range(4)])
         full = grpc.StatusCode.RESOURCE_EXHAUSTED
-        self.refused(full, table.push, [(0, [1.0] * 4), (9, [1.0] * 4)])
+        with self.assertRaises(grpc.RpcError) as caught:
+            table.push([(0, [1.0] * 4), (9, [1.0] * 4)])
+        self.assertEqual(caught.exception.code(), full)
+        self.assertIn(("ps-status", "table_full"), caught.exception.trailing_metadata())
         self.assertEqual(table.values([0, 9]), [[-0.5] * 4, [0.0] * 4])
         table.push([(0, [1.0] * 4)])
         change = CONFIG()

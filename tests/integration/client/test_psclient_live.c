@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "expect_each.h"
 #include "run_suite.h"
+#include "tests/integration/client/in_doubt.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/etcd/etcd_process.h"
 #include "tests/support/temp_folder.h"
@@ -268,7 +269,7 @@ START_TEST(a_large_push_to_a_server_that_stands_still_ends_with_its_timeout)
     uint64_t start_ms = ps_now_ms(ps_clock_real());
 
     for (int i = 0; i < STOPPED_PUSHES; i++)
-        ck_assert_int_eq(psclient_push(client, &gradient, 1, 200, NULL, &error), PSCLIENT_UNKNOWN);
+        ck_assert_int_eq(push_in_doubt(client, &gradient, 200, &error), PSCLIENT_UNKNOWN);
 
     ck_assert_uint_lt(ps_now_ms(ps_clock_real()) - start_ms, LONG_MS);
     ck_assert_int_eq(kill(servers[0].pid, SIGCONT), 0);

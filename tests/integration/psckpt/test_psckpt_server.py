@@ -153,7 +153,10 @@ class AfterAServer(unittest.TestCase):
     def test_a_shard_with_a_server_is_not_published_anew(self):
         with Server() as server:
             server.make_ready()
-            psckpt("publish", server.data, "--timeout", "2s", code=69)
+            for timeout in ("2s", "60s"):  # a busy machine may need more to look at all
+                psckpt("publish", server.data, "--timeout", timeout, code=69)
+                if "a server owns" in psckpt.errors:
+                    break
             self.assertIn("a server owns shard 0", psckpt.errors)
             psckpt("repair", "--in-place", server.data, "--timeout", "2s", code=69)
             psckpt("repair", "--in-place", server.data, "--out", "x", code=64)

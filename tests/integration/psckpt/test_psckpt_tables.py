@@ -4,9 +4,11 @@
 that it shows, writes and compares, wherever they lay."""
 
 import glob
+import json
 import os
 import random
 import shutil
+import struct
 import sys
 import tempfile
 import threading
@@ -164,6 +166,38 @@ class Killed(unittest.TestCase):
         merged = read_safetensors(os.path.join(self.out + "3", "merged.safetensors"))
         self.assertEqual(merged["plain"], matrix)
         self.assertEqual(merged["ps.keys/plain"], keys)
+
+    def test_what_was_exported_makes_tables_again(self):
+        psckpt("export", self.server.data, "--out", self.out, "--merge")
+        merged = os.path.join(self.out, "merged.safetensors")
+        psckpt("import", merged, "--optimizer", "adagrad", "--to", "3", "--out", self.out + "3")
+        psckpt("export", self.out + "3", "--out", self.out + "4", "--merge")
+        self.assertEqual(read_safetensors(os.path.join(self.out + "4", "merged.safetensors")),
+                         read_safetensors(merged))
+        psckpt("import", merged, "--optimizer", "sgd", "--rate", "0.5", "--out", self.out + "1")
+        self.expect_served(self.out + "1")
+
+    def import_fails(self, keys, shape, label="U64", name="ps.keys/t"):
+        """Of a file with a matrix "t" of that shape and these keys; returns what was said."""
+        matrix = struct.pack(f"<{shape[0] * shape[1]}f", *[0.0] * (shape[0] * shape[1]))
+        packed = struct.pack(f"<{len(keys)}Q", *keys)
+        header = json.dumps({
+            "t": {"dtype": "F32", "shape": shape, "data_offsets": [0, len(matrix)]},
+            name: {"dtype": label, "shape": [len(keys)],
+                   "data_offsets": [len(matrix), len(matrix) + len(packed)]}}).encode()
+        path = self.out + ".safetensors"
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + matrix + packed)
+        psckpt("import", path, "--out", self.out, code=DATA)
+        self.assertFalse(os.path.exists(self.out))
+        return psckpt.errors
+
+    def test_keys_that_do_not_fit_their_matrix_make_no_table(self):
+        self.assertIn("2 rows and 3 keys", self.import_fails([1, 2, 3], [2, 4]))
+        self.assertIn("twice", self.import_fails([7, 7], [2, 4]))
+        self.assertIn("there is no tensor u", self.import_fails([1, 2], [2, 4], name="ps.keys/u"))
+        self.assertIn("at most 4096 columns", self.import_fails([1], [1, 5000]))
+        self.assertIn("U64 or I64", self.import_fails([1, 2], [2, 4], label="F64"))
 
     def test_a_table_whose_newest_keys_are_damaged_comes_from_the_checkpoint_before(self):
         self.server.start()

@@ -46,9 +46,9 @@ class Faults(unittest.TestCase):
     def test_ctrl_c_is_heard_while_a_call_waits(self):
         client = self.connect(timeout=PATIENCE)
         self.server.pause()
-        threading.Timer(0.3, _thread.interrupt_main).start()
         begun = time.monotonic()
         with self.assertRaises(KeyboardInterrupt):
+            threading.Timer(0.3, _thread.interrupt_main).start()
             client.push(ONES)
         self.assertLess(time.monotonic() - begun, PATIENCE / 2)
         self.server.resume()

@@ -152,17 +152,13 @@ class Rows(TwoServers):
 
 class Settings(TwoServers):
     def refused_as_full(self, table, keys):
-        """Whoever is refused comes again until the time is over, since rows may go meanwhile. A
-        server that is not heard within a short time is asked with more patience."""
-        for timeout in (0.5, 2, 8, 120):
-            try:
-                table.add(keys, np.ones(len(keys)), timeout=timeout)
-            except pserver.ExhaustedError as error:
-                self.assertIn("rows", str(error))
-                return
-            except (pserver.UnknownOutcomeError, pserver.UnavailableError):
-                continue
-            self.fail("more rows than there may be")
+        """Whoever is refused is told so, and does not come again by himself: that would go on for
+        longer than this test may take."""
+        with self.assertRaises(pserver.TableFullError) as caught:
+            table.add(keys, np.ones(len(keys)), timeout=3600)
+        self.assertIn("rows_max", str(caught.exception))
+        self.assertIsInstance(caught.exception, pserver.ExhaustedError)
+        self.assertFalse(caught.exception.retryable)
 
     def test_a_key_without_a_row_has_its_first_value_and_reading_makes_none(self):
         keys = self.keys(2000)

@@ -237,9 +237,8 @@ class Logged(BundleTest):
                                               params=self.pulls(pulls)))
 
     def await_pushes(self, count):
-        for _ in range(1000):
-            if self.order("prove") == count:
-                return
+        deadline = time.monotonic() + TIMEOUT
+        while self.order("prove") != count and time.monotonic() < deadline:
             time.sleep(0.01)
         self.assertEqual(self.order("prove"), count)
 

@@ -79,6 +79,48 @@ START_TEST(every_array_has_a_name_of_its_own)
 }
 END_TEST
 
+START_TEST(keys_that_went_are_one_array_more)
+{
+    char name[PS_ARRAY_NAME_BYTES];
+    struct ps_checkpoint_parameter table = {.name = ps_bytes_of_text("t"),
+                                            .dtype = PS_F32,
+                                            .count = 10,
+                                            .state_count = 1,
+                                            .is_table = true,
+                                            .state_is_one = {true},
+                                            .width = 5,
+                                            .rows = 2,
+                                            .carry = PS_CARRY_ROWS};
+    ck_assert_uint_eq(ps_array_carried(&table), 4);
+    table.removed.size = 24;
+
+    ck_assert_uint_eq(ps_array_count(&table), 4);
+    ck_assert_uint_eq(ps_array_carried(&table), 5);
+    ck_assert_int_eq(ps_array_dtype(&table, 4), PS_U64);
+    ck_assert_uint_eq(ps_array_elements(&table, 4), 3);
+    ck_assert_uint_eq(ps_array_bytes(&table, 4), 24);
+    ck_assert(!ps_array_shape(&table, 4).is_given);
+    (void)ps_array_name(&table, 4, name);
+    ck_assert_str_eq(name, "ps.removed/t");
+
+    table.carry = PS_CARRY_AS_BASE;
+    ck_assert_uint_eq(ps_array_carried(&table), 0);
+}
+END_TEST
+
+START_TEST(a_row_has_bytes_in_every_array_of_a_table)
+{
+    static const uint64_t bytes[] = {20, 4, 20, 8, 4};
+    const struct ps_checkpoint_parameter table = {.dtype = PS_F32,
+                                                  .state_count = 2,
+                                                  .is_table = true,
+                                                  .state_is_one = {true, false},
+                                                  .width = 5};
+    for (uint32_t array = 0; array < 5; array++)
+        ck_assert_uint_eq(ps_array_row_bytes(&table, array), bytes[array]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("array_layout");
@@ -87,6 +129,8 @@ int main(void)
     tcase_add_test(tests, a_table_has_keys_and_a_clock_behind_its_states);
     tcase_add_test(tests, elements_of_a_table_have_two_dimensions_also_without_rows);
     tcase_add_test(tests, every_array_has_a_name_of_its_own);
+    tcase_add_test(tests, keys_that_went_are_one_array_more);
+    tcase_add_test(tests, a_row_has_bytes_in_every_array_of_a_table);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

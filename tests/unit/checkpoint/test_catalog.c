@@ -33,7 +33,7 @@ static void put(uint64_t epoch, uint64_t position, const char *uuid, const char 
 {
     char name[PS_CHECKPOINT_NAME_BYTES];
     char path[256];
-    ps_checkpoint_name_write(epoch, position, uuid, suffix, name);
+    ps_checkpoint_name_write(epoch, position, uuid, "", suffix, name);
     (void)snprintf(path, sizeof path, "ck/%s", name);
     memory_files_put(disk, path, ps_bytes_of_text("x"));
 }

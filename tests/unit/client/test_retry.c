@@ -122,9 +122,9 @@ END_TEST
 
 START_TEST(wrong_requests_are_not_repeated)
 {
-    static const enum ps_status wrong[] = {PS_ERR_BAD_INPUT,    PS_ERR_NOT_FOUND,
-                                           PS_ERR_OUT_OF_RANGE, PS_ERR_UNSUPPORTED,
-                                           PS_ERR_DENIED,       PS_ERR_UNAUTHENTICATED};
+    static const enum ps_status wrong[] = {
+        PS_ERR_BAD_INPUT, PS_ERR_NOT_FOUND,       PS_ERR_OUT_OF_RANGE, PS_ERR_UNSUPPORTED,
+        PS_ERR_DENIED,    PS_ERR_UNAUTHENTICATED, PS_ERR_TABLE_FULL};
     for (enum ps_method method = 0; method < PS_METHOD_COUNT; method++) {
         for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
             ck_assert_int_eq(ps_retry_verdict(method, wrong[i], _i != 0), PS_VERDICT_FAILED);

@@ -40,6 +40,7 @@ static uint64_t seed;
 static struct ps_random random_numbers;
 static struct core_world world;
 static struct memory_files *disk;
+static struct ps_increments increments;
 static uint64_t epoch;
 static struct model model; /* as it should be now */
 static struct model saved; /* as it was at the last save; position UINT64_MAX: never */
@@ -241,6 +242,7 @@ static void try_save(void)
 {
     struct ps_checkpoint_place place;
     struct ps_saver saver = disk_saver(&world, disk);
+    saver.increments = &increments;
     enum ps_status status = ps_saver_save(&saver, PS_DEADLINE_NEVER, &place, NULL);
     EXPECT(status == (model.ready ? PS_OK : PS_ERR_NOT_READY));
     if (status == PS_OK)
@@ -309,6 +311,7 @@ START_TEST(a_random_life_is_what_the_model_says)
     epoch = 1;
     saved = (struct model){.position = UINT64_MAX};
     disk_world_init(&world, epoch);
+    ps_increments_init(&increments, &world.memory, (uint32_t)_i % 4);
     ps_service_begin_empty(world.service);
 
     for (int step = 0; step < STEPS; step++) {
@@ -320,6 +323,7 @@ START_TEST(a_random_life_is_what_the_model_says)
         ps_pull_release(&pulls[i].pull);
         ps_snapshot_release(&snapshots[i].snapshot);
     }
+    ps_increments_fini(&increments);
     world_fini(&world);
     memory_files_destroy(disk);
 }

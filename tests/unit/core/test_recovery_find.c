@@ -41,7 +41,7 @@ static struct ps_checkpoint_place put(uint64_t epoch, uint64_t position, unsigne
     struct ps_checkpoint_place place = {.epoch = epoch, .position = position};
     char name[PS_CHECKPOINT_NAME_BYTES];
     (void)snprintf(place.uuid, sizeof place.uuid, "00000000-0000-7000-8000-%012u", number);
-    ps_checkpoint_name_write(epoch, position, place.uuid, PS_CHECKPOINT_SUFFIX, name);
+    ps_checkpoint_name_write(epoch, position, place.uuid, "", PS_CHECKPOINT_SUFFIX, name);
     (void)snprintf(place.path, sizeof place.path, "%s/%s", DISK_FOLDER, name);
     memory_files_put(disk, place.path, ps_bytes_of_text("x"));
     return place;

@@ -155,7 +155,7 @@ START_TEST(names_of_damaged_ones_are_whole_however_many_there_are)
         char path[PS_CHECKPOINT_NAME_BYTES + 64];
         size_t folder = (size_t)(strrchr(places[2].path, '/') + 1 - places[2].path);
         memcpy(path, places[2].path, folder);
-        ps_checkpoint_name_write(1, 3 + i, places[2].uuid, PS_CHECKPOINT_SUFFIX, path + folder);
+        ps_checkpoint_name_write(1, 3 + i, places[2].uuid, "", PS_CHECKPOINT_SUFFIX, path + folder);
         memory_files_put(disk, path, (struct ps_bytes){content.data, content.size / 2});
     }
 

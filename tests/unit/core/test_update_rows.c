@@ -53,7 +53,7 @@ START_TEST(a_push_that_is_refused_changes_nothing)
     ck_assert_int_eq(table_push(&world, 0, 8, 1, 0), PS_OK);
     uint64_t digest = ps_row_table_digest(table_of(&world)->rows);
 
-    ck_assert_int_eq(table_push(&world, 7, 2, 1, 1), PS_ERR_BUSY);
+    ck_assert_int_eq(table_push(&world, 7, 2, 1, 1), PS_ERR_TABLE_FULL);
     ck_assert_int_eq(table_push(&world, 0, 2, NAN, 1), PS_ERR_BAD_INPUT);
     ck_assert_uint_eq(table_of(&world)->version, 1);
     ck_assert_uint_eq(ps_row_table_digest(table_of(&world)->rows), digest);

@@ -45,7 +45,8 @@ static const struct ps_status_reply status_sent = {.program_version = "0.1.0",
                                                    .device = "cuda:0",
                                                    .job = "job",
                                                    .address = "host:1",
-                                                   .lost_count = 13};
+                                                   .lost_count = 13,
+                                                   .placement = 14};
 
 START_TEST(a_status_comes_back)
 {
@@ -71,6 +72,7 @@ START_TEST(a_status_comes_back)
     ck_assert_str_eq(read.device, "cuda:0");
     ck_assert_str_eq(read.address, "host:1");
     ck_assert_uint_eq(read.lost_count, 13);
+    ck_assert_uint_eq(read.placement, 14);
     ps_decoded_release(&decoded);
     pieces_release(&pieces);
     ps_buffer_fini(&buffer);
@@ -105,7 +107,10 @@ static void encode_list(struct ps_buffer *buffer, char names[][16])
                                            .rule = "adam",
                                            .learning_rate = 1.0 / (1 + i),
                                            .state_bytes = 3,
-                                           .config = ps_bytes_of_text(i > 0 ? names[i] : "")};
+                                           .config = ps_bytes_of_text(i > 0 ? names[i] : ""),
+                                           .round_workers = (uint32_t)i,
+                                           .round_counted = (uint32_t)i / 2};
+        (void)snprintf(params[i].round_missing, sizeof params[i].round_missing, " %d", i);
     }
     const struct ps_list_reply sent = {params, PARAMS, true};
     ps_encode_list_reply(&sent, buffer);
@@ -133,6 +138,9 @@ START_TEST(a_list_comes_back)
         ck_assert_str_eq(read.params[i].rule, "adam");
         ck_assert_double_eq(read.params[i].learning_rate, 1.0 / (1 + i));
         ck_assert_uint_eq(read.params[i].config.size, i > 0 ? strlen(names[i]) : 0);
+        ck_assert_uint_eq(read.params[i].round_workers, (uint32_t)i);
+        ck_assert_uint_eq(read.params[i].round_counted, (uint32_t)i / 2);
+        ck_assert_int_eq(atoi(read.params[i].round_missing), i);
     }
     ps_decoded_release(&decoded);
     ps_buffer_fini(&buffer);

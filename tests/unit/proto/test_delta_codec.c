@@ -39,7 +39,8 @@ START_TEST(what_is_held_comes_back_wherever_it_is_cut)
                                                   .version = UINT64_MAX,
                                                   .chain = {.epoch = 3, .life = 1},
                                                   .target = 9,
-                                                  .block = 1000}};
+                                                  .block = 1000,
+                                                  .mark = UINT64_MAX}};
     struct ps_buffer wire = new_wire();
     struct pieces pieces;
     struct ps_pull_request read;
@@ -56,6 +57,7 @@ START_TEST(what_is_held_comes_back_wherever_it_is_cut)
     ck_assert_uint_eq(read.held.chain.life, 1);
     ck_assert_uint_eq(read.held.target, 9);
     ck_assert_uint_eq(read.held.block, 1000);
+    ck_assert_uint_eq(read.held.mark, UINT64_MAX);
     ps_decoded_release(&decoded);
     pieces_release(&pieces);
     ps_buffer_fini(&wire);
@@ -90,7 +92,10 @@ static struct ps_pull_reply sample(const uint32_t *runs, size_t bytes)
                                             .runs = {(const uint8_t *)runs, bytes},
                                             .whole = PS_WHOLE_OTHER_CHAIN,
                                             .next = 12,
-                                            .digest = UINT64_MAX - 1}};
+                                            .digest = UINT64_MAX - 1,
+                                            .rows = UINT64_MAX - 2,
+                                            .gone = 3,
+                                            .mark = UINT64_MAX - 3}};
 }
 
 START_TEST(a_delta_comes_back_wherever_it_is_cut)
@@ -115,6 +120,9 @@ START_TEST(a_delta_comes_back_wherever_it_is_cut)
     ck_assert_int_eq(read.delta.whole, PS_WHOLE_OTHER_CHAIN);
     ck_assert_uint_eq(read.delta.next, 12);
     ck_assert_uint_eq(read.delta.digest, UINT64_MAX - 1);
+    ck_assert_uint_eq(read.delta.rows, UINT64_MAX - 2);
+    ck_assert_uint_eq(read.delta.gone, 3);
+    ck_assert_uint_eq(read.delta.mark, UINT64_MAX - 3);
     ck_assert_uint_eq(read.delta.runs.size, sizeof runs);
     ck_assert_mem_eq(read.delta.runs.data, runs, sizeof runs);
     ps_decoded_release(&decoded);
@@ -203,7 +211,7 @@ static enum ps_status decode_reply(const void *bytes, size_t size)
 START_TEST(a_malformed_delta_is_refused)
 {
     uint8_t long_runs[4 + 1024] = {0x4a, 0x82, 0x08, 0x1a};
-    ck_assert_int_eq(decode_reply("\x4a\x02\x20\x04", 4), PS_ERR_BAD_INPUT); /* no such reason */
+    ck_assert_int_eq(decode_reply("\x4a\x02\x20\x05", 4), PS_ERR_BAD_INPUT); /* no such reason */
     ck_assert_int_eq(decode_reply("\x4a\x02\x1a\x08", 4), PS_ERR_BAD_INPUT); /* cut */
     ck_assert_int_eq(decode_reply(long_runs, sizeof long_runs), PS_ERR_BAD_INPUT);
 }

@@ -39,7 +39,7 @@ START_TEST(a_push_of_more_rows_than_the_limit_is_refused_as_a_whole)
     open(&model, 100, PS_TABLE_REFUSE);
     ck_assert_int_eq(push_ids(&model, 0, 100, 1), PS_OK);
     uint64_t digest = ps_row_table_digest(model.table);
-    ck_assert_int_eq(push_ids(&model, 50, 51, 2), PS_ERR_BUSY);
+    ck_assert_int_eq(push_ids(&model, 50, 51, 2), PS_ERR_TABLE_FULL);
     ck_assert_uint_eq(ps_row_table_digest(model.table), digest);
     ck_assert_uint_eq(ps_row_table_rows(model.table), 100);
     /* Rows that there are may always be pushed to. */
@@ -163,8 +163,8 @@ START_TEST(a_small_table_loses_no_more_than_it_must)
     }
     /* The push's own rows do not fit: nothing goes for it. */
     uint64_t digest = ps_row_table_digest(model.table);
-    ck_assert_int_eq(push_ids(&model, 100, 11, 31), PS_ERR_BUSY);
-    ck_assert_int_eq(push_ids(&model, 20, 11, 31), PS_ERR_BUSY);
+    ck_assert_int_eq(push_ids(&model, 100, 11, 31), PS_ERR_TABLE_FULL);
+    ck_assert_int_eq(push_ids(&model, 20, 11, 31), PS_ERR_TABLE_FULL);
     ck_assert_uint_eq(ps_row_table_digest(model.table), digest);
     ck_assert_int_eq(push_ids(&model, 21, 10, 31), PS_OK);
     ck_assert_int_eq(push_ids(&model, 100, 10, 32), PS_OK);

@@ -3,7 +3,9 @@
 #include "tests/unit/tables/row_model.h"
 
 #include "base/slab.h"
-#include "server/core/tables/row_stripes.h"
+#include "server/core/tables/row_aside.h"
+
+#include <stdlib.h>
 
 #define SLAB_ROOM (PS_SLAB_BYTES + (size_t)1024 * 1024)
 
@@ -62,30 +64,57 @@ START_TEST(holds_end_in_any_order)
 }
 END_TEST
 
-START_TEST(a_page_is_copied_once_for_a_hold_and_not_without_one)
+START_TEST(a_row_is_set_aside_once_for_a_hold_and_not_without_one)
 {
     struct row_model model;
     struct ps_row_hold *hold;
     row_model_open(&model, PS_RULE_SGD, PS_F32, 16, 20000);
     for (int i = 0; i < 8; i++)
         row_model_push_random(&model, 10000, 20000);
+    uint64_t rows = ps_row_table_rows(model.table);
     ck_assert_int_eq(ps_row_hold_take(model.table, &hold, NULL), PS_OK);
-    uint64_t pages = 0;
-    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)
-        pages += model.table->stripes[i].page_count;
     uint64_t before = ps_row_table_bytes(model.table);
-    /* The hold was not expected: each copy is memory more. */
+    /* The hold was not expected: what is set aside is memory more. */
     for (int i = 0; i < 20; i++)
         row_model_push_random(&model, 10000, 20000);
     uint64_t held = ps_row_table_bytes(model.table);
     ps_row_hold_release(hold);
 
-    /* Twice the pages at most, with the new rows of the late pushes and a slab that is not full. */
+    /* With the new rows of the late pushes, and a slab that is not full. */
+    uint64_t pages = ps_row_aside_pages(model.table, rows);
     ck_assert_uint_le(held - before, pages * model.table->shape.page_bytes + SLAB_ROOM);
     for (int i = 0; i < 5; i++) {
         row_model_push_random(&model, 10000, 20000);
         ck_assert_uint_eq(ps_row_table_bytes(model.table), held);
     }
+    row_model_close(&model);
+}
+END_TEST
+
+START_TEST(arrays_are_read_from_anywhere_while_rows_are_set_aside)
+{
+    struct row_model model;
+    struct ps_row_hold *hold;
+    row_model_open(&model, PS_RULE_ADAGRAD, PS_F32, 3, 2000);
+    row_model_push_random(&model, 1500, 2000);
+    ck_assert_int_eq(ps_row_hold_take(model.table, &hold, NULL), PS_OK);
+    size_t size = ps_row_hold_rows(hold) * ps_row_hold_row_bytes(hold, 0);
+    uint8_t *before = malloc(size);
+    uint8_t *after = malloc(size);
+    ck_assert_int_eq(ps_row_hold_read(hold, 0, 0, before, size, NULL), PS_OK);
+
+    for (size_t at = 0; at < size; at += 97) {
+        size_t some = size - at < 97 ? size - at : 97;
+        ck_assert_int_eq(ps_row_hold_read(hold, 0, at, after + at, some, NULL), PS_OK);
+        if (at % (97 * 7) == 0)
+            row_model_push_random(&model, 30, 2000);
+    }
+
+    ck_assert_mem_eq(before, after, size);
+    row_model_compare(&model);
+    ps_row_hold_release(hold);
+    free(before);
+    free(after);
     row_model_close(&model);
 }
 END_TEST
@@ -179,7 +208,8 @@ int main(void)
     TCase *tests = tcase_create("row_hold");
     tcase_add_test(tests, a_hold_stays_what_it_was_while_pushes_go_on);
     tcase_add_loop_test(tests, holds_end_in_any_order, 0, 6);
-    tcase_add_test(tests, a_page_is_copied_once_for_a_hold_and_not_without_one);
+    tcase_add_test(tests, a_row_is_set_aside_once_for_a_hold_and_not_without_one);
+    tcase_add_test(tests, arrays_are_read_from_anywhere_while_rows_are_set_aside);
     tcase_add_test(tests, what_is_expected_is_there_for_the_copies);
     tcase_add_test(tests, a_hold_outlives_its_table);
     tcase_add_test(tests, an_empty_table_can_be_held);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server/core/tables/row_pages.c: pages that are used again, and who has those that were replaced.
- * */
+/* server/core/tables/row_pages.c: pages that are used again. */
 #include "server/core/tables/row_pages.h"
 #include "tests/support/fault_heap.h"
 #include "tests/unit/tables/row_model.h"
@@ -34,40 +33,21 @@ START_TEST(pages_do_not_overlap_and_go_with_the_pool)
 }
 END_TEST
 
-START_TEST(a_replaced_page_is_free_when_nobody_holds_it)
+START_TEST(pages_that_were_given_are_taken_again)
 {
     ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
-    struct ps_row_page *page = ps_row_pages_take(&pages);
-    ck_assert(!ps_row_pages_held(&pages, 0));
-    ps_row_pages_leave(&pages, page, 0);
-    ck_assert_uint_eq(pages.free_count, 1);
-    ck_assert_ptr_eq(ps_row_pages_take(&pages), page);
-    ps_row_pages_fini(&pages);
-}
-END_TEST
-
-START_TEST(a_page_goes_from_hold_to_hold_until_none_has_it)
-{
-    struct ps_row_holder old;
-    struct ps_row_holder young;
-    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
-    struct ps_row_page *both = ps_row_pages_take(&pages);
+    struct ps_row_page *first = ps_row_pages_take(&pages);
     struct ps_row_page *second = ps_row_pages_take(&pages);
-    ps_row_pages_hold(&pages, &old);
-    ps_row_pages_hold(&pages, &young);
-    ck_assert(ps_row_pages_held(&pages, 0));
-    ck_assert(ps_row_pages_held(&pages, 1));
-    ck_assert(!ps_row_pages_held(&pages, 2));
-    ps_row_pages_leave(&pages, both, 0);   /* made before both holds */
-    ps_row_pages_leave(&pages, second, 1); /* made between them */
-
-    ps_row_pages_release(&pages, &young);
-    ck_assert_uint_eq(pages.free_count, 1);
-    ck_assert_ptr_eq(pages.free, second);
-    ck_assert(ps_row_pages_held(&pages, 0));
-    ck_assert(!ps_row_pages_held(&pages, 1));
-    ps_row_pages_release(&pages, &old);
+    struct ps_row_page *third = ps_row_pages_take(&pages);
+    first->next = second;
+    second->next = NULL;
+    ps_row_pages_give(&pages, first);
+    ps_row_pages_give(&pages, NULL);
     ck_assert_uint_eq(pages.free_count, 2);
+    ck_assert_ptr_eq(ps_row_pages_take(&pages), second);
+    ck_assert_ptr_eq(ps_row_pages_take(&pages), first);
+    ck_assert_uint_eq(pages.free_count, 0);
+    ck_assert_ptr_ne(ps_row_pages_take(&pages), third);
     ps_row_pages_fini(&pages);
 }
 END_TEST
@@ -90,41 +70,16 @@ END_TEST
 START_TEST(pages_that_are_expected_are_there)
 {
     ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
-    ps_row_pages_expect(&pages, 100, NULL);
-    ck_assert_uint_eq(pages.free_count, 0); /* nobody has a page that could be copied */
-    for (int i = 0; i < 150; i++)
-        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
-    ps_row_pages_expect(&pages, 100, NULL);
+    ps_row_pages_expect(&pages, 100);
     ck_assert_uint_eq(pages.free_count, 100);
     uint64_t bytes = atomic_load(&pages.bytes);
+    ps_row_pages_expect(&pages, 99);
     for (int i = 0; i < 100; i++)
         ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
     ck_assert_uint_eq(atomic_load(&pages.bytes), bytes);
     atomic_store(&pages.bytes_limit, bytes);
-    ps_row_pages_expect(&pages, 10000, NULL);
+    ps_row_pages_expect(&pages, 10000);
     ck_assert_uint_eq(atomic_load(&pages.bytes), bytes);
-    ps_row_pages_fini(&pages);
-}
-END_TEST
-
-START_TEST(a_hold_needs_no_copies_of_what_was_left_to_it)
-{
-    struct ps_row_holder holder;
-    struct ps_row_page *taken[10];
-    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
-    for (int i = 0; i < 10; i++)
-        taken[i] = ps_row_pages_take(&pages);
-    ps_row_pages_hold(&pages, &holder);
-    for (int i = 0; i < 4; i++) {
-        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
-        ps_row_pages_leave(&pages, taken[i], 0);
-    }
-    ck_assert_uint_eq(holder.left_count, 4);
-    ps_row_pages_expect(&pages, 100, &holder);
-    ck_assert_uint_eq(pages.free_count, 10);
-    ps_row_pages_release(&pages, &holder);
-    ck_assert_uint_eq(pages.free_count, 14);
-    ck_assert_uint_eq(pages.taken_count, 10);
     ps_row_pages_fini(&pages);
 }
 END_TEST
@@ -149,11 +104,9 @@ int main(void)
 {
     TCase *tests = tcase_create("row_pages");
     tcase_add_test(tests, pages_do_not_overlap_and_go_with_the_pool);
-    tcase_add_test(tests, a_replaced_page_is_free_when_nobody_holds_it);
-    tcase_add_test(tests, a_page_goes_from_hold_to_hold_until_none_has_it);
+    tcase_add_test(tests, pages_that_were_given_are_taken_again);
     tcase_add_test(tests, the_limit_holds);
     tcase_add_test(tests, pages_that_are_expected_are_there);
-    tcase_add_test(tests, a_hold_needs_no_copies_of_what_was_left_to_it);
     tcase_add_test(tests, refused_memory_is_no_page);
     return run_tests("row_pages", tests);
 }

@@ -23,7 +23,9 @@ static void check(const struct ps_row_layout *layout)
     }
     ck_assert_uint_le(shape.stride - bytes, shape.element == 8 ? 4 : 0);
     ck_assert_uint_eq(shape.page_bytes % PS_ROW_PAGE_ALIGN, 0);
-    ck_assert_uint_le(PS_ROW_PAGE_HEAD + (shape.stride << shape.page_bits), shape.page_bytes);
+    ck_assert_uint_le(shape.stride << shape.page_bits, shape.page_bytes);
+    ck_assert_uint_le(shape.stride + PS_ROW_ASIDE_HEAD, shape.page_bytes);
+    ck_assert_uint_le(1U << shape.page_bits, PS_ROW_PAGE_ROWS_MAX);
     ck_assert_uint_lt(shape.page_bytes, PS_SLAB_BYTES);
     ck_assert_uint_ge(shape.live_words * 64, 1U << shape.page_bits);
 }

@@ -86,10 +86,48 @@ START_TEST(free_numbers_are_given_in_rising_order)
 }
 END_TEST
 
+/* Rows of one stripe up to just before its index is full; then a push that needs no growth. */
+START_TEST(an_index_that_is_nearly_full_grows_before_it_must)
+{
+    struct row_model model;
+    row_model_plan(&model, PS_RULE_SGD, PS_F32, 1, 8000);
+    choose_keys(&model, (uint64_t)0xFF << 56);
+    row_model_begin(&model);
+    static uint32_t ids[8000];
+    for (uint32_t i = 0; i < 8000; i++)
+        ids[i] = i;
+    row_model_push(&model, ids, 4000);
+    uint32_t number = ps_row_stripe_of(ps_row_table_hash(model.table, model.keys[0]));
+    const struct ps_row_stripe *stripe = &model.table->stripes[number];
+    uint32_t most = stripe->index.rows_max;
+    ps_row_stripes_grow_ahead(model.table, 1000);
+    ck_assert_uint_eq(stripe->index.rows_max, most);
+    ck_assert_uint_lt(most, 8000);
+    row_model_push(&model, ids + 4000, most - 4000 - 10);
+    ck_assert_uint_eq(stripe->index.rows_max, most);
+
+    ps_row_stripes_grow_ahead(model.table, 0);
+    ck_assert_uint_eq(stripe->index.rows_max, most);
+    atomic_store(&model.table->pages.bytes_limit, 0);
+    ps_row_stripes_grow_ahead(model.table, 1000);
+    ck_assert_uint_eq(stripe->index.rows_max, most);
+    atomic_store(&model.table->pages.bytes_limit, UINT64_MAX);
+    uint64_t digest = ps_row_table_digest(model.table);
+    ps_row_stripes_grow_ahead(model.table, 1000);
+
+    ck_assert_uint_gt(stripe->index.rows_max, most);
+    ck_assert_uint_eq(ps_row_table_digest(model.table), digest);
+    ps_row_table_check(model.table);
+    row_model_compare(&model);
+    row_model_close(&model);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("row_stripes");
     tcase_add_loop_test(tests, keys_that_share_stripe_and_tag_and_line_are_told_apart, 0, 5);
+    tcase_add_test(tests, an_index_that_is_nearly_full_grows_before_it_must);
     tcase_add_test(tests, free_numbers_are_given_in_rising_order);
     return run_tests("row_stripes", tests);
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An allocator whose large blocks lie in large pages, beside each other: for arrays that are read
+ * at random places, each of which would else need an address translation from memory. Small blocks
+ * are another allocator's.
+ *
+ * Threads:  one at a time.
+ * Blocking: for the kernel, when more room is needed.
+ * Errors:   NULL when memory is refused.
+ * Memory:   blocks go back to the same heap before its end; room that is empty goes back to the
+ *           kernel.
+ */
+#ifndef PS_BASE_LARGE_HEAP_H
+#define PS_BASE_LARGE_HEAP_H
+
+#include "base/alloc.h"
+
+/* From this size on a block is large, as far as PS_LARGE_HEAP_MOST; still larger ones have pages
+ * enough of their own, and are not this heap's either. */
+#define PS_LARGE_HEAP_FROM ((size_t)32 * 1024)
+#define PS_LARGE_HEAP_MOST ((size_t)8 * 1024 * 1024)
+
+struct ps_large_region;
+
+struct ps_large_heap {
+    struct ps_allocator allocator;    /* what users are given */
+    const struct ps_allocator *small; /* borrowed; outlives the heap */
+    struct ps_large_region *regions;
+};
+
+/* `heap` stays where it is. Nothing is allocated before it is needed. */
+void ps_large_heap_init(struct ps_large_heap *heap, const struct ps_allocator *small);
+
+/* All blocks were released. */
+void ps_large_heap_fini(struct ps_large_heap *heap);
+
+#endif

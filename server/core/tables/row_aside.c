@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A push of random keys steps one row of nearly every page that it comes to. To copy those pages
+ * would move fifty times the bytes of the rows: 40 MiB for ten thousand rows of 16 floats, where
+ * the rows have less than one.
+ *
+ * Every hold has old rows of its own. With two holds at a time a row is set aside twice; for that,
+ * a hold that ends hands nothing on to another one.
+ */
+#include "server/core/tables/row_aside.h"
+
+#include "base/assert.h"
+
+/* Rows that are asked for before they are copied: a large push has outgrown the cache since it
+ * looked them up. */
+#define AHEAD 8
+
+void ps_row_aside_init(struct ps_row_table *table, struct ps_row_aside *aside)
+{
+    PS_ASSERT(aside->pages == NULL);
+    ps_mutex_lock(&table->holds_lock);
+    aside->next = table->asides;
+    table->asides = aside;
+    ps_mutex_unlock(&table->holds_lock);
+}
+
+/* The pages are free for the rows to come and for the next hold. */
+void ps_row_aside_fini(struct ps_row_table *table, struct ps_row_aside *aside)
+{
+    ps_mutex_lock(&table->holds_lock);
+    /* Holds are few, and end in any order. */
+    struct ps_row_aside **at = &table->asides;
+    while (*at != aside) {
+        PS_ASSERT(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = aside->next;
+    ps_mutex_unlock(&table->holds_lock);
+    ps_row_pages_give(&table->pages, aside->pages);
+    aside->pages = NULL;
+}
+
+/* Whole words, since lists of rows lie between rows. */
+static size_t row_bytes(const struct ps_row_shape *shape)
+{
+    size_t word = sizeof(void *);
+    PS_ASSERT(shape->stride > 0);
+    return (shape->stride + word - 1) / word * word;
+}
+
+uint64_t ps_row_aside_pages(const struct ps_row_table *table, uint64_t rows)
+{
+    size_t each = row_bytes(&table->shape) + sizeof(struct ps_row_old) / PS_ROW_OLD_ROWS;
+    uint64_t room = table->shape.page_bytes - sizeof(struct ps_row_page);
+    PS_ASSERT(room > 0);
+    /* Of long rows there is one to a page. */
+    uint64_t in_page = room < 2 * each ? 1 : room / each;
+    return (rows + in_page - 1) / in_page;
+}
+
+/* So many bytes of the newest page, or of a new one; NULL when memory is refused. */
+static void *take_room(struct ps_row_table *table, struct ps_row_aside *aside, size_t bytes)
+{
+    size_t page_bytes = table->shape.page_bytes;
+    PS_ASSERT(sizeof(struct ps_row_page) + bytes <= page_bytes);
+    /* The rest of a page that is too short is lost until the hold ends. */
+    if (aside->pages == NULL || aside->used_bytes + bytes > page_bytes) {
+        struct ps_row_page *page = ps_row_pages_take(&table->pages);
+        if (page == NULL)
+            return NULL;
+        page->next = aside->pages;
+        aside->pages = page;
+        aside->used_bytes = sizeof *page;
+    }
+    uint8_t *room = (uint8_t *)aside->pages + aside->used_bytes;
+    aside->used_bytes += bytes;
+    return room;
+}
+
+/* The list of this page's old rows, with a place for one more. */
+static struct ps_row_old *take_place(struct ps_row_table *table, struct ps_row_aside *aside,
+                                     uint64_t page)
+{
+    struct ps_row_old *newest = aside->old[page];
+    if (newest != NULL && newest->count < PS_ROW_OLD_ROWS)
+        return newest;
+    struct ps_row_old *old = take_room(table, aside, sizeof *old);
+    if (old == NULL)
+        return NULL;
+    PS_ASSERT(newest == NULL || newest->count == PS_ROW_OLD_ROWS);
+    /* The bytes may be those of any rows that lay there before. */
+    old->next = newest;
+    old->count = 0;
+    aside->old[page] = old;
+    return old;
+}
+
+/* Under the stripe's lock, so that a reader of the hold finds the row here or there, and the same
+ * bytes: the push writes over it later. The bit goes and the old row comes in one step for every
+ * reader. */
+static bool keep_row(struct ps_row_table *table, struct ps_row_aside *aside, uint32_t number,
+                     uint32_t row)
+{
+    const struct ps_row_shape *shape = &table->shape;
+    uint64_t page = aside->first_pages[number] + (row >> shape->page_bits);
+    /* A page that was made since. */
+    if (page >= aside->first_pages[number + 1])
+        return true;
+    uint32_t place = row & ((1u << shape->page_bits) - 1);
+    uint64_t *due = &aside->due[page * shape->live_words + place / 64];
+    if ((*due & ps_row_live_bit(shape, row)) == 0)
+        return true;
+    /* A list that was made for a row that is then refused has no row, and serves the next one. */
+    struct ps_row_old *old = take_place(table, aside, page);
+    uint8_t *kept = old != NULL ? take_room(table, aside, row_bytes(shape)) : NULL;
+    if (kept == NULL)
+        return false;
+    /* All of the row: a reader may ask for any of its arrays. */
+    memcpy(kept, ps_row_at(shape, &table->stripes[number], row), shape->stride);
+    old->rows[old->count] = kept;
+    old->places[old->count] = (uint8_t)place;
+    old->count++;
+    *due &= ~ps_row_live_bit(shape, row);
+    uint64_t before = atomic_fetch_sub_explicit(&aside->due_rows, 1, memory_order_relaxed);
+    PS_ASSERT(before > 0);
+    return true;
+}
+
+/* The rows of one stripe, under one lock: a reader of the hold waits for a microsecond or two. */
+static bool keep_stripe(struct ps_row_table *table, struct ps_row_aside *aside, uint32_t number,
+                        const uint32_t *numbers, uint32_t count)
+{
+    bool kept = true;
+    PS_ASSERT(number < PS_ROW_STRIPES);
+    ps_mutex_lock(ps_row_lock_of(table, number));
+    for (uint32_t i = 0; i < count && kept; i++) {
+        if (i + AHEAD < count)
+            PS_PREFETCH(ps_row_at(&table->shape, &table->stripes[number], numbers[i + AHEAD]));
+        kept = keep_row(table, aside, number, numbers[i]);
+    }
+    ps_mutex_unlock(ps_row_lock_of(table, number));
+    return kept;
+}
+
+/* The list of holds stays what it is meanwhile: one that ends waits until the push has looked after
+ * it for the last time. */
+bool ps_row_aside_keep(struct ps_row_table *table, const uint32_t begins[PS_ROW_STRIPES + 1],
+                       const uint32_t *numbers)
+{
+    bool kept = true;
+    PS_ASSERT(begins[0] == 0);
+    ps_mutex_lock(&table->holds_lock);
+    for (struct ps_row_aside *aside = table->asides; aside != NULL; aside = aside->next)
+        for (uint32_t i = 0; i < PS_ROW_STRIPES && kept; i++)
+            if (begins[i] < begins[i + 1])
+                kept = keep_stripe(table, aside, i, numbers + begins[i], begins[i + 1] - begins[i]);
+    ps_mutex_unlock(&table->holds_lock);
+    return kept;
+}
