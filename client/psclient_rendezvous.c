@@ -85,7 +85,10 @@ static void release(struct psclient_rendezvous *rendezvous)
     ps_release(memory, rendezvous);
 }
 
-/* The lists of ended receives have their room from the start: noting one must not fail. */
+/* Nothing is asked of a server here. What one process knows of a step is small: a few numbers for
+ * each server, and two lists.
+ *
+ * The lists of ended receives have their room from the start: noting one must not fail. */
 static enum ps_status make(struct psclient *client, uint64_t step, struct psclient_rendezvous **out,
                            struct ps_error *error)
 {

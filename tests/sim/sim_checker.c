@@ -434,6 +434,9 @@ void sim_checker_disk_changed(struct sim_world *world, uint32_t index)
     struct sim_files_view view;
     size_t files = memory_files_file_count(world->disks[index]);
     size_t journals_max = world->options.save_interval_ms > 0 ? JOURNALS_MAX : JOURNALS_KEPT;
+    /* The whole checkpoint before the newest one is that many checkpoints further back, and the
+     * journal behind it stays. */
+    journals_max *= 1 + world->options.increments;
     if (files > (world->options.journals ? journals_max : 0) + FILES_MAX)
         sim_fail(world, "P6: shard %u has %zu files", index, files);
     if (world->checker->shards[index].pointer_revision == 0)
