@@ -141,8 +141,9 @@ class Tables(unittest.TestCase):
         self.assertEqual(plain.pull(keys[:1])[1].version, 21)
 
     def test_a_key_gets_its_row_with_its_third_push_whenever_the_server_was_killed(self):
-        """Beside a model: what was counted is there by the journal, by a checkpoint and by both."""
-        self.start()
+        """Beside a model: what was counted is there by the journal, by a checkpoint that
+        adds to another, and by both."""
+        self.start("--increments", "3")
         table = self.table(configuration(rate=1.0, init=1, low=8.0, admission=3))
         self.assertIn("admission=3", self.server.psctl("show", "t").stdout)
         dice = random.Random(13)
