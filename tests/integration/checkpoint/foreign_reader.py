@@ -144,11 +144,12 @@ class ForeignReader(unittest.TestCase):
         self.assertEqual(begin, max(begin for _, begin, _ in tensors.values()))
         self.assertEqual("%08x" % crc32c(data), metadata["ps.sessions_crc32c"])
 
-    def test_open_rounds_and_clocks_are_records_behind_the_sessions(self):
+    def test_rounds_clocks_and_candidates_are_records_behind_the_sessions(self):
         _, _, metadata, tensors = self.written(5, "sections")
-        self.assertEqual(list(tensors)[-3:], ["ps.sessions", "ps.rounds", "ps.clocks"])
+        self.assertEqual(list(tensors)[-4:],
+                         ["ps.sessions", "ps.rounds", "ps.clocks", "ps.candidates"])
         self.assertEqual(metadata["ps.format"], "3")
-        for name in ("ps.rounds", "ps.clocks"):
+        for name in ("ps.rounds", "ps.clocks", "ps.candidates"):
             label, _, data = tensors[name]
             self.assertEqual(label, "U8")
             self.assertEqual("%08x" % crc32c(data), metadata[name + "_crc32c"])
@@ -158,6 +159,9 @@ class ForeignReader(unittest.TestCase):
         self.assertEqual(records_of(tensors["ps.clocks"][2]), [
             (8, "main", 0, struct.pack("<IIIIQ", 2, 1, 3, 1, 30000)),
             (9, "main", 0, struct.pack("<IIQ", 1, 0, 77))])
+        self.assertEqual(records_of(tensors["ps.candidates"][2]), [
+            (11, "p1", 10, struct.pack("<QQIIII", first, 2 ** 64 - 1 - first, 1, 2, 30, 40))
+            for first in (5, 6)])
 
     def test_tables_are_matrices_with_their_keys(self):
         _, _, metadata, tensors = self.written(12, "tables")

@@ -11,6 +11,7 @@
  * row r has the key 1000 r and the clock 5 + r. Prints one line: path, CRC-32, bytes. */
 #include "checkpoint/array_layout.h"
 #include "checkpoint/journal.h"
+#include "checkpoint/journal_candidates.h"
 #include "checkpoint/journal_clocks.h"
 #include "checkpoint/journal_held.h"
 #include "checkpoint/journal_round.h"
@@ -79,8 +80,24 @@ int main(int argc, char **argv)
     return status == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* Keys, counts and versions of two candidates, as a record has them: twice, for two records. */
+static struct ps_bytes two_candidates(uint8_t *bytes, uint64_t first)
+{
+    const uint64_t keys[] = {first, UINT64_MAX - first};
+    const uint32_t counts_and_versions[] = {1, 2, 30, 40};
+    memcpy(bytes, keys, sizeof keys);
+    memcpy(bytes + PS_CANDIDATES_COUNTS_AT(2), counts_and_versions, sizeof counts_and_versions);
+    return (struct ps_bytes){bytes, 2 * PS_CANDIDATE_BYTES};
+}
+
 static void sections_init(struct sections *sections, struct ps_checkpoint_facts *facts)
 {
+    static const char *const names[] = {"p0", "main", "p1"};
+    static const enum ps_record_type types[][2] = {{PS_RECORD_ROUND, PS_RECORD_HELD},
+                                                   {PS_RECORD_CLOCKS, PS_RECORD_CLOCK},
+                                                   {PS_RECORD_CANDIDATES, PS_RECORD_CANDIDATES}};
+    _Static_assert(sizeof names / sizeof names[0] == PS_CHECKPOINT_SECTION_COUNT,
+                   "records for each section");
     static const uint8_t nobody[2] = {0};
     static const uint8_t fifth[2] = {1u << 5};
     *sections = (struct sections){0};
@@ -98,13 +115,15 @@ static void sections_init(struct sections *sections, struct ps_checkpoint_facts 
     pieces[1][0] = (struct ps_bytes){bytes[1][0], PS_CLOCKS_RECORD_BYTES};
     ps_clock_record_write(&(struct ps_clock_record){1, false, 77}, bytes[1][1]);
     pieces[1][1] = (struct ps_bytes){bytes[1][1], PS_CLOCK_RECORD_BYTES};
+    for (size_t j = 0; j < 2; j++)
+        pieces[2][j] = two_candidates(bytes[2][j], 5 + j);
     for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
         for (size_t j = 0; j < 2; j++)
-            sections->records[i][j] = (struct ps_record){
-                .type = (enum ps_record_type)(i == 0 ? PS_RECORD_ROUND - j : PS_RECORD_CLOCKS + j),
-                .name = ps_bytes_of_text(i == 0 ? "p0" : "main"),
-                .version = i == 0 ? 10 : 0,
-                .content = ps_view_of(&pieces[i][j])};
+            sections->records[i][j] =
+                (struct ps_record){.type = types[i][j],
+                                   .name = ps_bytes_of_text(names[i]),
+                                   .version = i == PS_CHECKPOINT_CLOCKS ? 0 : 10,
+                                   .content = ps_view_of(&pieces[i][j])};
         facts->sections[i] = (struct ps_checkpoint_records){2, give, sections->records[i]};
     }
 }
