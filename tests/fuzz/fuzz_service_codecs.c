@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a question to the health and the reflection service, as LastApplied, and as what a
- * server says of the others and of workers. */
+/* Any bytes as a question to the health and the reflection service, as LastApplied, as what a
+ * server says of the others and of workers, and as the messages of the rendezvous. */
 #include "fuzz_target.h"
 
 #include "proto/applied_codec.h"
 #include "proto/cluster_codec.h"
 #include "proto/health_codec.h"
 #include "proto/reflection_codec.h"
+#include "proto/rendezvous_codec.h"
 #include "proto/worker_codec.h"
 
 #include <stdlib.h>
@@ -35,6 +36,43 @@ static void read_applied(struct ps_view view)
         abort();
 }
 
+static enum ps_status take_tensor(void *self, const struct ps_received_tensor *received,
+                                  struct ps_error *error)
+{
+    (void)self;
+    (void)error;
+    if (received->facts.rank > PS_VALUE_RANK_MAX)
+        abort();
+    return PS_OK;
+}
+
+/* Bounds that whoever is handed the structs relies on. */
+static void read_rendezvous(struct ps_view view)
+{
+    struct ps_send_tensor_request send;
+    struct ps_recv_tensors_request receive;
+    struct ps_decoded decoded;
+    uint64_t epoch;
+    if (ps_decode_send_tensor(view, ps_allocator_heap(), &send, &decoded, NULL) == PS_OK) {
+        if (send.key.size > PS_RENDEZVOUS_KEY_BYTES_MAX || send.facts.rank > PS_VALUE_RANK_MAX ||
+            send.content.size > view.size)
+            abort();
+        ps_decoded_release(&decoded);
+    }
+    if (ps_decode_recv_tensors(view, ps_allocator_heap(), &receive, &decoded, NULL) == PS_OK) {
+        if (receive.wish_count > PS_RENDEZVOUS_WISHES_MAX ||
+            receive.done_count > PS_RENDEZVOUS_WISHES_MAX ||
+            receive.give_back_count > PS_RENDEZVOUS_WISHES_MAX)
+            abort();
+        ps_decoded_release(&decoded);
+    }
+    const struct ps_received_taker taker = {.take = take_tensor};
+    enum ps_status status =
+        ps_decode_recv_tensors_reply(view, ps_allocator_heap(), &taker, &epoch, NULL);
+    if (status != PS_OK && status != PS_ERR_BAD_INPUT)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ps_bytes bytes = {data, size};
@@ -44,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
 
     read_applied(ps_view_of(&bytes));
+    read_rendezvous(ps_view_of(&bytes));
 
     struct ps_cluster_reply cluster = {0};
     if (ps_decode_cluster(ps_view_of(&bytes), ps_allocator_heap(), &cluster, NULL) == PS_OK &&
