@@ -77,7 +77,7 @@ static int take(struct storm_rows *rows, struct psclient_error *error)
         return define_own(rows->client, rows->slot, rows->timeout_ms, &rows->table, error);
     if (rows->shared == NULL &&
         define_shared(rows->client, rows->timeout_ms, &rows->shared, error) != PSCLIENT_OK)
-        return error->status;
+        return (int)error->status;
     struct psclient_table *table = is_shared(rows->step) ? rows->shared : rows->table;
     keys_of(rows->step, keys);
     return add(table, rows->slot, rows->step, keys, KEYS, rows->timeout_ms, error);

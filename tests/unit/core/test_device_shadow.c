@@ -247,7 +247,9 @@ END_TEST
 static struct ps_delta pull_delta(uint64_t held, struct ps_chain chain)
 {
     const struct ps_pull_request request = {
-        .name = text("large"), .held = {true, held, chain, 0, 0}, .bytes_max = 16 << 20};
+        .name = text("large"),
+        .held = {.present = true, .version = held, .chain = chain},
+        .bytes_max = 16 << 20};
     struct ps_pull pull = {0};
     enum ps_status status = ps_service_pull(resident.service, &request, &pull, &resident.error);
     ck_assert_msg(status == PS_OK, "%s", resident.error.text);
@@ -349,7 +351,9 @@ static struct ps_delta pull_runs(struct core_world *world, uint64_t held, struct
                                  uint32_t runs[4])
 {
     const struct ps_pull_request request = {
-        .name = text("large"), .held = {true, held, chain, 0, 0}, .bytes_max = 16 << 20};
+        .name = text("large"),
+        .held = {.present = true, .version = held, .chain = chain},
+        .bytes_max = 16 << 20};
     struct ps_pull pull = {0};
     ck_assert_int_eq(ps_service_pull(world->service, &request, &pull, &world->error), PS_OK);
     struct ps_delta delta = pull.reply.delta;

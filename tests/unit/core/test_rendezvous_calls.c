@@ -31,7 +31,7 @@ static void end(void)
 static enum ps_status send_with(uint64_t step, uint64_t known, uint32_t shard)
 {
     const struct ps_bytes hello = ps_bytes_of_text("hello");
-    const struct ps_hold none = {NULL};
+    const struct ps_hold none = {.keep = NULL};
     const struct ps_send_tensor_request request = {.step = step,
                                                    .epoch = known,
                                                    .key = ps_bytes_of_text("k"),

@@ -57,7 +57,7 @@ struct ps_held_value *world_value(const char *text)
     const struct ps_bytes bytes = ps_bytes_of_text(text);
     const struct ps_value_facts facts = {
         .dtype = 5, .element_size = 1, .rank = 1, .extents = {bytes.size}};
-    const struct ps_hold none = {NULL};
+    const struct ps_hold none = {.keep = NULL};
     return ps_held_value_create(world.memory, &facts, ps_view_of(&bytes), &none);
 }
 

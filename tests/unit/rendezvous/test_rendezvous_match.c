@@ -151,7 +151,7 @@ START_TEST(transfer_dummy_device_context)
     const uint8_t numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     const struct ps_bytes bytes = {numbers, sizeof numbers};
     const struct ps_rendezvous_of of = {.step = WORLD_STEP, .now_ms = 1};
-    const struct ps_hold none = {NULL};
+    const struct ps_hold none = {.keep = NULL};
     uint64_t epoch;
     bool wakes;
     ck_assert_int_eq(ps_rendezvous_send(&world, &of, ps_bytes_of_text("foo"), 0,
