@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct ps_rendezvous world;
-struct ps_error world_error;
+_Thread_local struct ps_error world_error;
 uint64_t world_now_ms;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
