@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct ps_rendezvous world;
-_Thread_local struct ps_error world_error;
+struct ps_error world_error; /* written under the mutex; read when the threads are over */
 uint64_t world_now_ms;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -44,6 +44,13 @@ void world_end(void)
     ps_rendezvous_fini(&world);
 }
 
+static void note(const struct ps_error *error)
+{
+    (void)pthread_mutex_lock(&mutex);
+    world_error = *error;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
 static void tell(void)
 {
     (void)pthread_mutex_lock(&mutex);
@@ -77,7 +84,7 @@ enum ps_status world_send_to(uint64_t step, const char *key, const char *text, u
     enum ps_status status = ps_rendezvous_send(&world, &of, ps_bytes_of_text(key), token, value,
                                                &epoch, &wakes, &error);
     if (status != PS_OK)
-        world_error = error;
+        note(&error);
     if (wakes)
         tell();
     return status;
@@ -108,7 +115,7 @@ enum ps_status world_ask(uint64_t step, uint64_t id, const char *key,
     enum ps_status status = ask(
         step, &(struct ps_rendezvous_asked){.wishes = &wish, .wish_count = 1}, receiving, &error);
     if (status != PS_OK)
-        world_error = error;
+        note(&error);
     return status;
 }
 
@@ -121,7 +128,7 @@ static enum ps_status collect(struct ps_receiving *receiving, bool is_last,
     if (status == PS_OK)
         status = receiving->rows[0].status;
     if (status == PS_ERR_ABORTED && error.text[0] != '\0')
-        world_error = error;
+        note(&error);
     if (status != PS_OK)
         return status;
     struct ps_view content = receiving->rows[0].value->content;

@@ -17,7 +17,7 @@
 enum { WORLD_TEXT_BYTES = 64, WORLD_STEP = 123 };
 
 extern struct ps_rendezvous world;
-extern _Thread_local struct ps_error world_error;
+extern struct ps_error world_error;
 extern uint64_t world_now_ms;
 
 /* As fixtures: a rendezvous with bounds that no test reaches, and its end with nothing left. */
