@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the rows of many keys. A row is three lines of memory away, each known only when the one
  * before is there: the line of the index, the entry of its page, the row. So the keys go through a
- * pipeline in which each line is asked for some keys before it is used, and the memory works at
- * many at a time.
+ * pipeline in which each line is asked for a group of keys before it is used, and the memory works
+ * at many at a time.
  *
  * Threads:  whoever may read the stripes (row_stripes.h).
  * Blocking: never.
