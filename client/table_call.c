@@ -46,8 +46,8 @@ enum ps_status ps_table_call_begin(struct psclient_table *table, uint64_t timeou
 
 /* ---- What goes out ---- */
 
-/* Every piece has its content, made once for all of its attempts: a repeat that differed from what
- * the server has would be another push under the same number. */
+/* Every piece has room for its content, which is packed once for all of its attempts: a repeat that
+ * differed from what the server has would be another push under the same number. */
 static enum ps_status prepare_add(const struct psclient_table *table, const uint64_t *keys,
                                   size_t count, const void *gradients, struct adding *adding,
                                   struct ps_error *error)
@@ -137,29 +137,56 @@ static void get_piece(const struct ps_table_call *call, const struct getting *ge
 
 /* ---- One after the other ---- */
 
-/* Both parts of a call share its deadline. */
-static int run(const struct ps_table_call *call, enum ps_method method, struct ps_item *items,
-               size_t count, struct psclient_error *error)
+/* A piece on its way. */
+struct sent_piece {
+    struct ps_item item;
+    struct ps_client_job job;
+    enum ps_status begun;
+    struct ps_error why; /* where it was not */
+};
+
+/* Packs a piece and lets it go. */
+static void send_piece(const struct ps_table_call *call, struct adding *adding, size_t i,
+                       struct sent_piece *sent)
 {
-    uint64_t left_ms = ps_time_left_ms(call->client->clock, call->deadline_ms);
-    return ps_client_run_items(call->client, method, items, count, left_ms, NULL, error);
+    struct psclient *client = call->client;
+    uint64_t left_ms = ps_time_left_ms(client->clock, call->deadline_ms);
+    ps_row_cut_pack(&adding->cut, i);
+    sent->item = item_of(call, adding->cut.pieces[i].shard);
+    add_piece(call, adding, i, &sent->item);
+    const struct ps_batch_request request =
+        ps_client_request(client, PS_METHOD_PUSH, &sent->item, 1, left_ms);
+    sent->begun = ps_client_begin(client, &request, &sent->job, &sent->why);
+    /* One look at the network: what its buffers had no room for goes on its way, and would else
+     * wait until all pieces are packed. */
+    if (sent->begun == PS_OK && i + 1 < adding->cut.piece_count)
+        (void)ps_client_await(client, &sent->job, false, 0);
 }
 
-/* Pushes of several servers are several pushes: each is applied once, whatever is lost on the way,
- * and the call says what became of the first that failed. */
-static int run_add(const struct ps_table_call *call, const struct adding *adding,
+/* Pushes of several pieces are several pushes: each is applied once, whatever is lost on the way,
+ * and the call says what became of the first that failed. The server applies one while the next is
+ * packed. */
+static int run_add(const struct ps_table_call *call, struct adding *adding,
                    struct psclient_error *error)
 {
+    struct psclient *client = call->client;
     size_t count = adding->cut.piece_count;
-    struct ps_item *items = ps_zeroed_array(call->client->memory, count, sizeof *items);
-    if (items == NULL)
+    struct sent_piece *sent = ps_zeroed_array(client->memory, count, sizeof *sent);
+    if (sent == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    for (size_t i = 0; i < count; i++)
+        send_piece(call, adding, i, &sent[i]);
+    int result = PSCLIENT_OK;
     for (size_t i = 0; i < count; i++) {
-        items[i] = item_of(call, adding->cut.pieces[i].shard);
-        add_piece(call, adding, i, &items[i]);
+        if (sent[i].begun == PS_OK)
+            ps_client_end(client, &sent[i].job);
+        /* All are waited for, since their content goes with the call. */
+        if (result != PSCLIENT_OK)
+            continue;
+        result = sent[i].begun == PS_OK ? ps_client_verdict(client, &sent[i].item, 1, NULL, error)
+                                        : ps_client_fail(error, sent[i].begun, sent[i].why.text);
     }
-    int result = run(call, PS_METHOD_PUSH, items, count, error);
-    ps_release(call->client->memory, items);
+    ps_release(client->memory, sent);
     return result;
 }
 
@@ -179,7 +206,9 @@ static int run_get(const struct ps_table_call *call, const struct getting *getti
         items[i].worker = call->worker;
         items[i].clock = call->clock;
     }
-    int result = run(call, PS_METHOD_PULL, items, count, error);
+    uint64_t left_ms = ps_time_left_ms(call->client->clock, call->deadline_ms);
+    int result =
+        ps_client_run_items(call->client, PS_METHOD_PULL, items, count, left_ms, NULL, error);
     ps_release(call->client->memory, items);
     return result;
 }
@@ -228,7 +257,7 @@ static void pair_pieces(const struct ps_table_call *call, const struct adding *a
 
 /* Begins all three before it waits for any. Batches of one client travel side by side, and whoever
  * waits for the first does the work of all. */
-static int run_both(const struct ps_table_call *call, const struct adding *adding,
+static int run_both(const struct ps_table_call *call, struct adding *adding,
                     const struct getting *getting, struct psclient_error *error)
 {
     struct psclient *client = call->client;
@@ -240,6 +269,8 @@ static int run_both(const struct ps_table_call *call, const struct adding *addin
     both.items = ps_zeroed_array(client->memory, 3 * both.room, sizeof *both.items);
     if (both.items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    for (size_t i = 0; i < adding->cut.piece_count; i++)
+        ps_row_cut_pack(&adding->cut, i);
     pair_pieces(call, adding, getting, &both);
     /* One deadline for the three, made once. */
     uint64_t left_ms = ps_time_left_ms(client->clock, call->deadline_ms);
@@ -279,7 +310,7 @@ static bool is_single(const struct ps_row_cut *cut)
 
 /* A read that waits for a clock goes by itself: a push in the same message would keep its number
  * for as long, and with it those of this client's other workers, who may be what is waited for. */
-static int run_prepared(const struct ps_table_call *call, const struct adding *adding,
+static int run_prepared(const struct ps_table_call *call, struct adding *adding,
                         const struct getting *getting, struct psclient_error *error)
 {
     /* With one half empty there is nothing to join. */

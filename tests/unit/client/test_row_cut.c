@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client/row_cut.c: keys to shards, in messages, and rows back into the caller's order. */
+/* client/row_cut.c and row_cut_push.c: keys to shards, in messages, and rows back into the caller's
+ * order. */
 #include "client/row_cut.h"
 
 #include "base/random.h"
@@ -37,6 +38,18 @@ static float value_of_piece(const struct ps_row_piece *piece, size_t row, size_t
     memcpy(&value, piece->content.data + piece->count * 8 + (row * width + i) * sizeof value,
            sizeof value);
     return value;
+}
+
+/* Cut and packed. */
+static enum ps_status push(const struct ps_partition *partition,
+                           const struct ps_row_gradients *gradients, size_t piece_rows_max,
+                           struct ps_row_cut *cut)
+{
+    enum ps_status status =
+        ps_row_cut_push(&memory, partition, gradients, piece_rows_max, cut, &error);
+    for (size_t i = 0; status == PS_OK && i < cut->piece_count; i++)
+        ps_row_cut_pack(cut, i);
+    return status;
 }
 
 /* The reference's case: [2, 4) and [4, 7). */
@@ -86,7 +99,7 @@ START_TEST(a_push_that_fits_goes_as_it_came)
     const struct ps_row_gradients gradients = {keys, 3, rows, PS_F32, 2};
     struct ps_row_cut cut;
 
-    ck_assert_int_eq(ps_row_cut_push(&memory, &two_ranges, &gradients, 2, &cut, &error), PS_OK);
+    ck_assert_int_eq(push(&two_ranges, &gradients, 2, &cut), PS_OK);
 
     ck_assert_uint_eq(cut.piece_count, 2);
     ck_assert_uint_eq(cut.pieces[0].content.size, 16);
@@ -107,7 +120,7 @@ START_TEST(gradients_of_a_key_are_summed_where_messages_are_cut)
     const struct ps_row_gradients gradients = {keys, 6, rows, PS_F32, 1};
     struct ps_row_cut cut;
 
-    ck_assert_int_eq(ps_row_cut_push(&memory, &two_ranges, &gradients, 2, &cut, &error), PS_OK);
+    ck_assert_int_eq(push(&two_ranges, &gradients, 2, &cut), PS_OK);
 
     ck_assert_uint_eq(cut.piece_count, 3);
     ck_assert_uint_eq(cut.pieces[1].count, 2);
@@ -129,7 +142,7 @@ START_TEST(whole_numbers_wrap_when_they_are_summed)
     struct ps_row_cut cut;
     int64_t sum;
 
-    ck_assert_int_eq(ps_row_cut_push(&memory, &one, &gradients, 1, &cut, &error), PS_OK);
+    ck_assert_int_eq(push(&one, &gradients, 1, &cut), PS_OK);
 
     ck_assert_uint_eq(cut.piece_count, 1);
     memcpy(&sum, cut.pieces[0].content.data + 8, sizeof sum);
@@ -160,7 +173,7 @@ START_TEST(no_keys_make_no_messages)
     ck_assert_int_eq(ps_row_cut_read(&memory, &two_ranges, NULL, 0, 9, &cut, &error), PS_OK);
     ck_assert_uint_eq(cut.piece_count, 0);
     ps_row_cut_fini(&cut);
-    ck_assert_int_eq(ps_row_cut_push(&memory, &two_ranges, &gradients, 9, &cut, &error), PS_OK);
+    ck_assert_int_eq(push(&two_ranges, &gradients, 9, &cut), PS_OK);
     ck_assert_uint_eq(cut.piece_count, 0);
     ps_row_cut_fini(&cut);
 }
@@ -183,8 +196,7 @@ START_TEST(every_gradient_is_sent_once)
     for (size_t piece_rows = 1; piece_rows < 300; piece_rows = piece_rows * 2 + 1) {
         const struct ps_row_gradients gradients = {keys, COUNT, rows, PS_F64, 1};
         struct ps_row_cut cut;
-        ck_assert_int_eq(ps_row_cut_push(&memory, &hashed, &gradients, piece_rows, &cut, &error),
-                         PS_OK);
+        ck_assert_int_eq(push(&hashed, &gradients, piece_rows, &cut), PS_OK);
         memset(sent, 0, sizeof sent);
         for (size_t i = 0; i < cut.piece_count; i++) {
             const struct ps_row_piece *piece = &cut.pieces[i];
@@ -204,15 +216,120 @@ START_TEST(every_gradient_is_sent_once)
 }
 END_TEST
 
+/* Enough rows for buckets. Of each key the gradients count up, so that their order shows. */
+enum { MANY = 20000, MANY_KEYS = 15000, PIECE_ROWS = 2000 };
+
+static void draw_many(uint64_t *keys, float *rows, uint64_t seed, bool one_is_hot)
+{
+    static float next[MANY_KEYS];
+    struct ps_random random;
+    memset(next, 0, sizeof next);
+    ps_random_init(&random, seed);
+    for (size_t i = 0; i < MANY; i++) {
+        uint64_t key = one_is_hot && i % 3 == 0 ? 7 : ps_random_below(&random, MANY_KEYS);
+        /* Not the numbers themselves, which a bucket might have as a range. */
+        keys[i] = key * 0x9E3779B97F4A7C15u;
+        rows[i] = next[key]++;
+    }
+}
+
+START_TEST(all_gradients_of_a_key_go_in_one_message_in_their_order)
+{
+    static uint64_t keys[MANY];
+    static float rows[MANY];
+    static uint32_t piece_of[MANY_KEYS];
+    static float next[MANY_KEYS];
+    const struct ps_partition one = {.shard_count = 1};
+    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1};
+    size_t sent = 0;
+    struct ps_row_cut cut;
+    draw_many(keys, rows, 1, false);
+    memset(piece_of, 0, sizeof piece_of);
+    memset(next, 0, sizeof next);
+
+    ck_assert_int_eq(push(&one, &gradients, PIECE_ROWS, &cut), PS_OK);
+
+    for (size_t i = 0; i < cut.piece_count; i++) {
+        const struct ps_row_piece *piece = &cut.pieces[i];
+        ck_assert_uint_le(piece->count, PIECE_ROWS);
+        /* Of 12 at most that would do. */
+        ck_assert_uint_gt(piece->count, PIECE_ROWS / 2);
+        for (size_t k = 0; k < piece->count; k++, sent++) {
+            uint64_t key = key_of_piece(piece, k) * 0xF1DE83E19937733Du;
+            ck_assert_uint_lt(key, MANY_KEYS);
+            ck_assert(piece_of[key] == 0 || piece_of[key] == i + 1);
+            piece_of[key] = (uint32_t)i + 1;
+            ck_assert_float_eq(value_of_piece(piece, k, 1, 0), next[key]);
+            next[key]++;
+        }
+    }
+    ck_assert_uint_eq(sent, MANY);
+    ps_row_cut_fini(&cut);
+}
+END_TEST
+
+START_TEST(a_key_that_comes_too_often_for_a_message_is_summed)
+{
+    static uint64_t keys[MANY];
+    static float rows[MANY];
+    const struct ps_partition one = {.shard_count = 1};
+    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1};
+    struct ps_row_cut cut;
+    double sent = 0, given = 0;
+    size_t hot = 0;
+    draw_many(keys, rows, 2, true);
+    /* Small enough for a float to have the sum of a key exactly. */
+    for (size_t i = 0; i < MANY; i++)
+        rows[i] = (float)(i % 16);
+
+    ck_assert_int_eq(push(&one, &gradients, PIECE_ROWS, &cut), PS_OK);
+
+    for (size_t i = 0; i < MANY; i++)
+        given += (double)rows[i];
+    for (size_t i = 0; i < cut.piece_count; i++) {
+        ck_assert_uint_le(cut.pieces[i].count, PIECE_ROWS);
+        for (size_t k = 0; k < cut.pieces[i].count; k++) {
+            hot += key_of_piece(&cut.pieces[i], k) == 7 * 0x9E3779B97F4A7C15u ? 1 : 0;
+            sent += (double)value_of_piece(&cut.pieces[i], k, 1, 0);
+        }
+    }
+    ck_assert_uint_eq(hot, 1);
+    ck_assert_double_eq(sent, given);
+    ps_row_cut_fini(&cut);
+}
+END_TEST
+
+START_TEST(refused_memory_leaves_nothing_behind_of_buckets)
+{
+    static uint64_t keys[MANY];
+    static float rows[MANY];
+    const struct ps_partition two = {.shard_count = 2};
+    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1};
+    struct ps_row_cut cut;
+    enum ps_status status = PS_ERR_NO_MEMORY;
+    draw_many(keys, rows, 3, true);
+
+    for (int64_t at = 0; status != PS_OK; at++) {
+        heap.seen = 0;
+        heap.refuse_at = at;
+        status = push(&two, &gradients, PIECE_ROWS, &cut);
+        ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
+        if (status == PS_OK)
+            ps_row_cut_fini(&cut);
+        ck_assert_int_eq(heap.live, 0);
+    }
+}
+END_TEST
+
 START_TEST(refused_memory_leaves_nothing_behind)
 {
     static const uint64_t keys[] = {5, 1, 5, 6, 7, 5};
     static const float rows[6] = {0};
     const struct ps_row_gradients gradients = {keys, 6, rows, PS_F32, 1};
     struct ps_row_cut cut;
-    enum ps_status read = PS_ERR_NO_MEMORY, push = PS_ERR_NO_MEMORY;
+    enum ps_status read = PS_ERR_NO_MEMORY, pushed = PS_ERR_NO_MEMORY;
 
-    for (int64_t at = 0; read != PS_OK || push != PS_OK; at++) {
+    for (int64_t at = 0; read != PS_OK || pushed != PS_OK; at++) {
         heap.seen = 0;
         heap.refuse_at = at;
         read = ps_row_cut_read(&memory, &two_ranges, keys, 6, 2, &cut, &error);
@@ -220,12 +337,12 @@ START_TEST(refused_memory_leaves_nothing_behind)
             ps_row_cut_fini(&cut);
         ck_assert_int_eq(heap.live, 0);
         heap.seen = 0;
-        push = ps_row_cut_push(&memory, &two_ranges, &gradients, 2, &cut, &error);
-        if (push == PS_OK)
+        pushed = push(&two_ranges, &gradients, 2, &cut);
+        if (pushed == PS_OK)
             ps_row_cut_fini(&cut);
         ck_assert_int_eq(heap.live, 0);
         ck_assert(read == PS_OK || read == PS_ERR_NO_MEMORY);
-        ck_assert(push == PS_OK || push == PS_ERR_NO_MEMORY);
+        ck_assert(pushed == PS_OK || pushed == PS_ERR_NO_MEMORY);
     }
 }
 END_TEST
@@ -250,6 +367,9 @@ int main(void)
     tcase_add_test(tests, a_key_that_no_shard_has_is_refused);
     tcase_add_test(tests, no_keys_make_no_messages);
     tcase_add_loop_test(tests, every_gradient_is_sent_once, 0, 5);
+    tcase_add_test(tests, all_gradients_of_a_key_go_in_one_message_in_their_order);
+    tcase_add_test(tests, a_key_that_comes_too_often_for_a_message_is_summed);
+    tcase_add_test(tests, refused_memory_leaves_nothing_behind_of_buckets);
     tcase_add_test(tests, refused_memory_leaves_nothing_behind);
     tcase_add_test(tests, a_piece_has_a_row_however_wide);
     suite_add_tcase(suite, tests);
