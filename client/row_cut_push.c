@@ -10,15 +10,16 @@
 #include "base/attributes.h"
 #include "base/row_hash.h"
 
+#include <math.h>
 #include <string.h>
 
 /* With fewer rows in a piece than this, buckets differ so much in size that many would be too large
  * or half empty; and rows so wide take longer to move than their keys take to be summed up. */
 #define BUCKET_ROWS_LEAST 1024
 
-/* A bucket is meant to leave this part of a piece free. With the fewest rows above it is four times
- * the deviation of their number. */
-#define BUCKET_MARGIN_PARTS 8
+/* How many deviations of a bucket's number of rows it is meant to leave free in a piece: one of many
+ * thousand buckets has more. */
+#define BUCKET_DEVIATIONS 6
 
 /* Rows that are asked for before they are copied: those of a bucket lie apart in the caller's
  * array. Of a row so many bytes; the processor goes on by itself. */
@@ -74,9 +75,11 @@ static uint32_t bucket_count_of(size_t rows, size_t piece_rows_max)
 {
     if (rows <= piece_rows_max || piece_rows_max < BUCKET_ROWS_LEAST)
         return 1;
-    size_t meant = piece_rows_max - piece_rows_max / BUCKET_MARGIN_PARTS;
+    /* Keys fall into buckets at random, so that the deviation is the root of their number. */
+    double meant = (double)piece_rows_max - BUCKET_DEVIATIONS * sqrt((double)piece_rows_max);
     PS_ASSERT(rows <= PS_ROW_CUT_KEYS_MAX && meant > 0);
-    return (uint32_t)(rows / meant + 1);
+    /* The first one is a quarter of the others. */
+    return (uint32_t)ceil((double)rows / meant + 0.75);
 }
 
 /* Room for whatever the shards may need: as many pieces as there are buckets, and those that a

@@ -11,6 +11,9 @@
 /* Any seed but that of the shards, under which all keys of one shard have similar hashes. */
 #define BUCKET_SEED 1
 
+/* The hashes fall into so many parts for each bucket but the first, which has one. */
+#define BUCKET_PARTS 4
+
 static enum ps_status deal_by_shard(const struct ps_partition *partition, const uint64_t *keys,
                                     size_t count, struct ps_row_dealt *dealt,
                                     struct ps_error *error);
@@ -94,11 +97,13 @@ static enum ps_status deal_by_shard(const struct ps_partition *partition, const 
 void ps_row_deal_buckets(const uint64_t *keys, const uint32_t *from, size_t count,
                          uint32_t bucket_count, uint32_t *buckets, size_t *starts, uint32_t *to)
 {
+    PS_ASSERT(bucket_count > 0 && bucket_count <= UINT32_MAX / BUCKET_PARTS);
+    uint64_t parts = (uint64_t)bucket_count * BUCKET_PARTS - (BUCKET_PARTS - 1);
     memset(starts, 0, ((size_t)bucket_count + 2) * sizeof *starts);
     for (size_t i = 0; i < count; i++) {
-        /* The upper half of the hash, in as many parts as there are buckets. */
-        uint64_t hash = ps_row_hash(keys[from[i]], BUCKET_SEED) >> 32;
-        buckets[i] = (uint32_t)((hash * bucket_count) >> 32);
+        uint64_t upper_half = ps_row_hash(keys[from[i]], BUCKET_SEED) >> 32;
+        uint64_t part = (upper_half * parts) >> 32;
+        buckets[i] = (uint32_t)((part + BUCKET_PARTS - 1) / BUCKET_PARTS);
         starts[buckets[i] + 2]++;
     }
     sum_up(starts, bucket_count);

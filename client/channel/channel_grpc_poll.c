@@ -252,15 +252,18 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
         return;
     struct ps_busy_poll *poll = &role->busy_poll;
     grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
-    if (poll->wish.spin_ns != 0)
+    /* A look is also all there is to a poll without time: the queue rounds a deadline up, and would
+     * sleep for a millisecond. */
+    if (poll->wish.spin_ns != 0 || timeout_ms == 0)
         event = look(side);
-    uint64_t until_ns = event.type == GRPC_QUEUE_TIMEOUT ? ps_busy_poll_begin(poll) : 0;
+    bool may_wait = event.type == GRPC_QUEUE_TIMEOUT && timeout_ms > 0;
+    uint64_t until_ns = may_wait ? ps_busy_poll_begin(poll) : 0;
     if (until_ns != 0) {
         while (event.type == GRPC_QUEUE_TIMEOUT && ps_busy_poll_again(poll, until_ns))
             event = look(side);
         ps_busy_poll_end(poll, event.type != GRPC_QUEUE_TIMEOUT);
     }
-    if (event.type == GRPC_QUEUE_TIMEOUT) {
+    if (event.type == GRPC_QUEUE_TIMEOUT && timeout_ms > 0) {
         gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
         if (timeout_ms != PS_DEADLINE_NEVER)
             deadline = ps_grpc_after_ms(timeout_ms);

@@ -27,11 +27,12 @@ struct reading {
     uint64_t *hashes;
     uint64_t *sorted; /* scratch of the sort */
     uint32_t *order;
-    const uint8_t *gradients; /* as they came, of any alignment */
-    uint8_t *copied;          /* of them, where they came in pieces; owned */
+    const uint8_t **gradients; /* as they came, where the message has them, of any alignment */
+    uint8_t *joined;           /* owned; those that lie in two pieces of the message or more */
 };
 
 static bool open_reading(struct reading *reading, struct ps_row_push *push, struct ps_view content);
+static void find_gradients(struct reading *reading, struct ps_view_cursor *cursor);
 static enum ps_status order_keys(struct reading *reading, struct ps_error *error);
 static void join_keys(struct reading *reading);
 static void close_reading(struct reading *reading);
@@ -89,39 +90,55 @@ struct ps_row_push *ps_row_push_create(struct ps_row_table *table, uint32_t coun
     return push;
 }
 
-/* Gradients that lie in one piece are read where the message has them. Keys are always copied: they
- * are read more than once, out of order, and may lie at any address. */
+/* Gradients are read where the message has them, and only those that no piece has whole are copied:
+ * a message of a mebibyte comes in some dozen pieces. Keys are always copied: they are read more
+ * than once, out of order, and may lie at any address. */
 static bool open_reading(struct reading *reading, struct ps_row_push *push, struct ps_view content)
 {
     const struct ps_allocator *memory = push->table->memory;
     size_t count = push->count;
     reading->push = push;
-    reading->keys = ps_plain(memory, count * (4 * sizeof(uint64_t) + sizeof(uint32_t)));
-    if (reading->keys == NULL)
-        return false;
-    reading->hashes = reading->keys + count;
-    reading->sorted = reading->hashes + count;
-    reading->order = (uint32_t *)(void *)(reading->sorted + 2 * count);
-    size_t key_bytes = count * sizeof(uint64_t);
-    ps_view_copy(content, 0, reading->keys, key_bytes);
-    struct ps_view_cursor cursor = {.view = content};
-    ps_view_skip(&cursor, key_bytes);
-    /* What is behind the keys in their own piece is often all there is: one slice of the network.
-     * */
-    struct ps_bytes run = ps_view_next(&cursor, SIZE_MAX);
-    size_t rest = content.size - key_bytes;
-    PS_ASSERT(run.size <= rest);
-    reading->gradients = run.data;
-    if (run.size == rest)
-        return true;
-    reading->copied = ps_plain(memory, rest);
-    if (reading->copied == NULL) {
-        ps_release(memory, reading->keys);
+    reading->keys =
+        ps_plain(memory, count * (4 * sizeof(uint64_t) + sizeof(uint8_t *) + sizeof(uint32_t)));
+    /* Each end of a piece is within one gradient at most. */
+    size_t parted = content.piece_count < count ? content.piece_count : count;
+    reading->joined = ps_plain(memory, parted * ps_row_push_row_bytes(push));
+    if (reading->keys == NULL || reading->joined == NULL) {
+        close_reading(reading);
         return false;
     }
-    ps_view_copy(content, key_bytes, reading->copied, rest);
-    reading->gradients = reading->copied;
+    reading->hashes = reading->keys + count;
+    reading->sorted = reading->hashes + count;
+    reading->gradients = (const uint8_t **)(void *)(reading->sorted + 2 * count);
+    reading->order = (uint32_t *)(void *)(reading->gradients + count);
+    struct ps_view_cursor cursor = {.view = content};
+    ps_view_read(&cursor, reading->keys, count * sizeof(uint64_t));
+    find_gradients(reading, &cursor);
     return true;
+}
+
+/* Goes once over the pieces of the message. */
+static void find_gradients(struct reading *reading, struct ps_view_cursor *cursor)
+{
+    size_t size = ps_row_push_row_bytes(reading->push);
+    uint8_t *joined = reading->joined;
+    size_t begun = 0; /* bytes of the gradient that a piece has ended in */
+    for (uint32_t i = 0; i < reading->push->count;) {
+        struct ps_bytes run = ps_view_next(cursor, begun > 0 ? size - begun : SIZE_MAX);
+        PS_ASSERT(run.size > 0);
+        if (begun == 0) {
+            for (; run.size >= size; run.data += size, run.size -= size)
+                reading->gradients[i++] = run.data;
+        }
+        memcpy(joined + begun, run.data, run.size);
+        begun += run.size;
+        if (begun < size)
+            continue;
+        reading->gradients[i++] = joined;
+        joined += size;
+        begun = 0;
+    }
+    PS_ASSERT(begun == 0);
 }
 
 /* What stays is the push's own. */
@@ -129,7 +146,7 @@ static void close_reading(struct reading *reading)
 {
     PS_ASSERT(reading->push != NULL);
     ps_release(reading->push->table->memory, reading->keys);
-    ps_release(reading->push->table->memory, reading->copied);
+    ps_release(reading->push->table->memory, reading->joined);
 }
 
 /* The first key that is another shard's ends it, and its text names that key. */
@@ -167,9 +184,9 @@ static void join_keys(struct reading *reading)
     for (uint32_t i = 0; i < push->count; i++) {
         uint32_t from = reading->order[i];
         uint64_t hash = reading->hashes[from];
-        const uint8_t *gradient = reading->gradients + from * size;
+        const uint8_t *gradient = reading->gradients[from];
         if (i + AHEAD < push->count)
-            ask_gradient(reading->gradients + reading->order[i + AHEAD] * size, size);
+            ask_gradient(reading->gradients[reading->order[i + AHEAD]], size);
         /* The first gradient of a key is copied, and each later one joined to it where it lies. */
         if (i > 0 && hash == last) {
             ps_row_repeat(push->table->repeats, &shape->layout,
