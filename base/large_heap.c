@@ -29,6 +29,7 @@ struct ps_large_region {
     struct ps_large_region *next;
     uint8_t *begin;
     uint32_t used_count;
+    uint32_t wanted_end;  /* units before it have been used, or are touched ahead */
     uint64_t used[WORDS]; /* units of blocks */
     uint64_t last[WORDS]; /* the last unit of each block */
 };
@@ -38,11 +39,12 @@ static void *take_plain(void *self, size_t size);
 static void release(void *self, void *memory);
 
 /* The functions find the heap by the allocator's own pointer. */
-void ps_large_heap_init(struct ps_large_heap *heap, const struct ps_allocator *small)
+void ps_large_heap_init(struct ps_large_heap *heap, const struct ps_allocator *small,
+                        struct ps_touch_ahead *ahead)
 {
     PS_ASSERT(small != NULL);
-    *heap = (struct ps_large_heap){.allocator = {take_zeroed, take_plain, release, heap},
-                                   .small = small};
+    *heap = (struct ps_large_heap){
+        .allocator = {take_zeroed, take_plain, release, heap}, .small = small, .ahead = ahead};
 }
 
 /* A region that is left is a block that somebody still has. */
@@ -97,6 +99,24 @@ static struct ps_large_region *add_region(struct ps_large_heap *heap)
     return region;
 }
 
+/* One large page behind the block is touched ahead: blocks that are larger take longer to fill than
+ * it takes to touch the next. */
+static void touch_behind(struct ps_large_heap *heap, struct ps_large_region *region, uint32_t end)
+{
+    uint32_t wanted_end = end + UNITS / REGION_SLABS;
+    PS_ASSERT(end <= UNITS);
+    if (wanted_end > UNITS)
+        wanted_end = UNITS;
+    /* What a block has come to by itself needs no wish. */
+    if (region->wanted_end < end)
+        region->wanted_end = end;
+    if (region->wanted_end >= wanted_end)
+        return;
+    ps_touch_ahead_want(heap->ahead, region->begin + region->wanted_end * UNIT_BYTES,
+                        (wanted_end - region->wanted_end) * UNIT_BYTES);
+    region->wanted_end = wanted_end;
+}
+
 /* The first region with room. Going through all bits takes some microseconds, for a block that
  * somebody is about to fill in a hundred times of that. */
 static void *take_units(struct ps_large_heap *heap, uint32_t count)
@@ -115,6 +135,7 @@ static void *take_units(struct ps_large_heap *heap, uint32_t count)
     flip(region->last, first + count - 1);
     region->used_count += count;
     PS_ASSERT(region->used_count <= UNITS);
+    touch_behind(heap, region, first + count);
     return region->begin + first * UNIT_BYTES;
 }
 
@@ -155,6 +176,7 @@ static void remove_region(struct ps_large_heap *heap, struct ps_large_region *re
         at = &(*at)->next;
     }
     *at = region->next;
+    ps_touch_ahead_forget(heap->ahead, region->begin, UNITS * UNIT_BYTES);
     ps_slabs_give(region->begin, REGION_SLABS);
     ps_release(heap->small, region);
 }

@@ -13,6 +13,7 @@
 #define PS_BASE_LARGE_HEAP_H
 
 #include "base/alloc.h"
+#include "base/touch_ahead.h"
 
 /* From this size on a block is large, as far as PS_LARGE_HEAP_MOST; still larger ones have pages
  * enough of their own, and are not this heap's either. */
@@ -24,11 +25,14 @@ struct ps_large_region;
 struct ps_large_heap {
     struct ps_allocator allocator;    /* what users are given */
     const struct ps_allocator *small; /* borrowed; outlives the heap */
+    struct ps_touch_ahead *ahead;     /* borrowed; outlives the heap; may be NULL */
     struct ps_large_region *regions;
 };
 
-/* `heap` stays where it is. Nothing is allocated before it is needed. */
-void ps_large_heap_init(struct ps_large_heap *heap, const struct ps_allocator *small);
+/* `heap` stays where it is. Nothing is allocated before it is needed. `ahead` (may be NULL) has the
+ * room touched that comes next. */
+void ps_large_heap_init(struct ps_large_heap *heap, const struct ps_allocator *small,
+                        struct ps_touch_ahead *ahead);
 
 /* All blocks were released. */
 void ps_large_heap_fini(struct ps_large_heap *heap);

@@ -17,8 +17,8 @@
  * or half empty; and rows so wide take longer to move than their keys take to be summed up. */
 #define BUCKET_ROWS_LEAST 1024
 
-/* How many deviations of a bucket's number of rows it is meant to leave free in a piece: one of many
- * thousand buckets has more. */
+/* A bucket is meant to leave room in a piece for so many deviations of its number of rows: one of
+ * many thousand buckets has more. */
 #define BUCKET_DEVIATIONS 6
 
 /* Rows that are asked for before they are copied: those of a bucket lie apart in the caller's
@@ -57,6 +57,7 @@ enum ps_status ps_row_cut_push(const struct ps_allocator *memory,
     PS_ASSERT(piece_rows_max > 0);
     PS_TRY(
         ps_row_deal(memory, partition, gradients->keys, gradients->count, &cutting.dealt, error));
+    /* Memory is all that can be short: the keys have been looked at in dealing. */
     bool ok = begin_cutting(&cutting);
     for (uint32_t shard = 0; ok && shard < partition->shard_count; shard++)
         ok = cut_shard(&cutting, shard);
@@ -108,6 +109,7 @@ static bool begin_cutting(struct cutting *cutting)
            (buckets_most == 1 || cutting->buckets != NULL);
 }
 
+/* Where one piece is enough, the rows go as they came: nothing is hashed for them. */
 static bool cut_shard(struct cutting *cutting, uint32_t shard)
 {
     struct ps_row_cut *cut = cutting->cut;
@@ -168,6 +170,7 @@ static bool sum_up(struct cutting *cutting, size_t first, size_t count, size_t *
     size_t size = 1;
     while (size < 2 * count)
         size *= 2;
+    /* For all rows of the push, since more buckets may come. */
     if (cut->slots == NULL)
         cut->slots = ps_plain(cut->memory, cut->gradients.count * sizeof *cut->slots);
     if (size > cutting->table_room) {
@@ -207,6 +210,7 @@ static bool cut_bucket(struct cutting *cutting, uint32_t shard, size_t first, si
 
 /* ---- Packing ---- */
 
+/* Of the caller's rows, and of those in a piece: both are packed. */
 static size_t row_bytes_of(const struct ps_row_cut *cut)
 {
     return cut->gradients.width * ps_dtype_size(cut->gradients.dtype);
@@ -250,6 +254,7 @@ static void pack_rows(const struct ps_row_cut *cut, const struct ps_row_piece *p
     const uint32_t *order = cut->order + piece->given_first;
     const struct room room = room_of(cut, piece, 0);
     size_t size = row_bytes_of(cut);
+    /* Keys first, as the message has them: two runs are written, and not a row here and there. */
     for (size_t i = 0; i < piece->count; i++)
         memcpy(room.key + i * sizeof(uint64_t), &cut->gradients.keys[order[i]], sizeof(uint64_t));
     for (size_t i = 0; i < piece->count; i++) {

@@ -107,6 +107,7 @@ void ps_row_deal_buckets(const uint64_t *keys, const uint32_t *from, size_t coun
         starts[buckets[i] + 2]++;
     }
     sum_up(starts, bucket_count);
+    /* A row goes behind those of its bucket that came before it. */
     for (size_t i = 0; i < count; i++)
         to[starts[buckets[i] + 1]++] = from[i];
     PS_ASSERT(starts[bucket_count] == count);

@@ -34,9 +34,9 @@ void ps_row_deal_fini(const struct ps_allocator *memory, struct ps_row_dealt *de
 
 /* Deals the positions `from` once more, into buckets by the hashes of their keys: all positions of
  * a key come into one bucket, and buckets have nearly the same number of different keys, the first
- * one a quarter of it: whoever sends it soon gives the server something to do. They stand one behind
- * the other in `to`; starts[i] is where bucket i begins, and starts[bucket_count] is `count`.
- * `starts` has room for bucket_count + 2, `buckets` is scratch with room for `count`. */
+ * one a quarter of it: whoever sends it soon gives the server something to do. They stand one
+ * behind the other in `to`; starts[i] is where bucket i begins, and starts[bucket_count] is
+ * `count`. `starts` has room for bucket_count + 2, `buckets` is scratch with room for `count`. */
 void ps_row_deal_buckets(const uint64_t *keys, const uint32_t *from, size_t count,
                          uint32_t bucket_count, uint32_t *buckets, size_t *starts, uint32_t *to);
 

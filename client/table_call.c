@@ -174,6 +174,8 @@ static int run_add(const struct ps_table_call *call, struct adding *adding,
     struct sent_piece *sent = ps_zeroed_array(client->memory, count, sizeof *sent);
     if (sent == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    /* Also behind one that could not be begun: the call says which failed first, and the others are
+     * pushes of their own. */
     for (size_t i = 0; i < count; i++)
         send_piece(call, adding, i, &sent[i]);
     int result = PSCLIENT_OK;
@@ -269,6 +271,7 @@ static int run_both(const struct ps_table_call *call, struct adding *adding,
     both.items = ps_zeroed_array(client->memory, 3 * both.room, sizeof *both.items);
     if (both.items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    /* All at once: there is one for each server, and they leave together. */
     for (size_t i = 0; i < adding->cut.piece_count; i++)
         ps_row_cut_pack(&adding->cut, i);
     pair_pieces(call, adding, getting, &both);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One call on a table, from its keys to the batches that carry them. Private.
  *
- *   keys ──► row_cut ──► pieces ──► items ──► batches: one of reads, one for each piece that is added
+ *   keys ──► row_cut ──► pieces ──► items ──► a batch of what is read, one for each piece added
  *   rows ◄── scatter ◄── answers, in the order of the cut ◄──┘
  *
  * A call whose gradients and rows fit in a message for each server takes one round trip: a server

@@ -7,9 +7,8 @@
 #include "base/assert.h"
 #include "base/attributes.h"
 #include "base/bounds.h"
-#include "base/file.h"
-#include "base/random.h"
 #include "server/address.h"
+#include "server/data_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +102,7 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_service_destroy(instance->service);
     ps_device_guard_close(&instance->device);
     ps_block_pool_destroy(instance->pool);
+    ps_touch_errand_fini(&instance->touch);
     ps_metrics_destroy(instance->metrics);
     ps_release(ps_allocator_heap(), instance);
 }
@@ -173,39 +173,14 @@ static enum ps_status build(struct ps_instance *instance, struct ps_error *error
     return build_probes(instance, error);
 }
 
-/* Makes and removes a file: better to refuse now than to find out at the first checkpoint. Paths go
- * into etcd, where servers in other folders read them. */
+/* The copy of the options has the path from the root: that is what other servers are told. */
 static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_error *error)
 {
     const char *folder = instance->options->data_dir;
     if (folder == NULL)
         return PS_OK;
-    const struct ps_files *files = ps_files_real();
-    /* The system's reason is kept apart, so that the message can name the option, too. */
-    struct ps_error reason = {0};
-    uint64_t number = 0;
-    /* A name of its own: two servers that share the folder may test it at the same moment. */
-    ps_random_system(&number, sizeof number);
-    char path[4096];
-    int length =
-        snprintf(path, sizeof path, "%s/.writable-%016llx", folder, (unsigned long long)number);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "--data-dir is too long");
-    struct ps_file file;
-    enum ps_status status = files->make_folder(files->self, folder, &reason);
-    if (status == PS_OK)
-        status = files->open(files->self, path, PS_FILE_CREATE_NEW, &file, &reason);
-    if (status == PS_OK) {
-        files->close(files->self, file);
-        status = files->remove(files->self, path, &reason);
-    }
-    if (status != PS_OK)
-        return ps_fail(error, PS_ERR_IO, "--data-dir %s cannot be written: %s", folder,
-                       reason.text);
-    /* The path that other servers read is one from the root. Where the path cannot be resolved the
-     * name stays as it was given: the folder can be written, which was the question. */
-    if (realpath(folder, instance->data_dir) != NULL)
-        instance->own.data_dir = instance->data_dir;
+    PS_TRY(ps_data_folder_check(folder, instance->data_dir, sizeof instance->data_dir, error));
+    instance->own.data_dir = instance->data_dir;
     return PS_OK;
 }
 
@@ -217,9 +192,11 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
     instance->metrics = ps_metrics_create(ps_allocator_heap());
     /* The pool before the service, whose blocks come from it. */
     PS_TRY(build_pool(instance, error));
+    PS_TRY(ps_touch_errand_init(&instance->touch, error));
     struct ps_service_options wish = {
         .memory = ps_allocator_heap(),
         .block_source = instance->pool != NULL ? ps_block_pool_source(instance->pool) : NULL,
+        .touch_ahead = &instance->touch.ahead,
         .device_store = ps_device_guard_store(&instance->device),
         .clock = ps_clock_real(),
         .log = instance->log,

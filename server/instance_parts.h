@@ -23,6 +23,7 @@
 #include "server/rpc/rpc_server.h"
 #include "server/store.h"
 #include "server/tasks.h"
+#include "server/touch_errand.h"
 #include "server/workers_thread.h"
 
 #include <stdatomic.h>
@@ -34,7 +35,8 @@ struct ps_instance {
     const struct ps_log *log;                 /* borrowed */
     struct ps_metrics *metrics;
     struct ps_device_guard device;
-    struct ps_block_pool *pool; /* NULL: blocks come from the heap */
+    struct ps_block_pool *pool;   /* NULL: blocks come from the heap */
+    struct ps_touch_errand touch; /* touches memory that tables grow into */
     struct ps_access_reload reload;
     struct ps_service *service;
     struct ps_store *store;            /* of the coordinator thread */

@@ -133,7 +133,7 @@ static enum ps_status open_pair(struct pair *pair, struct ps_error *error)
     if (pair->numbers == NULL || pair->pulled == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for batches");
     PS_TRY(ps_bench_plain_rows_open(&pair->plain, rows, width, ps_rule_states(rule), error));
-    PS_TRY(ps_bench_table_alone_open(&pair->table, rule, width, error));
+    PS_TRY(ps_bench_table_alone_open(&pair->table, rule, width, NULL, error));
     PS_TRY(ps_bench_table_alone_fill(&pair->table, rows, error));
     ps_bench_fill_gradient(pair->table.gradients, (size_t)PS_BENCH_TABLE_KEYS * width);
     return PS_OK;

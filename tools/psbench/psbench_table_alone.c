@@ -22,7 +22,8 @@ static enum ps_status apply(struct ps_bench_table_alone *alone, struct ps_row_pu
 /* Keys and gradients lie one behind the other, as they come in a message; so the table reads
  * what a server would read. The numbers of the rules are those of the plain array. */
 enum ps_status ps_bench_table_alone_open(struct ps_bench_table_alone *alone, enum ps_rule rule,
-                                         uint32_t width, struct ps_error *error)
+                                         uint32_t width, struct ps_touch_ahead *ahead,
+                                         struct ps_error *error)
 {
     size_t key_bytes = PS_BENCH_TABLE_KEYS * sizeof(uint64_t);
     *alone = (struct ps_bench_table_alone){
@@ -38,7 +39,8 @@ enum ps_status ps_bench_table_alone_open(struct ps_bench_table_alone *alone, enu
     /* Aligned, since the keys before it are of 8 bytes each. */
     alone->gradients = (float *)(alone->content + key_bytes);
     /* The table has a copy of all of it. */
-    const struct ps_row_table_options options = describe(&alone->settings);
+    struct ps_row_table_options options = describe(&alone->settings);
+    options.ahead = ahead;
     return ps_row_table_create(&options, &alone->table, error);
 }
 

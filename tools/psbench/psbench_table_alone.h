@@ -24,10 +24,11 @@ struct ps_bench_table_alone {
     size_t content_bytes;
 };
 
-/* An empty table of float32, by SGD, Adagrad or FTRL at the rate of psbench_values.h. A zeroed
- * struct may be closed. */
+/* An empty table of float32, by SGD, Adagrad or FTRL at the rate of psbench_values.h. `ahead`
+ * (borrowed; may be NULL) touches memory for it. A zeroed struct may be closed. */
 PS_MUST_USE enum ps_status ps_bench_table_alone_open(struct ps_bench_table_alone *alone,
                                                      enum ps_rule rule, uint32_t width,
+                                                     struct ps_touch_ahead *ahead,
                                                      struct ps_error *error);
 void ps_bench_table_alone_close(struct ps_bench_table_alone *alone);
 

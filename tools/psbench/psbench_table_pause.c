@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "base/touch_ahead.h"
 #include "server/core/tables/row_hold.h"
 #include "tools/psbench/psbench_table.h"
 #include "tools/psbench/psbench_table_alone.h"
@@ -32,6 +33,16 @@ struct pushes {
     uint64_t begun_ns;
 };
 
+/* The thread that touches memory before the table comes to it, as a server has one
+ * (server/touch_errand.h). */
+struct toucher {
+    struct ps_touch_ahead ahead;
+    struct ps_mutex mutex; /* guards what follows */
+    struct ps_condition changed;
+    bool woken, ending; /* there is something to do; there will be nothing any more */
+    struct ps_thread thread;
+};
+
 /* What the thread that writes a hold is given. */
 struct saver {
     struct ps_row_hold *hold;
@@ -42,6 +53,8 @@ struct saver {
     struct ps_error error;
 };
 
+static enum ps_status start_toucher(struct toucher *toucher, struct ps_error *error);
+static void stop_toucher(struct toucher *toucher);
 static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, struct pushes *pushes,
                            struct ps_error *error);
 static enum ps_status timed_push(struct ps_bench_table_alone *table, const uint64_t *numbers,
@@ -100,7 +113,11 @@ enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *er
     if (pushes == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
     ps_bench_progress(bench, row->name);
-    enum ps_status status = ps_bench_table_alone_open(&table, PS_RULE_SGD, WIDTH, error);
+    /* The time of the kernel is a push's only where nobody was early enough. */
+    struct toucher toucher;
+    PS_TRY(start_toucher(&toucher, error));
+    enum ps_status status =
+        ps_bench_table_alone_open(&table, PS_RULE_SGD, WIDTH, &toucher.ahead, error);
     if (status == PS_OK)
         status = grow(&table, rows, pushes, error);
     if (status == PS_OK) {
@@ -114,8 +131,60 @@ enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *er
         ps_bench_row_detail(row, "overhead_bytes_a_row", ps_bench_table_alone_overhead(&table));
     }
     ps_bench_table_alone_close(&table);
+    stop_toucher(&toucher);
     ps_release(ps_allocator_heap(), pushes);
     return status;
+}
+
+/* All that is wanted, and then it sleeps. A wake that comes meanwhile makes one turn more. */
+static void touch(void *argument)
+{
+    struct toucher *toucher = argument;
+    ps_mutex_lock(&toucher->mutex);
+    while (!toucher->ending) {
+        if (!toucher->woken)
+            (void)ps_condition_wait(&toucher->changed, &toucher->mutex, PS_DEADLINE_NEVER);
+        toucher->woken = false;
+        /* Whoever wakes it meanwhile does not wait for the kernel. */
+        ps_mutex_unlock(&toucher->mutex);
+        while (ps_touch_ahead_turn(&toucher->ahead)) {
+        }
+        ps_mutex_lock(&toucher->mutex);
+    }
+    ps_mutex_unlock(&toucher->mutex);
+}
+
+/* Called by the pushing thread, in the time of a push: as a server's is. */
+static void wake_toucher(void *self)
+{
+    struct toucher *toucher = self;
+    ps_mutex_lock(&toucher->mutex);
+    toucher->woken = true;
+    ps_condition_signal_all(&toucher->changed);
+    ps_mutex_unlock(&toucher->mutex);
+}
+
+/* In place, and not moved while the table has a pointer to it. */
+static enum ps_status start_toucher(struct toucher *toucher, struct ps_error *error)
+{
+    *toucher = (struct toucher){.woken = false};
+    ps_touch_ahead_init(&toucher->ahead, wake_toucher, toucher);
+    ps_mutex_init(&toucher->mutex, PS_RANK_LEAF);
+    ps_condition_init(&toucher->changed);
+    return ps_thread_start(&toucher->thread, "touch", touch, toucher, error);
+}
+
+/* After the table, which has forgotten what it wanted. */
+static void stop_toucher(struct toucher *toucher)
+{
+    ps_mutex_lock(&toucher->mutex);
+    toucher->ending = true;
+    ps_condition_signal_all(&toucher->changed);
+    ps_mutex_unlock(&toucher->mutex);
+    ps_thread_join(&toucher->thread);
+    ps_condition_fini(&toucher->changed);
+    ps_mutex_fini(&toucher->mutex);
+    ps_touch_ahead_fini(&toucher->ahead);
 }
 
 /* Every push makes 10,000 rows. The table is as large as many are before the looking begins:
@@ -127,7 +196,6 @@ static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, st
     uint64_t numbers[PS_BENCH_TABLE_KEYS];
     /* A small --rows, as a test has it, still doubles. */
     uint64_t first = rows / 2 < GROWS_FROM ? rows / 2 : GROWS_FROM;
-    /* Not timed: the first pushes find an index for nothing. */
     /* Not timed: the first pushes find an index for nothing. */
     PS_TRY(ps_bench_table_alone_fill(table, first, error));
     begin(pushes);
@@ -171,7 +239,7 @@ enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *erro
     if (times == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
     ps_bench_progress(bench, row->name);
-    enum ps_status status = ps_bench_table_alone_open(&table, PS_RULE_ADAGRAD, WIDTH, error);
+    enum ps_status status = ps_bench_table_alone_open(&table, PS_RULE_ADAGRAD, WIDTH, NULL, error);
     if (status == PS_OK)
         status = ps_bench_table_alone_fill(&table, rows, error);
     if (status == PS_OK) {

@@ -329,6 +329,7 @@ static enum ps_status make_first(const struct ps_service *service,
     /* Whoever lends threads to pushes lends them to this parameter, too; the pointer is to the
      * service's place, which may be filled in later. */
     spec->crew = &service->crew;
+    spec->touch_ahead = service->touch_ahead;
     /* The service's own, as for a parameter that comes later. Recovery fills the service, though it
      * changes nothing of it before all is read: what rows take is counted as they come, and given
      * back with them when the file turns out to be damaged. */

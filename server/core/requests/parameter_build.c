@@ -107,6 +107,7 @@ enum ps_status ps_wish_build(struct ps_service *service, struct ps_wish *wish,
     /* A pointer to the service's field and not a copy of the crew: the crew may be taken back while
      * parameters live. */
     spec->crew = &service->crew;
+    spec->touch_ahead = service->touch_ahead;
     spec->row_room = &service->row_room;
     spec->shard = wish->shard;
     spec->shard_count = wish->shard_count;

@@ -43,6 +43,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
         }
     }
     created->block_source = options->block_source;
+    created->touch_ahead = options->touch_ahead;
     created->device_store = options->device_store;
     created->clock = options->clock;
     created->log = options->log;

@@ -56,6 +56,9 @@ struct ps_service_options {
     /* Borrowed; outlives the service and what its pulls hold. Where the blocks of parameters come
      * from; NULL: from `memory`. */
     const struct ps_block_source *block_source;
+    /* Borrowed; outlives the service and its snapshots. Has memory touched that tables are about to
+     * grow into; NULL: pushes touch it. */
+    struct ps_touch_ahead *touch_ahead;
     /* Borrowed; outlives the service. Where parameters live that it supports and has room for;
      * NULL: all live on the host. */
     struct ps_device_store *device_store;

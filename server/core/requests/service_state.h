@@ -32,6 +32,7 @@ enum ps_phase { PS_PHASE_STARTING, PS_PHASE_UNINITIALIZED, PS_PHASE_RECOVERING, 
 struct ps_service {
     const struct ps_allocator *memory;          /* borrowed; outlives this */
     const struct ps_block_source *block_source; /* borrowed; outlives all blocks; may be NULL */
+    struct ps_touch_ahead *touch_ahead;         /* borrowed; outlives all tables; may be NULL */
     struct ps_device_store *device_store;       /* borrowed; outlives this; may be NULL */
     struct ps_crew crew;                        /* for large updates; its run may be NULL */
     const struct ps_clock *clock;               /* borrowed; outlives this */

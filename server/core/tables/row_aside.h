@@ -26,7 +26,7 @@ struct ps_row_old {
     uint8_t count;
 };
 _Static_assert(sizeof(struct ps_row_old) == 64, "one line of the cache");
-_Static_assert(PS_ROW_PAGE_ROWS_MAX < 512, "a page has 256 rows at most");
+_Static_assert(PS_ROW_PAGE_ROWS_MAX <= 256, "a place is one byte");
 
 /* One hold, as pushes know it. */
 struct ps_row_aside {

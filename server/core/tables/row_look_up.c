@@ -18,7 +18,8 @@
 
 #include "base/assert.h"
 
-/* Keys of a group: with 16 the translations are not all under way, and more than 32 gain nothing. */
+/* Keys of a group: with 16 the translations are not all under way, and more than 32 gain
+ * nothing. */
 #define GROUP 32
 
 /* Keys that are looked at together when the quick way was wrong. */

@@ -22,18 +22,21 @@ struct ps_row_slab {
     bool of_heap;
 };
 
-static bool make_slab(struct ps_row_pages *pages);
+static bool begin_slab(struct ps_row_pages *pages, struct ps_row_slab **next);
+static struct ps_row_slab *make_slab(struct ps_row_pages *pages);
 static void free_slab(struct ps_row_pages *pages, struct ps_row_slab *slab);
-static struct ps_row_page *cut_page(struct ps_row_pages *pages);
+static struct ps_row_page *cut_page(struct ps_row_pages *pages, struct ps_row_slab **next);
+static void touch_next(struct ps_row_pages *pages, const struct ps_row_slab *next);
 
 /* A page is smaller than a slab, with room: the widest row has 4,096 elements of 8 bytes and two
  * states of as many. */
 void ps_row_pages_init(struct ps_row_pages *pages, const struct ps_allocator *memory,
-                       size_t page_bytes)
+                       size_t page_bytes, struct ps_touch_ahead *ahead)
 {
     PS_ASSERT(page_bytes % sizeof(struct ps_row_page) == 0);
     PS_ASSERT(page_bytes >= sizeof(struct ps_row_page) && page_bytes < PS_SLAB_BYTES);
     *pages = (struct ps_row_pages){.memory = memory,
+                                   .ahead = ahead,
                                    .page_bytes = page_bytes,
                                    .bytes_limit = UINT64_MAX,
                                    .slab_bytes = SLAB_BYTES_FIRST};
@@ -50,6 +53,9 @@ void ps_row_pages_fini(struct ps_row_pages *pages)
         slab = next;
     }
     pages->slabs = NULL;
+    if (pages->next != NULL)
+        free_slab(pages, pages->next);
+    pages->next = NULL;
     ps_mutex_fini(&pages->lock);
 }
 
@@ -75,6 +81,7 @@ void ps_row_pages_count_back(struct ps_row_pages *pages, uint64_t bytes)
  * */
 struct ps_row_page *ps_row_pages_take(struct ps_row_pages *pages)
 {
+    struct ps_row_slab *next = NULL;
     ps_mutex_lock(&pages->lock);
     struct ps_row_page *page = pages->free;
     if (page != NULL) {
@@ -82,17 +89,26 @@ struct ps_row_page *ps_row_pages_take(struct ps_row_pages *pages)
         pages->free = page->next;
         pages->free_count--;
     } else {
-        page = cut_page(pages);
+        page = cut_page(pages, &next);
     }
     ps_mutex_unlock(&pages->lock);
+    touch_next(pages, next);
     return page;
+}
+
+/* Without the lock, since whoever touches is woken. A slab stays where it is as long as the pages
+ * do, whatever has been cut from it meanwhile. */
+static void touch_next(struct ps_row_pages *pages, const struct ps_row_slab *next)
+{
+    if (next != NULL)
+        ps_touch_ahead_want(pages->ahead, next->memory, next->bytes);
 }
 
 /* The next page of the newest slab; what is left of one that is too short for it is lost, less than
  * a page of 2 MiB. */
-static struct ps_row_page *cut_page(struct ps_row_pages *pages)
+static struct ps_row_page *cut_page(struct ps_row_pages *pages, struct ps_row_slab **next)
 {
-    if (pages->uncut_bytes < pages->page_bytes && !make_slab(pages))
+    if (pages->uncut_bytes < pages->page_bytes && !begin_slab(pages, next))
         return NULL;
     PS_ASSERT(pages->uncut_bytes >= pages->page_bytes);
     struct ps_row_page *page = (struct ps_row_page *)(void *)pages->uncut;
@@ -101,9 +117,28 @@ static struct ps_row_page *cut_page(struct ps_row_pages *pages)
     return page;
 }
 
+/* The slab that was had before, or one that is had now. Behind a slab of large pages the next one
+ * is had at once, where somebody touches it meanwhile: a push that comes to it would else wait for
+ * the kernel to clear it. `*next` is that one. */
+static bool begin_slab(struct ps_row_pages *pages, struct ps_row_slab **next)
+{
+    struct ps_row_slab *slab = pages->next != NULL ? pages->next : make_slab(pages);
+    if (slab == NULL)
+        return false;
+    uintptr_t at = (uintptr_t)slab->memory + LINE_BYTES - 1;
+    pages->uncut = (uint8_t *)(at / LINE_BYTES * LINE_BYTES);
+    pages->uncut_bytes = slab->bytes;
+    slab->next = pages->slabs;
+    pages->slabs = slab;
+    pages->next = pages->ahead != NULL && !slab->of_heap ? make_slab(pages) : NULL;
+    *next = pages->next;
+    return true;
+}
+
 /* A slab of the heap is twice as large as the one before, until large pages are worth it: a table
- * of ten rows has 64 KiB, and one of a million wastes no more than a fiftieth. */
-static bool make_slab(struct ps_row_pages *pages)
+ * of ten rows has 64 KiB, and one of a million wastes no more than a fiftieth. NULL when memory is
+ * refused. */
+static struct ps_row_slab *make_slab(struct ps_row_pages *pages)
 {
     size_t bytes = pages->slab_bytes;
     while (bytes < pages->page_bytes)
@@ -112,33 +147,31 @@ static bool make_slab(struct ps_row_pages *pages)
     PS_ASSERT(bytes <= PS_SLAB_BYTES);
     struct ps_row_slab *slab = ps_zeroed(pages->memory, sizeof *slab);
     if (slab == NULL)
-        return false;
+        return NULL;
     /* Counted before it is had, so that a limit is kept also while the kernel is asked. */
-    *slab = (struct ps_row_slab){.next = pages->slabs, .bytes = bytes, .of_heap = of_heap};
+    *slab = (struct ps_row_slab){.bytes = bytes, .of_heap = of_heap};
     if (ps_row_pages_count(pages, bytes)) {
         slab->memory = of_heap ? ps_plain(pages->memory, bytes + LINE_BYTES) : ps_slab_take();
         if (slab->memory != NULL) {
-            uintptr_t at = (uintptr_t)slab->memory + LINE_BYTES - 1;
-            pages->uncut = (uint8_t *)(at / LINE_BYTES * LINE_BYTES);
-            pages->uncut_bytes = bytes;
-            pages->slabs = slab;
             pages->slab_bytes = of_heap ? 2 * bytes : bytes;
-            return true;
+            return slab;
         }
         ps_row_pages_count_back(pages, bytes);
     }
     ps_release(pages->memory, slab);
-    return false;
+    return NULL;
 }
 
 /* Back to where it is from. */
 static void free_slab(struct ps_row_pages *pages, struct ps_row_slab *slab)
 {
     PS_ASSERT(slab->memory != NULL && slab->bytes > 0);
-    if (slab->of_heap)
+    if (slab->of_heap) {
         ps_release(pages->memory, slab->memory);
-    else
+    } else {
+        ps_touch_ahead_forget(pages->ahead, slab->memory, slab->bytes);
         ps_slab_give(slab->memory);
+    }
     ps_row_pages_count_back(pages, slab->bytes);
     ps_release(pages->memory, slab);
 }
@@ -170,8 +203,10 @@ void ps_row_pages_expect(struct ps_row_pages *pages, uint64_t count)
 {
     for (;;) {
         ps_mutex_lock(&pages->lock);
-        struct ps_row_page *page = pages->free_count < count ? cut_page(pages) : NULL;
+        struct ps_row_slab *next = NULL;
+        struct ps_row_page *page = pages->free_count < count ? cut_page(pages, &next) : NULL;
         ps_mutex_unlock(&pages->lock);
+        touch_next(pages, next);
         if (page == NULL)
             return;
         /* One byte of each line: the page is then in memory, and in its cache for the copy. */

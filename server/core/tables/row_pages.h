@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "base/touch_ahead.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,6 +29,7 @@ struct ps_row_slab;
 
 struct ps_row_pages {
     const struct ps_allocator *memory; /* borrowed */
+    struct ps_touch_ahead *ahead;      /* borrowed; may be NULL */
     size_t page_bytes;
     _Atomic uint64_t bytes;       /* of slabs, and what else was counted in */
     _Atomic uint64_t bytes_limit; /* of `bytes`; the pushing thread sets it */
@@ -35,13 +37,15 @@ struct ps_row_pages {
     struct ps_row_page *free;
     uint64_t free_count;
     struct ps_row_slab *slabs;
-    uint8_t *uncut; /* of the newest slab */
+    struct ps_row_slab *next; /* touched ahead, when it is of large pages; may be NULL */
+    uint8_t *uncut;           /* of the newest slab */
     size_t uncut_bytes;
     size_t slab_bytes; /* of the next one: they grow with the table */
 };
 
+/* `ahead` (borrowed, may be NULL) has the slab touched that comes next. */
 void ps_row_pages_init(struct ps_row_pages *pages, const struct ps_allocator *memory,
-                       size_t page_bytes);
+                       size_t page_bytes, struct ps_touch_ahead *ahead);
 
 /* All pages go, whoever has them. */
 void ps_row_pages_fini(struct ps_row_pages *pages);

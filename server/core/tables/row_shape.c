@@ -21,15 +21,14 @@ static void place(struct ps_row_shape *shape, uint32_t array, size_t *at, size_t
 }
 
 /* A power of two, so that a row's page is found with a shift. A page may be a quarter larger than
- * asked for: rows of 76 bytes get 64 to a page, not 32. */
-static uint32_t page_bits_of(size_t stride, size_t payload)
+ * asked for: rows of 76 bytes get 128 to a page, not 64. */
+static uint32_t page_bits_of(size_t stride)
 {
-    PS_ASSERT(stride >= payload && payload > 0);
-    size_t bytes = payload > PS_ROW_PAGE_LARGE_FROM ? 2 * (size_t)PS_ROW_PAGE_BYTES
-                                                    : (size_t)PS_ROW_PAGE_BYTES;
+    size_t bytes = PS_ROW_PAGE_BYTES;
+    PS_ASSERT(stride > 0);
     /* A row that is longer than a page is a page of its own. */
     uint32_t bits = 0;
-    while (((size_t)2 << bits) * stride <= bytes + bytes / 4)
+    while (bits < PS_ROW_PAGE_BITS_MAX && ((size_t)2 << bits) * stride <= bytes + bytes / 4)
         bits++;
     return bits;
 }
@@ -50,13 +49,12 @@ void ps_row_shape_init(struct ps_row_shape *shape, const struct ps_row_layout *l
     place(shape, 2 + layout->state_count, &at, sizeof(uint32_t));
     /* Elements are aligned to themselves: the rules' loops promise that to the compiler. */
     at = (at + shape->element - 1) / shape->element * shape->element;
-    size_t head = at;
     place(shape, 0, &at, layout->width * shape->element);
     for (uint32_t i = 0; i < layout->state_count; i++)
         place(shape, 1 + i, &at, (layout->state_is_one[i] ? 1 : layout->width) * shape->element);
     shape->stride = at;
     PS_ASSERT(at % shape->element == 0);
-    shape->page_bits = page_bits_of(at, at - head);
+    shape->page_bits = page_bits_of(at);
     size_t rows = (size_t)1 << shape->page_bits;
     shape->live_words = (uint32_t)((rows + LIVE_BITS - 1) / LIVE_BITS);
     PS_ASSERT(rows <= PS_ROW_PAGE_ROWS_MAX);

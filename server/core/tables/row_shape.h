@@ -18,15 +18,15 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Bytes of a page of rows, about: small, since each stripe's last page is half empty; larger for
- * rows of more than a few lines, which would waste too much of it. */
+/* Bytes of a page of rows, about: small, since each stripe's last page is half empty; large enough
+ * for some rows of several states, whose pages would else take much for their entries. */
 #ifndef PS_ROW_PAGE_BYTES
-#define PS_ROW_PAGE_BYTES 4096
+#define PS_ROW_PAGE_BYTES 8192
 #endif
-#define PS_ROW_PAGE_LARGE_FROM 256
 
-/* A row has 16 bytes at least, and a page may be a quarter larger than asked for. */
-#define PS_ROW_PAGE_ROWS_MAX ((PS_ROW_PAGE_BYTES + PS_ROW_PAGE_BYTES / 4) / 16)
+/* A place in a page is known by one byte (row_aside.h). */
+#define PS_ROW_PAGE_BITS_MAX 8
+#define PS_ROW_PAGE_ROWS_MAX (1u << PS_ROW_PAGE_BITS_MAX)
 
 /* What lies beside a row in a page of rows that were set aside (row_aside.h), at most. Every page
  * has room for one. */

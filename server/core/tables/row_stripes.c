@@ -19,10 +19,10 @@
 
 /* A stripe grows ahead of its need when it has come within this part of its limit, unless it is so
  * small that its index is made anew in no time. For each row that a push makes, so many rows of
- * growing stripes are gone through: twice of what growth by a quarter needs in the long run. */
+ * growing stripes are gone through: half more than growth by a quarter needs in the long run. */
 #define AHEAD_PART 64
 #define AHEAD_FROM 2048
-#define AHEAD_ROWS 8
+#define AHEAD_ROWS 6
 
 /* Rows that are read ahead while an index is rebuilt. */
 #define AHEAD 16

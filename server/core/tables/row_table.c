@@ -44,8 +44,8 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     table->key_end = options->key_end;
     atomic_init(&table->references, 1);
     ps_row_shape_init(&table->shape, &options->layout);
-    ps_large_heap_init(&table->lists, table->memory);
-    ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes);
+    ps_large_heap_init(&table->lists, table->memory, options->ahead);
+    ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes, options->ahead);
     ps_row_gone_init(&table->gone);
     ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)

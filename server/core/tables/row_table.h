@@ -51,6 +51,7 @@ struct ps_row_table_options {
     uint64_t id;        /* of the parameter: the seed of the hash, the same after each recovery */
     uint64_t key_first; /* keys of this shard: from here */
     uint64_t key_end;   /* to before here; 0: to the last */
+    struct ps_touch_ahead *ahead; /* borrowed; outlives the table and its holds; may be NULL */
 };
 
 struct ps_row_table;

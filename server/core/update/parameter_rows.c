@@ -97,7 +97,8 @@ bool ps_parameter_rows_create(struct ps_parameter *parameter)
                                            .layout = ps_parameter_rows_layout(spec),
                                            .settings = spec->settings.table,
                                            .repeats = repeats_of(spec->settings.rule),
-                                           .id = spec->id};
+                                           .id = spec->id,
+                                           .ahead = spec->touch_ahead};
     PS_ASSERT(parameter->rows == NULL && parameter->row_bytes == 0);
     take_range(spec, &options);
     parameter->expiry = ps_zeroed(spec->memory, sizeof *parameter->expiry);

@@ -48,6 +48,7 @@ struct ps_parameter_spec *ps_parameter_spec_configured(struct ps_parameter_spec 
     other->first = ps_parameter_spec_acquire(spec->first != NULL ? spec->first : spec);
     other->block_source = spec->block_source;
     other->crew = spec->crew;
+    other->touch_ahead = spec->touch_ahead;
     other->row_room = spec->row_room;
     other->shard = spec->shard;
     other->shard_count = spec->shard_count;

@@ -33,6 +33,9 @@ struct ps_parameter_spec {
     /* Lends threads to large updates, if it has a run; borrowed, outlives the last push. NULL, as
      * create leaves it: whoever pushes is alone. */
     const struct ps_crew *crew;
+    /* Touches memory that a table is about to grow into; borrowed, outlives the last hold. NULL, as
+     * create leaves it: nobody does. */
+    struct ps_touch_ahead *touch_ahead;
     /* What tables may take; borrowed, outlives this. NULL, as create leaves it: as much as there
      * is. */
     struct ps_row_room *row_room;

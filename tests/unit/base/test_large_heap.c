@@ -21,7 +21,7 @@ static void open(void)
 {
     counted = (struct fault_heap){.refuse_at = -1};
     small = fault_heap_allocator(&counted);
-    ps_large_heap_init(&heap, &small);
+    ps_large_heap_init(&heap, &small, NULL);
 }
 
 static void close(void)
@@ -107,6 +107,35 @@ START_TEST(refused_memory_is_no_block)
 }
 END_TEST
 
+/* Whoever makes blocks comes to memory that was touched while it filled the last ones. */
+START_TEST(room_behind_the_last_block_is_touched_ahead)
+{
+    struct ps_touch_ahead ahead;
+    void *blocks[20];
+    ps_touch_ahead_init(&ahead, NULL, NULL);
+    heap.ahead = &ahead;
+
+    blocks[0] = ps_plain(&heap.allocator, MIB / 2);
+    ck_assert_uint_eq(ahead.count, 1);
+    ck_assert_ptr_eq(ahead.wishes[0].begin, (uint8_t *)blocks[0] + MIB / 2);
+    ck_assert_uint_eq(ahead.wishes[0].bytes, 2 * MIB);
+    while (ps_touch_ahead_turn(&ahead)) {
+    }
+    for (int i = 1; i < 20; i++)
+        blocks[i] = ps_plain(&heap.allocator, MIB / 2);
+    /* Each byte is wanted once: as much as the blocks have come to. */
+    size_t wanted = 0;
+    for (uint32_t i = 0; i < ahead.count; i++)
+        wanted += ahead.wishes[i].bytes;
+    ck_assert_uint_le(wanted, 19 * MIB / 2);
+    for (int i = 0; i < 20; i++)
+        ps_release(&heap.allocator, blocks[i]);
+    ck_assert_uint_eq(ahead.count, 0);
+    heap.ahead = NULL;
+    ps_touch_ahead_fini(&ahead);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("large_heap");
@@ -116,6 +145,7 @@ int main(void)
     tcase_add_test(tests, blocks_lie_beside_each_other_and_a_gap_is_used_again);
     tcase_add_test(tests, small_blocks_and_the_largest_are_the_others);
     tcase_add_test(tests, refused_memory_is_no_block);
+    tcase_add_test(tests, room_behind_the_last_block_is_touched_ahead);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

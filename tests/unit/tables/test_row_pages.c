@@ -16,7 +16,7 @@ static struct ps_row_pages pages;
 START_TEST(pages_do_not_overlap_and_go_with_the_pool)
 {
     static struct ps_row_page *taken[PAGES];
-    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE, NULL);
     for (int i = 0; i < PAGES; i++) {
         taken[i] = ps_row_pages_take(&pages);
         ck_assert_ptr_nonnull(taken[i]);
@@ -35,7 +35,7 @@ END_TEST
 
 START_TEST(pages_that_were_given_are_taken_again)
 {
-    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE, NULL);
     struct ps_row_page *first = ps_row_pages_take(&pages);
     struct ps_row_page *second = ps_row_pages_take(&pages);
     struct ps_row_page *third = ps_row_pages_take(&pages);
@@ -54,7 +54,7 @@ END_TEST
 
 START_TEST(the_limit_holds)
 {
-    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE, NULL);
     atomic_store(&pages.bytes_limit, 100000);
     int taken = 0;
     while (ps_row_pages_take(&pages) != NULL)
@@ -69,7 +69,7 @@ END_TEST
 
 START_TEST(pages_that_are_expected_are_there)
 {
-    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE);
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE, NULL);
     ps_row_pages_expect(&pages, 100);
     ck_assert_uint_eq(pages.free_count, 100);
     uint64_t bytes = atomic_load(&pages.bytes);
@@ -84,13 +84,37 @@ START_TEST(pages_that_are_expected_are_there)
 }
 END_TEST
 
+START_TEST(the_next_slab_is_touched_ahead_and_forgotten_with_the_pages)
+{
+    struct ps_touch_ahead ahead;
+    ps_touch_ahead_init(&ahead, NULL, NULL);
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE, &ahead);
+    /* The first slabs are of the heap. */
+    while (ahead.count == 0)
+        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
+    ck_assert_ptr_nonnull(pages.next);
+    ck_assert_uint_eq(ahead.wishes[0].bytes, PS_SLAB_BYTES);
+    const struct ps_row_slab *next = pages.next;
+    while (pages.next == next)
+        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
+    ck_assert_ptr_eq(pages.slabs, next);
+    ck_assert_uint_eq(ahead.count, 2);
+    /* What is had ahead is counted, so that a limit is one. */
+    ck_assert_uint_ge(atomic_load(&pages.bytes), 3 * (uint64_t)PS_SLAB_BYTES);
+    ps_row_pages_fini(&pages);
+    ck_assert_uint_eq(ahead.count, 0);
+    ck_assert_uint_eq(atomic_load(&pages.bytes), 0);
+    ps_touch_ahead_fini(&ahead);
+}
+END_TEST
+
 START_TEST(refused_memory_is_no_page)
 {
     struct fault_heap heap = {.refuse_at = -1};
     struct ps_allocator memory = fault_heap_allocator(&heap);
     for (int i = 0; i < 2; i++) {
         heap = (struct fault_heap){.refuse_at = i};
-        ps_row_pages_init(&pages, &memory, PAGE);
+        ps_row_pages_init(&pages, &memory, PAGE, NULL);
         ck_assert_ptr_null(ps_row_pages_take(&pages));
         ck_assert_uint_eq(atomic_load(&pages.bytes), 0);
         ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
@@ -107,6 +131,7 @@ int main(void)
     tcase_add_test(tests, pages_that_were_given_are_taken_again);
     tcase_add_test(tests, the_limit_holds);
     tcase_add_test(tests, pages_that_are_expected_are_there);
+    tcase_add_test(tests, the_next_slab_is_touched_ahead_and_forgotten_with_the_pages);
     tcase_add_test(tests, refused_memory_is_no_page);
     return run_tests("row_pages", tests);
 }

@@ -45,12 +45,16 @@ START_TEST(parts_are_aligned_and_apart)
 }
 END_TEST
 
-START_TEST(sixteen_floats_are_76_bytes_and_64_to_a_page)
+START_TEST(sixteen_floats_are_76_bytes_and_128_to_a_page)
 {
     struct ps_row_shape shape;
     ps_row_shape_init(&shape, &(struct ps_row_layout){.dtype = PS_F32, .width = 16});
     ck_assert_uint_eq(shape.stride, 76);
-    ck_assert_uint_eq(shape.page_bits, 6);
+    ck_assert_uint_eq(shape.page_bits, 7);
+    /* A place is one byte, however small the rows are. */
+    ps_row_shape_init(&shape, &(struct ps_row_layout){.dtype = PS_F32, .width = 1});
+    ck_assert_uint_eq(shape.stride, 16);
+    ck_assert_uint_eq(shape.page_bits, 8);
     ps_row_shape_init(&shape,
                       &(struct ps_row_layout){
                           .dtype = PS_F32, .width = 16, .state_count = 1, .state_is_one = {true}});
@@ -62,6 +66,6 @@ int main(void)
 {
     TCase *tests = tcase_create("row_shape");
     tcase_add_test(tests, parts_are_aligned_and_apart);
-    tcase_add_test(tests, sixteen_floats_are_76_bytes_and_64_to_a_page);
+    tcase_add_test(tests, sixteen_floats_are_76_bytes_and_128_to_a_page);
     return run_tests("row_shape", tests);
 }
