@@ -277,8 +277,9 @@ static void note(struct stepping *stepping, struct psclient_table_stepped *stepp
     }
 }
 
-/* In any order: none of these points to what another one owns. What was not made is zero. No message is under way any more, whatever came of the step: the
- * content that servers were sent may go. */
+/* In any order: none of these points to what another one owns. What was not made is zero. No
+ * message is under way any more, whatever came of the step: the content that servers were sent may
+ * go. */
 static void release(struct stepping *stepping)
 {
     const struct ps_allocator *memory = stepping->call->client->memory;
