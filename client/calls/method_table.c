@@ -232,7 +232,8 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
                 OWN_ROW(PS_METHOD_LEAVE) OWN_ROW(PS_METHOD_WORKERS) OWN_ROW(PS_METHOD_PROGRESS)
                     OWN_ROW_BY(PS_METHOD_SEND_TENSOR, encode_send_tensor)
                         OWN_ROW_BY(PS_METHOD_RECV_TENSORS, encode_recv_tensors)
-                            OWN_ROW(PS_METHOD_STEP)
+                            OWN_ROW(PS_METHOD_STEP) OWN_ROW(PS_METHOD_ASK) OWN_ROW(PS_METHOD_TAKE)
+                                OWN_ROW(PS_METHOD_ANSWER) OWN_ROW(PS_METHOD_APPS)
 #undef OWN_ROW
 #undef OWN_ROW_BY
 };
