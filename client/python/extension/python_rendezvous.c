@@ -77,6 +77,7 @@ static PyObject *open_step(PyTypeObject *type, PyObject *arguments, PyObject *ke
     /* Every server is asked, so that other threads go on meanwhile. */
     options.lifetime_ms = lifetime_ms;
     PyThreadState *thread = ps_python_enter(client);
+    /* Another session, or another mode, is refused there. */
     int status =
         psclient_rendezvous_open(client->client, number, &options, timeout_ms, &step, &error);
     ps_python_leave(client, thread);
@@ -187,7 +188,8 @@ static PyObject *facts(PyObject *object, PyObject *none)
                          PyBool_FromLong(tensor->dead));
 }
 
-/* No array has the memory any more: each held a reference. */
+/* Where the library has put the bytes, in large pages where there are many, they stay until now.
+ * No array has the memory any more: each held a reference. */
 static void value_deallocate(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -218,6 +220,7 @@ PyType_Spec ps_python_value_spec = {.name = "pserver._pserver.Value",
  * each with a value: the library gives all of them or none. */
 static PyObject *list_of(struct rendezvous *self, struct psclient_tensor *tensors, size_t count)
 {
+    /* Behind the first failure every tensor is still given back. */
     PyObject *list = PyList_New(0);
     for (size_t i = 0; i < count; i++) {
         PyObject *value = list != NULL ? value_of(self->client->state, &tensors[i]) : NULL;
@@ -258,6 +261,7 @@ static PyObject *receive_values(PyObject *object, PyObject *arguments)
     size_t count = (size_t)PyTuple_Size(keys);
     const char **texts = PyMem_Calloc(count + 1, sizeof *texts);
     struct psclient_tensor *tensors = PyMem_Calloc(count + 1, sizeof *tensors);
+    /* One more than there are, so that no key at all is no block of nothing. */
     if (texts == NULL || tensors == NULL) {
         (void)PyErr_NoMemory();
     } else if (read_keys(keys, texts) == 0) {
