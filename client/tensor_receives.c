@@ -99,7 +99,7 @@ static enum ps_status ask_all(struct receiving *receiving, uint64_t deadline_ms,
 /* While it waits it is in the list of those that a cancellation ends. */
 enum ps_status ps_tensor_receive(struct psclient_rendezvous *rendezvous, const char *const *keys,
                                  struct psclient_tensor *tensors, size_t count,
-                                 uint64_t deadline_ms, struct ps_error *error)
+                                 uint64_t deadline_ms, const void *owner, struct ps_error *error)
 {
     struct receiving receiving = {.rendezvous = rendezvous, .tensors = tensors};
     const struct ps_tensor_place place = {ps_tensor_open, tensors};
@@ -107,7 +107,7 @@ enum ps_status ps_tensor_receive(struct psclient_rendezvous *rendezvous, const c
         ps_tensor_wishes_init(&receiving.wishes, rendezvous->client->memory, &place, keys, count,
                               ps_tensor_new_ids(rendezvous, count), rendezvous->shard_count, error);
     /* On the stack of the caller, who takes it off the list before it returns. */
-    struct ps_tensor_waiting waiting = {.wishes = &receiving.wishes};
+    struct ps_tensor_waiting waiting = {.wishes = &receiving.wishes, .owner = owner};
     if (status == PS_OK) {
         ps_mutex_lock(&rendezvous->lock);
         DL_APPEND(rendezvous->waiting, &waiting);
@@ -313,15 +313,15 @@ void ps_tensor_flush(struct psclient_rendezvous *rendezvous, uint64_t deadline_m
 }
 
 /* The ids of all receives of this handle that wait at one server. Returns how many. */
-static size_t list_waiting(struct psclient_rendezvous *rendezvous, uint32_t shard, uint64_t *ids,
-                           size_t most)
+static size_t list_waiting(struct psclient_rendezvous *rendezvous, const void *owner,
+                           uint32_t shard, uint64_t *ids, size_t most)
 {
     size_t count = 0;
     struct ps_tensor_waiting *waiting;
     ps_mutex_lock(&rendezvous->lock);
     DL_FOREACH(rendezvous->waiting, waiting)
     for (size_t i = 0; i < waiting->wishes->count; i++) {
-        if (waiting->wishes->values[i].shard != shard)
+        if (waiting->wishes->values[i].shard != shard || (owner != NULL && owner != waiting->owner))
             continue;
         if (count < most)
             ids[count] = waiting->wishes->first_id + i;
@@ -332,18 +332,18 @@ static size_t list_waiting(struct psclient_rendezvous *rendezvous, uint32_t shar
 }
 
 /* In as many calls as they need. */
-static enum ps_status cancel_at(struct psclient_rendezvous *rendezvous, uint32_t shard,
-                                uint64_t deadline_ms, struct ps_error *error)
+static enum ps_status cancel_at(struct psclient_rendezvous *rendezvous, const void *owner,
+                                uint32_t shard, uint64_t deadline_ms, struct ps_error *error)
 {
     const struct ps_allocator *memory = rendezvous->client->memory;
-    size_t most = list_waiting(rendezvous, shard, NULL, 0);
+    size_t most = list_waiting(rendezvous, owner, shard, NULL, 0);
     if (most == 0)
         return PS_OK;
     uint64_t *ids = ps_zeroed_array(memory, most, sizeof *ids);
     if (ids == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu receives", most);
     /* Those that begin meanwhile are not cancelled. */
-    size_t count = list_waiting(rendezvous, shard, ids, most);
+    size_t count = list_waiting(rendezvous, owner, shard, ids, most);
     enum ps_status status = PS_OK;
     count = count < most ? count : most;
     for (size_t i = 0; i < count && status == PS_OK; i += RECEIVES_EACH) {
@@ -356,10 +356,10 @@ static enum ps_status cancel_at(struct psclient_rendezvous *rendezvous, uint32_t
 
 /* The servers end the receives that have nothing, and their calls hear of it there. To give them
  * back would not do: a value that is on its way to this process would be given to another, too. */
-enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous, uint64_t deadline_ms,
-                                struct ps_error *error)
+enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous, const void *owner,
+                                uint64_t deadline_ms, struct ps_error *error)
 {
     for (uint32_t shard = 0; shard < rendezvous->shard_count; shard++)
-        PS_TRY(cancel_at(rendezvous, shard, deadline_ms, error));
+        PS_TRY(cancel_at(rendezvous, owner, shard, deadline_ms, error));
     return PS_OK;
 }
