@@ -122,6 +122,7 @@ static struct psclient_tensor *add_message(struct ps_local_channel_messages *mes
 /* Behind everything that this worker has pushed. */
 static int send_ends(struct ps_local_channel *channel, struct psclient_error *error)
 {
+    /* A type that no message has, whatever its bytes are. */
     const struct psclient_tensor end = {.dtype = END_TYPE};
     int status = PSCLIENT_OK;
     for (uint32_t to = 0; to < channel->workers && status == PSCLIENT_OK; to++) {

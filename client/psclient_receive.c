@@ -110,6 +110,7 @@ PS_EXPORT void psclient_rendezvous_recv_end(struct psclient_receive *receive)
     struct psclient_rendezvous *rendezvous = receive->rendezvous;
     const struct ps_allocator *memory = rendezvous->client->memory;
     (void)psclient_rendezvous_recv_poll(receive, 0, &is_over, NULL);
+    /* Servers that are away are waited for as long as the receive itself would have waited. */
     while (is_over == 0) {
         enum ps_status ignored = ps_tensor_cancel(
             rendezvous, receive, ps_deadline_after(rendezvous->client->clock, CANCEL_MS), NULL);
