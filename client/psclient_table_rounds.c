@@ -34,7 +34,9 @@ struct stepping {
 static enum ps_status prepare(struct stepping *stepping, struct ps_error *error);
 static enum ps_status cut_adds(struct stepping *stepping, struct ps_error *error);
 static enum ps_status cut_gets(struct stepping *stepping, struct ps_error *error);
-static enum ps_status ask_versions(struct stepping *stepping, struct ps_error *error);
+static enum ps_status ask_unknown(struct stepping *stepping, struct ps_error *error);
+static enum ps_status ask_versions(const struct ps_table_call *call, struct ps_item *items,
+                                   size_t count, struct ps_error *error);
 static void fill_items(struct stepping *stepping);
 static void note(struct stepping *stepping, struct psclient_table_stepped *stepped);
 static void release(struct stepping *stepping);
@@ -128,7 +130,7 @@ static enum ps_status prepare(struct stepping *stepping, struct ps_error *error)
     stepping->contents = ps_zeroed_array(client->memory, count, sizeof *stepping->contents);
     if (stepping->items == NULL || stepping->encoded == NULL || stepping->contents == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    PS_TRY(ask_versions(stepping, error));
+    PS_TRY(ask_unknown(stepping, error));
     fill_items(stepping);
     return PS_OK;
 }
@@ -194,7 +196,7 @@ static enum ps_status cut_gets(struct stepping *stepping, struct ps_error *error
  * servers that were not read from yet: a read of no rows says at which version they are. So a
  * worker that has come back contributes to the round behind that, which may have its contribution
  * of before. */
-static enum ps_status ask_versions(struct stepping *stepping, struct ps_error *error)
+static enum ps_status ask_unknown(struct stepping *stepping, struct ps_error *error)
 {
     const struct ps_table_call *call = stepping->call;
     struct psclient_table *table = call->table;
@@ -207,19 +209,54 @@ static enum ps_status ask_versions(struct stepping *stepping, struct ps_error *e
         stepping->items[count++].destination = &stepping->nowhere;
     }
     ps_mutex_unlock(&table->mutex);
-    if (count == 0)
-        return PS_OK;
+    return ask_versions(call, stepping->items, count, error);
+}
+
+/* The first failure is the call's. */
+static enum ps_status ask_versions(const struct ps_table_call *call, struct ps_item *items,
+                                   size_t count, struct ps_error *error)
+{
     struct ps_batch_request request =
-        ps_client_request(call->client, PS_METHOD_PULL, stepping->items, count, 0);
+        ps_client_request(call->client, PS_METHOD_PULL, items, count, 0);
     request.deadline_ms = call->deadline_ms;
-    PS_TRY(ps_client_run(call->client, &request, error));
+    if (count > 0)
+        PS_TRY(ps_client_run(call->client, &request, error));
     for (size_t i = 0; i < count; i++) {
-        const struct ps_item *item = &stepping->items[i];
-        if (item->status != PS_OK)
-            return ps_fail(error, item->status, "%.255s", item->text);
-        ps_table_call_note(table, item);
+        if (items[i].status != PS_OK)
+            return ps_fail(error, items[i].status, "%.255s", items[i].text);
+        ps_table_call_note(call->table, &items[i]);
     }
     return PS_OK;
+}
+
+/* Not from what was read before: another process may have stepped on meanwhile. */
+PS_EXPORT int psclient_table_version(struct psclient_table *table, uint64_t timeout_ms,
+                                     uint64_t *version, struct psclient_error *error)
+{
+    struct ps_error why = {.status = PS_OK};
+    struct ps_table_call call;
+    uint8_t nowhere;
+    enum ps_status status = ps_table_call_begin(table, timeout_ms, &call, &why);
+    if (status != PS_OK)
+        return ps_client_fail(error, status, why.text);
+    uint32_t count = call.client->shard_count;
+    struct ps_item *items = ps_zeroed_array(call.client->memory, count, sizeof *items);
+    if (items == NULL)
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    for (uint32_t i = 0; i < count; i++) {
+        items[i] = ps_table_call_item(&call, i);
+        items[i].destination = &nowhere;
+    }
+    status = ask_versions(&call, items, count, &why);
+    /* Servers that ended a round by its grace time may be ahead of the others. */
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; status == PS_OK && i < count; i++)
+        least = items[i].pulled_version < least ? items[i].pulled_version : least;
+    ps_release(call.client->memory, items);
+    if (status != PS_OK)
+        return ps_client_fail(error, status, why.text);
+    *version = least;
+    return ps_client_succeed(error);
 }
 
 /* Both cuts are sorted by server, and have each one once, or a piece is read later. A server with

@@ -64,6 +64,12 @@ int psclient_table_step(struct psclient_table *table, const struct psclient_tabl
                         uint64_t timeout_ms, struct psclient_table_stepped *stepped,
                         struct psclient_error *error);
 
+/* Asks every server how many versions its part of the table has had, and says the least of them: a
+ * worker that begins, or comes back, goes on from there. Its next step is to the rounds behind
+ * these. */
+int psclient_table_version(struct psclient_table *table, uint64_t timeout_ms, uint64_t *version,
+                           struct psclient_error *error);
+
 #ifdef __cplusplus
 }
 #endif
