@@ -332,6 +332,8 @@ static void ask_of(const struct ps_item *item, struct ps_engine_call *call,
     PS_ASSERT(ps_method_row(request->method)->is_asked);
     request->ask = item->ask;
     request->ask_content = (struct ps_view){0};
+    request->ask_room = item->ask_room;
+    request->ask_shared = (struct ps_shared_range){0};
     if (item->ask_content.size == 0)
         return;
     call->content = item->ask_content;
