@@ -313,7 +313,7 @@ PS_EXPORT int psclient_rendezvous_send(struct psclient_rendezvous *rendezvous, c
     /* The engine repeats the same bytes, and with them the same token. */
     struct ps_item item = {.shard = told.shard,
                            .ask = {(const uint8_t *)message.text, message.size},
-                           .ask_content = content,
+                           .ask_content = ps_view_of(&content),
                            .answer = {take_epoch, &told}};
     int result = message.failed ? ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a message")
                                 : ps_client_run_items(client, PS_METHOD_SEND_TENSOR, &item, 1,

@@ -165,8 +165,8 @@ struct ps_item {
     struct ps_bytes keys;
     union {
         struct {
-            struct ps_bytes ask;         /* of PS_ASKED_TABLE: the message ... */
-            struct ps_bytes ask_content; /* ... and what follows it, which is not copied */
+            struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
+            struct ps_view ask_content; /* ... and what follows it, which is not copied */
         };
         uint32_t rows_max;                    /* LIST */
         const struct ps_since_request *since; /* SINCE */
