@@ -106,7 +106,7 @@ static enum ps_status read_ask(struct ps_wire_reader *reader, struct ps_arena *a
     const struct ranges ranges = {&read->shared, &read->room};
     struct ps_program_found found;
     struct ps_wire_field field;
-    PS_TRY(ps_program_read_begin(reader, arena, &found));
+    PS_TRY(ps_payload_begin(reader, arena, &found));
     while (ps_wire_next(reader, &field)) {
         if (!ps_program_read_payload(reader, &field, &found) &&
             !ps_program_read_asked(reader, &field, &read->asked))
@@ -252,7 +252,7 @@ static enum ps_status read_answer(struct ps_wire_reader *reader, struct ps_arena
         ps_program_count(*reader, PS_PROGRAM_ANSWERS, PS_PROGRAM_TAKEN_MAX, "answers", &status);
     PS_TRY(status);
     PS_TRY(ps_program_list(arena, count, sizeof *answers, &answers, reader->error));
-    PS_TRY(ps_program_read_begin(reader, arena, &found));
+    PS_TRY(ps_payload_begin(reader, arena, &found));
     while (ps_wire_next(reader, &field)) {
         if (!ps_program_read_payload(reader, &field, &found))
             PS_TRY(read_answer_field(reader, &field, arena, read, answers));

@@ -122,8 +122,8 @@ enum ps_status ps_program_list(struct ps_arena *arena, size_t count, size_t size
 }
 
 /* Also of a message without lists: then nothing is taken of the arena. */
-enum ps_status ps_program_read_begin(const struct ps_wire_reader *reader, struct ps_arena *arena,
-                                     struct ps_program_found *found)
+enum ps_status ps_payload_begin(const struct ps_wire_reader *reader, struct ps_arena *arena,
+                                struct ps_program_found *found)
 {
     /* Counted in one walk: most messages have one tensor, and walks are most of their cost. */
     struct ps_wire_reader counting = *reader;

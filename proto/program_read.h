@@ -99,9 +99,8 @@ PS_MUST_USE enum ps_status ps_program_list(struct ps_arena *arena, size_t count,
                                            void *list, struct ps_error *error);
 
 /* Makes the lists of a message that is about to be read, as long as its fields need. */
-PS_MUST_USE enum ps_status ps_program_read_begin(const struct ps_wire_reader *reader,
-                                                 struct ps_arena *arena,
-                                                 struct ps_program_found *found);
+PS_MUST_USE enum ps_status ps_payload_begin(const struct ps_wire_reader *reader,
+                                            struct ps_arena *arena, struct ps_program_found *found);
 
 /* False: the field is none of a payload's. */
 bool ps_program_read_payload(struct ps_wire_reader *reader, const struct ps_wire_field *field,

@@ -66,7 +66,7 @@ static enum ps_status read_ask_reply(struct ps_wire_reader *reader, struct ps_ar
 {
     struct ps_program_found found;
     struct ps_wire_field field;
-    PS_TRY(ps_program_read_begin(reader, arena, &found));
+    PS_TRY(ps_payload_begin(reader, arena, &found));
     while (ps_wire_next(reader, &field)) {
         if (ps_program_read_payload(reader, &field, &found))
             continue;
@@ -162,7 +162,7 @@ static enum ps_status read_taken(const struct ps_wire_range *range, struct ps_ar
     struct ps_wire_reader reader;
     struct ps_wire_field field;
     ps_wire_reader_nested(&reader, range, error);
-    PS_TRY(ps_program_read_begin(&reader, arena, &found));
+    PS_TRY(ps_payload_begin(&reader, arena, &found));
     while (ps_wire_next(&reader, &field)) {
         if (ps_program_read_payload(&reader, &field, &found) ||
             ps_program_read_asked(&reader, &field, &taken->asked))
