@@ -331,6 +331,8 @@ static void ask_of(const struct ps_item *item, struct ps_call_request *request)
     PS_ASSERT(ps_method_row(request->method)->is_asked);
     request->ask = item->ask;
     request->ask_content = item->ask_content;
+    request->ask_room = item->ask_room;
+    request->ask_shared = (struct ps_shared_range){0};
 }
 
 /* What stands in the item, in the words of the method's request. A request that needs nothing but

@@ -46,8 +46,8 @@ grpc_byte_buffer *ps_unary_reply(struct ps_call_answer *answer, enum ps_method m
         return message;
     }
     if (answer->tensors.receiving.count > 0) {
-        answer->status = ps_rendezvous_message_create(&answer->tensors.receiving, answer->reply,
-                                                      &message, &answer->error);
+        answer->status = ps_rendezvous_message_create(answer->context, &answer->tensors,
+                                                      answer->reply, &message, &answer->error);
         return message;
     }
     /* From a pull on the content is not copied: the message points at the blocks. */

@@ -103,8 +103,8 @@ END_TEST
 START_TEST(a_reply_has_one_value_at_least_and_no_more_than_fit)
 {
     const struct ps_rendezvous_of of = {.step = WORLD_STEP, .now_ms = 1};
-    const struct ps_rendezvous_wish wishes[] = {{1, ps_bytes_of_text("a")},
-                                                {2, ps_bytes_of_text("b")}};
+    const struct ps_rendezvous_wish wishes[] = {{.id = 1, .key = ps_bytes_of_text("a")},
+                                                {.id = 2, .key = ps_bytes_of_text("b")}};
     const struct ps_rendezvous_asked asked = {.wishes = wishes, .wish_count = 2};
     struct ps_receiving receiving = {.step = NULL};
     bool wakes;
