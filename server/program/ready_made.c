@@ -6,9 +6,9 @@
  * the answer while it is in the processor. */
 #include "server/program/program_parts.h"
 
+#include "base/alloc.h"
 #include "base/assert.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct value {
@@ -33,15 +33,17 @@ struct part {
     struct pserver_tensor tensor; /* its facts, for the answer */
 };
 
+/* In bytes. */
 static size_t element_size(enum pserver_element element)
 {
     return element == PSERVER_FLOAT64 || element == PSERVER_INT64 ? 8 : 4;
 }
 
+/* Memory for values comes with the first of them. */
 struct ps_value_store *ps_value_store_create(enum pserver_ready_made which,
                                              enum pserver_element element)
 {
-    struct ps_value_store *store = calloc(1, sizeof *store);
+    struct ps_value_store *store = ps_zeroed(ps_allocator_heap(), sizeof *store);
     if (store == NULL)
         return NULL;
     store->which = which;
@@ -54,9 +56,9 @@ void ps_value_store_destroy(struct ps_value_store *store)
     if (store == NULL)
         return;
     for (size_t i = 0; i < store->capacity; i++)
-        free(store->places[i].bytes);
-    free(store->places);
-    free(store);
+        ps_release(ps_allocator_heap(), store->places[i].bytes);
+    ps_release(ps_allocator_heap(), store->places);
+    ps_release(ps_allocator_heap(), store);
 }
 
 /* ---- The table ---- */
@@ -74,6 +76,7 @@ static size_t place_of(const struct ps_value_store *store, uint64_t key)
     return place;
 }
 
+/* NULL: nobody has pushed it. */
 static struct value *find(const struct ps_value_store *store, uint64_t key)
 {
     if (store->capacity == 0)
@@ -82,18 +85,19 @@ static struct value *find(const struct ps_value_store *store, uint64_t key)
     return value->bytes != NULL ? value : NULL;
 }
 
+/* Twice as large, and filled anew: on average that moves each value twice. */
 static bool grow(struct ps_value_store *store)
 {
     struct ps_value_store larger = *store;
     larger.capacity = store->capacity > 0 ? 2 * store->capacity : 64;
-    larger.places = calloc(larger.capacity, sizeof *larger.places);
+    larger.places = ps_zeroed_array(ps_allocator_heap(), larger.capacity, sizeof *larger.places);
     if (larger.places == NULL)
         return false;
     for (size_t i = 0; i < store->capacity; i++) {
         if (store->places[i].bytes != NULL)
             larger.places[place_of(&larger, store->places[i].key)] = store->places[i];
     }
-    free(store->places);
+    ps_release(ps_allocator_heap(), store->places);
     *store = larger;
     return true;
 }
@@ -107,7 +111,7 @@ static struct value *find_or_add(struct ps_value_store *store, uint64_t key, uin
     if (2 * (store->count + 1) > store->capacity && !grow(store))
         return NULL;
     value = &store->places[place_of(store, key)];
-    value->bytes = calloc(1, size > 0 ? (size_t)size : 1);
+    value->bytes = ps_zeroed(ps_allocator_heap(), size > 0 ? (size_t)size : 1);
     if (value->bytes == NULL)
         return NULL;
     value->key = key;
@@ -139,6 +143,7 @@ ADD(add_int32, int32_t, uint32_t)
 ADD(add_int64, int64_t, uint64_t)
 #undef ADD
 
+/* An assignment is a copy, and its answer what was pushed. */
 static void apply(const struct ps_value_store *store, struct value *value, const uint8_t *pushed,
                   uint8_t *out)
 {
@@ -171,6 +176,7 @@ struct work {
     uint64_t answer_size;
 };
 
+/* Lengths of the request as a whole are compared with what was sent, so that no part leaves it. */
 static const char *cut_keys(struct work *work)
 {
     const struct pserver_question *question = &work->question;
@@ -199,6 +205,7 @@ static const char *cut_keys(struct work *work)
     return !work->pushes || at == all.size ? NULL : "the lengths are of less than was sent";
 }
 
+/* A pull names what it wants in place of what it brings. */
 static const char *cut_tensors(struct work *work)
 {
     size_t element = element_size(work->store->element);
@@ -280,14 +287,16 @@ static void answer(struct work *work, const uint8_t *room, struct pserver_tensor
     (void)pserver_respond(work->request, &said);
 }
 
+/* Memory for the answer comes before anything changes. */
 static void serve(struct work *work)
 {
     const char *why = work->question.keys != NULL ? cut_keys(work) : cut_tensors(work);
     uint8_t *room = NULL;
     if (why == NULL)
         why = check(work);
-    struct pserver_tensor *tensors = calloc(work->count + 1, sizeof *tensors);
-    uint32_t *lens = calloc(work->count + 1, sizeof *lens);
+    struct pserver_tensor *tensors =
+        ps_zeroed_array(ps_allocator_heap(), work->count + 1, sizeof *tensors);
+    uint32_t *lens = ps_zeroed_array(ps_allocator_heap(), work->count + 1, sizeof *lens);
     if (why == NULL && work->pulls)
         room = pserver_request_room(work->request, work->answer_size);
     if (why == NULL && (tensors == NULL || lens == NULL || (work->pulls && room == NULL)))
@@ -300,8 +309,8 @@ static void serve(struct work *work)
                              strcmp(why, "no memory") == 0 ? PSERVER_EXHAUSTED : PSERVER_INVALID,
                              why);
     }
-    free(lens);
-    free(tensors);
+    ps_release(ps_allocator_heap(), lens);
+    ps_release(ps_allocator_heap(), tensors);
 }
 
 /* A batch pushes its tensors and pulls those that it wants: of the same keys. */
@@ -317,10 +326,10 @@ void ps_value_store_handle(void *store, struct pserver_request *request)
     work.count = question->keys != NULL ? question->key_count
                  : work.pushes          ? question->tensor_count
                                         : question->output_count;
-    work.parts = calloc(work.count + 1, sizeof *work.parts);
+    work.parts = ps_zeroed_array(ps_allocator_heap(), work.count + 1, sizeof *work.parts);
     if (work.parts != NULL)
         serve(&work);
     else
         (void)pserver_refuse(request, PSERVER_EXHAUSTED, "no memory");
-    free(work.parts);
+    ps_release(ps_allocator_heap(), work.parts);
 }
