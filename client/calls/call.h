@@ -13,8 +13,9 @@
 #include "base/status.h"
 #include "proto/messages.h"
 
-/* Content of a push or an initialisation lies in so many pieces at most. */
-#define PS_CONTENT_PIECES_MAX 2
+/* Content lies in so many pieces at most: that of an asked call, whose pieces are the caller's
+ * tensors. That of a push has two at most. */
+#define PS_CONTENT_PIECES_MAX 16
 
 struct ps_call_request {
     enum ps_method method; /* says which member holds; STATUS has none */
