@@ -104,6 +104,27 @@ static bool lies_well(struct ps_view content, uint64_t begin, uint64_t size, con
     return piece.size == size && (uintptr_t)piece.data % ALIGNMENT == 0;
 }
 
+void ps_handled_request_describe(const struct pserver_request *request, size_t index,
+                                 struct pserver_tensor *tensor)
+{
+    const struct ps_program_payload *payload = &request->request->question->payload;
+    PS_ASSERT(index < payload->tensor_count);
+    describe(&payload->tensors[index], tensor);
+}
+
+struct ps_view_cursor ps_handled_request_content(const struct pserver_request *request,
+                                                 size_t index)
+{
+    const struct ps_program_payload *payload = &request->request->question->payload;
+    struct ps_view_cursor cursor = {.view = payload->content};
+    uint64_t begin = 0;
+    PS_ASSERT(index < payload->tensor_count);
+    for (size_t i = 0; i < index; i++)
+        begin += payload->tensors[i].size;
+    ps_view_skip(&cursor, (size_t)begin);
+    return cursor;
+}
+
 /* Content that was gathered stays until the answer, so that each look gets the same address. */
 PS_EXPORT int pserver_request_tensor(struct pserver_request *request, size_t index,
                                      struct pserver_tensor *tensor)

@@ -28,7 +28,7 @@ struct ps_value_store {
 /* One part of a request: a key with what was pushed under it, or what is wanted. */
 struct part {
     uint64_t key;
-    const uint8_t *pushed; /* NULL: nothing */
+    struct ps_view_cursor pushed; /* of a push */
     uint64_t size;
     struct pserver_tensor tensor; /* its facts, for the answer */
 };
@@ -122,20 +122,21 @@ static struct value *find_or_add(struct ps_value_store *store, uint64_t key, uin
 
 /* ---- Arithmetic ---- */
 
-/* `out` may be NULL. Integers wrap. */
-#define ADD(name, type, sum)                                                    \
-    static void name(void *values, const void *pushed, void *out, size_t count) \
-    {                                                                           \
-        type *restrict to = values;                                             \
-        const type *restrict from = pushed;                                     \
-        type *restrict also = out;                                              \
-        if (also == NULL) {                                                     \
-            for (size_t i = 0; i < count; i++)                                  \
-                to[i] = (type)((sum)to[i] + (sum)from[i]);                      \
-            return;                                                             \
-        }                                                                       \
-        for (size_t i = 0; i < count; i++)                                      \
-            also[i] = to[i] = (type)((sum)to[i] + (sum)from[i]);                \
+/* `pushed` and `out` may have any address, and `out` may be NULL. Integers wrap. Numbers are read
+ * and written by memcpy, which is a load and a store to the compiler, of whatever alignment: so the
+ * loop is one that it vectorises. */
+#define ADD(name, type, sum)                                                   \
+    static void name(uint8_t *restrict values, const uint8_t *restrict pushed, \
+                     uint8_t *restrict out, size_t count)                      \
+    {                                                                          \
+        type *to = (type *)(void *)values;                                     \
+        for (size_t i = 0; i < count; i++) {                                   \
+            type from;                                                         \
+            memcpy(&from, pushed + i * sizeof from, sizeof from);              \
+            to[i] = (type)((sum)to[i] + (sum)from);                            \
+            if (out != NULL)                                                   \
+                memcpy(out + i * sizeof from, &to[i], sizeof from);            \
+        }                                                                      \
     }
 ADD(add_float32, float, float)
 ADD(add_float64, double, double)
@@ -143,23 +144,51 @@ ADD(add_int32, int32_t, uint32_t)
 ADD(add_int64, int64_t, uint64_t)
 #undef ADD
 
-/* An assignment is a copy, and its answer what was pushed. */
-static void apply(const struct ps_value_store *store, struct value *value, const uint8_t *pushed,
-                  uint8_t *out)
+/* Whole elements in one piece. An assignment is a copy, and its answer what was pushed. */
+static void apply_run(const struct ps_value_store *store, uint8_t *values, const uint8_t *pushed,
+                      uint8_t *out, size_t size)
 {
-    static void (*const adds[])(void *, const void *, void *,
+    static void (*const adds[])(uint8_t *, const uint8_t *, uint8_t *,
                                 size_t) = {[PSERVER_FLOAT32] = add_float32,
                                            [PSERVER_FLOAT64] = add_float64,
                                            [PSERVER_INT32] = add_int32,
                                            [PSERVER_INT64] = add_int64};
-    size_t size = (size_t)value->size;
     if (store->which == PSERVER_ADD) {
-        adds[store->element](value->bytes, pushed, out, size / element_size(store->element));
+        adds[store->element](values, pushed, out, size / element_size(store->element));
         return;
     }
-    memcpy(value->bytes, pushed, size);
+    memcpy(values, pushed, size);
     if (out != NULL)
         memcpy(out, pushed, size);
+}
+
+/* Read where the network has put it: a copy to one place would cost as much as the sum does. An
+ * element that lies in two pieces is put together aside. */
+static void apply(const struct ps_value_store *store, struct value *value,
+                  struct ps_view_cursor pushed, uint8_t *out)
+{
+    size_t element = element_size(store->element);
+    size_t size = (size_t)value->size;
+    size_t at = 0;
+    while (at < size) {
+        struct ps_view_cursor before = pushed;
+        uint8_t aside[sizeof(uint64_t)];
+        struct ps_bytes run = ps_view_next(&pushed, size - at);
+        size_t whole = run.size / element * element;
+        const uint8_t *from = run.data;
+        /* What is left of the piece is the beginning of the next element. */
+        if (whole < run.size) {
+            pushed = before;
+            ps_view_skip(&pushed, whole);
+        }
+        if (whole == 0) {
+            ps_view_read(&pushed, aside, element);
+            from = aside;
+            whole = element;
+        }
+        apply_run(store, value->bytes + at, from, out != NULL ? out + at : NULL, whole);
+        at += whole;
+    }
 }
 
 /* ---- Requests ---- */
@@ -185,8 +214,11 @@ static const char *cut_keys(struct work *work)
     uint64_t at = 0;
     if (question->tensor_count > 1 || (work->pushes && question->tensor_count == 0))
         return "keys have their values in one tensor";
-    if (work->pushes && pserver_request_tensor(work->request, 0, &all) != PSERVER_OK)
-        return "no memory";
+    struct ps_view_cursor content = {.piece = 0};
+    if (work->pushes) {
+        ps_handled_request_describe(work->request, 0, &all);
+        content = ps_handled_request_content(work->request, 0);
+    }
     if (question->lens != NULL && question->len_count != question->key_count)
         return "there is a length for each key, or none";
     if (question->lens == NULL && all.size % (question->key_count * element) != 0)
@@ -196,10 +228,9 @@ static const char *cut_keys(struct work *work)
                                                : all.size / question->key_count;
         if (work->pushes && size > all.size - at)
             return "the lengths are of more than was sent";
-        work->parts[i] =
-            (struct part){.key = question->keys[i],
-                          .pushed = work->pushes ? (const uint8_t *)all.data + at : NULL,
-                          .size = size};
+        work->parts[i] = (struct part){.key = question->keys[i], .pushed = content, .size = size};
+        if (work->pushes)
+            ps_view_skip(&content, (size_t)size);
         at += size;
     }
     return !work->pushes || at == all.size ? NULL : "the lengths are of less than was sent";
@@ -211,13 +242,14 @@ static const char *cut_tensors(struct work *work)
     size_t element = element_size(work->store->element);
     for (size_t i = 0; i < work->count; i++) {
         struct part *part = &work->parts[i];
-        if (!work->pushes)
+        if (work->pushes) {
+            ps_handled_request_describe(work->request, i, &part->tensor);
+            part->pushed = ps_handled_request_content(work->request, i);
+        } else {
             pserver_request_output(work->request, i, &part->tensor);
-        else if (pserver_request_tensor(work->request, i, &part->tensor) != PSERVER_OK)
-            return "no memory";
+        }
         part->key = part->tensor.key;
         part->size = part->tensor.size;
-        part->pushed = part->tensor.data;
         if (part->size % element != 0)
             return "a tensor is not a whole number of elements";
     }
