@@ -135,21 +135,25 @@ int ps_process_wait(struct ps_process *process)
         number = next_signal(signals, SAME_REQUEST_MS);
     if (!is_end(number))
         number = next_signal(signals, PS_DEADLINE_NEVER);
-    if (!is_end(number))
-        _exit(128 + number);
+    /* The shell's exit status for that signal. */
+    process->is_forced = !is_end(number);
+    if (process->is_forced)
+        return 128 + number;
     /* The instance has set the outcome before it sent the signal. */
     int code = ps_instance_exit_code(instance);
-    if (code == EX_SOFTWARE)
+    if (code == EX_SOFTWARE) {
         end_broken(process, number);
+        process->is_forced = true;
+    }
     return code;
 }
 
-/* Threads that wait for a dead device may never come back, so nothing is taken apart then. */
-void ps_process_end(struct ps_process *process, int code)
+/* Threads that wait for a dead device may never come back, and whoever asked twice does not want to
+ * wait for anything. */
+void ps_process_end(struct ps_process *process)
 {
-    if (code == EX_SOFTWARE)
-        _exit(code);
-    ps_instance_destroy(process->instance);
+    if (!process->is_forced)
+        ps_instance_destroy(process->instance);
     process->instance = NULL;
 }
 

@@ -29,6 +29,7 @@ struct ps_process {
     sigset_t signals;
     struct ps_instance *instance; /* NULL: not started, or ended */
     atomic_bool is_stopping;
+    bool is_forced; /* the end was: nothing is to be taken apart */
 };
 
 /* Blocks the signals; starts nothing. */
@@ -49,7 +50,8 @@ void ps_process_stop(struct ps_process *process);
  * (ps_instance_exit_code). */
 int ps_process_wait(struct ps_process *process);
 
-/* Takes the server apart; of one whose device has failed it ends the process instead. */
-void ps_process_end(struct ps_process *process, int code);
+/* Takes the server apart, unless its end was forced: then the process is to end without that,
+ * soon. */
+void ps_process_end(struct ps_process *process);
 
 #endif

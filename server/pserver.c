@@ -81,6 +81,8 @@ static int serve(const struct ps_pserver_options *options)
     if (status != PS_OK)
         return status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_UNAVAILABLE;
     int code = ps_process_wait(&process);
-    ps_process_end(&process, code);
+    if (process.is_forced)
+        _exit(code);
+    ps_process_end(&process);
     return code;
 }

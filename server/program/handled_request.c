@@ -4,11 +4,11 @@
  * at most: to where the worker reads it, if that is memory of this host. */
 #include "server/program/program_parts.h"
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/attributes.h"
 #include "server/core/programs/program_request.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 16, ROOM_ALIGNMENT = 64 };
@@ -18,7 +18,7 @@ static int finish(struct pserver_request *request, struct ps_mailbox_answer *ans
 struct pserver_request *ps_handled_request_create(struct ps_service *service,
                                                   struct ps_program_request *request)
 {
-    struct pserver_request *made = calloc(1, sizeof *made);
+    struct pserver_request *made = ps_zeroed(ps_allocator_heap(), sizeof *made);
     if (made == NULL)
         return NULL;
     made->service = service;
@@ -43,15 +43,16 @@ void ps_program_entry_handle(void *self, struct ps_service *service,
     PS_ASSERT(status == PS_OK || status == PS_ERR_EXISTS || status == PS_ERR_NOT_FOUND);
 }
 
+/* Nothing of the request may be read behind this. */
 static void destroy(struct pserver_request *request)
 {
     const struct ps_program_payload *payload = &request->request->question->payload;
     for (size_t i = 0; request->gathered != NULL && i < payload->tensor_count; i++)
-        free(request->gathered[i]);
-    free(request->gathered);
-    free(request->room_block);
+        ps_release(ps_allocator_heap(), request->gathered[i]);
+    ps_release(ps_allocator_heap(), request->gathered);
+    ps_release(ps_allocator_heap(), request->room_block);
     ps_program_request_release(ps_service_mailbox(request->service), request->request);
-    free(request);
+    ps_release(ps_allocator_heap(), request);
 }
 
 /* ---- Reading ---- */
@@ -82,6 +83,7 @@ PS_EXPORT void pserver_request_question(const struct pserver_request *request,
         .output_count = payload->output_count};
 }
 
+/* All but where it lies. */
 static void describe(const struct ps_program_tensor *from, struct pserver_tensor *tensor)
 {
     *tensor = (struct pserver_tensor){.key = from->key,
@@ -102,6 +104,28 @@ static bool lies_well(struct ps_view content, uint64_t begin, uint64_t size, con
     return piece.size == size && (uintptr_t)piece.data % ALIGNMENT == 0;
 }
 
+void ps_handled_request_describe(const struct pserver_request *request, size_t index,
+                                 struct pserver_tensor *tensor)
+{
+    const struct ps_program_payload *payload = &request->request->question->payload;
+    PS_ASSERT(index < payload->tensor_count);
+    describe(&payload->tensors[index], tensor);
+}
+
+struct ps_view_cursor ps_handled_request_content(const struct pserver_request *request,
+                                                 size_t index)
+{
+    const struct ps_program_payload *payload = &request->request->question->payload;
+    struct ps_view_cursor cursor = {.view = payload->content};
+    uint64_t begin = 0;
+    PS_ASSERT(index < payload->tensor_count);
+    for (size_t i = 0; i < index; i++)
+        begin += payload->tensors[i].size;
+    ps_view_skip(&cursor, (size_t)begin);
+    return cursor;
+}
+
+/* Content that was gathered stays until the answer, so that each look gets the same address. */
 PS_EXPORT int pserver_request_tensor(struct pserver_request *request, size_t index,
                                      struct pserver_tensor *tensor)
 {
@@ -115,11 +139,12 @@ PS_EXPORT int pserver_request_tensor(struct pserver_request *request, size_t ind
     if (tensor->size == 0 || lies_well(payload->content, begin, tensor->size, &tensor->data))
         return PSERVER_OK;
     if (request->gathered == NULL)
-        request->gathered = calloc(payload->tensor_count, sizeof *request->gathered);
+        request->gathered =
+            ps_zeroed_array(ps_allocator_heap(), payload->tensor_count, sizeof *request->gathered);
     if (request->gathered == NULL)
         return PSERVER_EXHAUSTED;
     if (request->gathered[index] == NULL) {
-        request->gathered[index] = malloc((size_t)tensor->size);
+        request->gathered[index] = ps_plain(ps_allocator_heap(), (size_t)tensor->size);
         if (request->gathered[index] == NULL)
             return PSERVER_EXHAUSTED;
         ps_view_copy(payload->content, (size_t)begin, request->gathered[index],
@@ -129,6 +154,7 @@ PS_EXPORT int pserver_request_tensor(struct pserver_request *request, size_t ind
     return PSERVER_OK;
 }
 
+/* One that there is not is empty. */
 PS_EXPORT void pserver_request_output(const struct pserver_request *request, size_t index,
                                       struct pserver_tensor *tensor)
 {
@@ -147,9 +173,11 @@ PS_EXPORT void *pserver_request_room(struct pserver_request *request, uint64_t s
     if (size > 0 && size <= room->size && (uintptr_t)room->bytes % ROOM_ALIGNMENT == 0) {
         request->room = room->bytes;
     } else {
-        size_t rounded = ((size_t)size / ROOM_ALIGNMENT + 1) * ROOM_ALIGNMENT;
-        request->room_block = aligned_alloc(ROOM_ALIGNMENT, rounded);
-        request->room = request->room_block;
+        request->room_block = ps_plain(ps_allocator_heap(), (size_t)size + ROOM_ALIGNMENT);
+        if (request->room_block == NULL)
+            return NULL;
+        uint8_t *block = request->room_block;
+        request->room = block + (ROOM_ALIGNMENT - (uintptr_t)block % ROOM_ALIGNMENT);
     }
     request->room_size = size;
     return request->room;
@@ -165,12 +193,16 @@ struct assembled {
     bool is_in_room; /* one behind another, from its beginning */
 };
 
+/* What a program has put together is looked at as what comes from the network is: a mistake of its
+ * own fails this request and harms no other. */
 static int assemble(const struct pserver_request *request, const struct pserver_answer *answer,
                     struct assembled *all)
 {
     *all = (struct assembled){.is_in_room = request->room != NULL};
-    all->tensors = calloc(answer->tensor_count + 1, sizeof *all->tensors);
-    all->pieces = calloc(answer->tensor_count + 1, sizeof *all->pieces);
+    all->tensors =
+        ps_zeroed_array(ps_allocator_heap(), answer->tensor_count + 1, sizeof *all->tensors);
+    all->pieces =
+        ps_zeroed_array(ps_allocator_heap(), answer->tensor_count + 1, sizeof *all->pieces);
     if (all->tensors == NULL || all->pieces == NULL)
         return PSERVER_EXHAUSTED;
     if (answer->tensor_count > PS_PROGRAM_TENSORS_MAX)
@@ -194,6 +226,7 @@ static int assemble(const struct pserver_request *request, const struct pserver_
                : PSERVER_OK;
 }
 
+/* The block goes out as it is, and is the message's from then on. */
 static void *keep_block(void *self)
 {
     struct pserver_request *request = self;
@@ -204,9 +237,11 @@ static void *keep_block(void *self)
 
 static void drop_block(void *block)
 {
-    free(block);
+    ps_release(ps_allocator_heap(), block);
 }
 
+/* Where the worker has given room it is filled here, on the handler's thread: what the handler
+ * changes next does not change this answer. */
 static int make_answer(struct pserver_request *request, const struct pserver_answer *answer,
                        const struct assembled *all, struct ps_mailbox_answer *out)
 {
@@ -230,6 +265,7 @@ static int make_answer(struct pserver_request *request, const struct pserver_ans
     return out->parcel != NULL ? PSERVER_OK : PSERVER_EXHAUSTED;
 }
 
+/* A failure to answer is an answer, too: the worker must not wait for one that never comes. */
 PS_EXPORT int pserver_respond(struct pserver_request *request, const struct pserver_answer *answer)
 {
     static const struct pserver_answer nothing;
@@ -239,8 +275,8 @@ PS_EXPORT int pserver_respond(struct pserver_request *request, const struct pser
     int status = assemble(request, said, &all);
     if (status == PSERVER_OK)
         status = make_answer(request, said, &all, &out);
-    free(all.tensors);
-    free(all.pieces);
+    ps_release(ps_allocator_heap(), all.tensors);
+    ps_release(ps_allocator_heap(), all.pieces);
     if (status != PSERVER_OK) {
         out.status = status == PSERVER_INVALID ? PS_ERR_INTERNAL : PS_ERR_NO_MEMORY;
         out.text =
@@ -251,6 +287,7 @@ PS_EXPORT int pserver_respond(struct pserver_request *request, const struct pser
     return status != PSERVER_OK ? status : said_status;
 }
 
+/* A status that is none is a mistake of the program, which the worker is told. */
 PS_EXPORT int pserver_refuse(struct pserver_request *request, int status, const char *text)
 {
     static const enum ps_status statuses[] = {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server in somebody's program: the same options, the same process, the same instance as pserver's
- * own main has, with handlers registered before the port is bound. */
+/* A server in somebody's program: the same options, the same process, the same instance as
+ * pserver's own main has, with handlers registered before the port is bound. */
 #include "server/program/pserver_program.h"
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/attributes.h"
 #include "server/process.h"
 #include "server/program/program_parts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 struct pserver {
     struct ps_pserver_options options;
@@ -25,6 +25,7 @@ PS_EXPORT const char *pserver_version(void)
     return PSERVER_VERSION;
 }
 
+/* The caller may not want to know why. */
 static int fail(struct pserver_error *error, int status, const char *text)
 {
     if (error != NULL) {
@@ -34,6 +35,7 @@ static int fail(struct pserver_error *error, int status, const char *text)
     return status;
 }
 
+/* What people can do something about; the text says the rest. */
 static int status_of(enum ps_status status)
 {
     switch (status) {
@@ -56,19 +58,19 @@ static int status_of(enum ps_status status)
     }
 }
 
-/* Signals are blocked here, and not by the start: threads that the program starts in between inherit
- * that. */
+/* Signals are blocked here, and not by the start: threads that the program starts in between
+ * inherit that. */
 PS_EXPORT int pserver_create(int argc, char *const *argv, struct pserver **out,
                              struct pserver_error *error)
 {
     struct ps_error why = {0};
-    struct pserver *server = calloc(1, sizeof *server);
+    struct pserver *server = ps_zeroed(ps_allocator_heap(), sizeof *server);
     if (server == NULL)
         return fail(error, PSERVER_EXHAUSTED, "no memory for the server");
     enum ps_status status =
         ps_pserver_options_init(&server->options, argc, (char **)(uintptr_t)argv, &why);
     if (status != PS_OK) {
-        free(server);
+        ps_release(ps_allocator_heap(), server);
         return fail(error, status_of(status), why.text);
     }
     ps_process_begin(&server->process, &server->options);
@@ -108,6 +110,7 @@ PS_EXPORT int pserver_handle_ready_made(struct pserver *server, uint32_t app,
     return status;
 }
 
+/* Behind the service and before the port. */
 static enum ps_status prepare(void *self, struct ps_service *service, struct ps_error *error)
 {
     struct pserver *server = self;
@@ -142,7 +145,7 @@ PS_EXPORT void pserver_stop(struct pserver *server)
 PS_EXPORT int pserver_wait(struct pserver *server)
 {
     int code = ps_process_wait(&server->process);
-    ps_process_end(&server->process, code);
+    ps_process_end(&server->process);
     return code;
 }
 
@@ -154,5 +157,5 @@ PS_EXPORT void pserver_destroy(struct pserver *server)
     for (uint32_t i = 0; i < server->count; i++)
         ps_value_store_destroy(server->stores[i]);
     ps_pserver_options_fini(&server->options);
-    free(server);
+    ps_release(ps_allocator_heap(), server);
 }

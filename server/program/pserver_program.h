@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libpserver: a server of the job in a program of your own, with handlers for what workers ask. Link
- * with -lpserver.
+/* libpserver: a server of the job in a program of your own, with handlers for what workers ask.
+ * Link with -lpserver.
  *
  *     static void handle(void *self, struct pserver_request *request)
  *     {
  *         struct pserver_tensor tensor;
  *         pserver_request_tensor(request, 0, &tensor);
  *         ...
- *         pserver_respond(request, &(struct pserver_answer){.tensors = &tensor, .tensor_count = 1});
+ *         struct pserver_answer answer = {.tensors = &tensor, .tensor_count = 1};
+ *         pserver_respond(request, &answer);
  *     }
  *
  *     int main(int argc, char **argv)
@@ -71,8 +72,8 @@ struct pserver_request;
 
 /* ---- The server ---- */
 
-/* Reads the arguments, PSERVER_* variables and the file of --config as pserver does; starts nothing.
- * `argv` is borrowed until destroy. */
+/* Reads the arguments, PSERVER_* variables and the file of --config as pserver does; starts
+ * nothing. `argv` is borrowed until destroy. */
 int pserver_create(int argc, char *const *argv, struct pserver **server,
                    struct pserver_error *error);
 
@@ -105,7 +106,8 @@ const char *pserver_address(const struct pserver *server);
 void pserver_stop(struct pserver *server);
 
 /* Until the server has ended, by a signal or by stop. The exit status of the program: 0 for a clean
- * end. Takes the server apart: no handler runs any more. */
+ * end. Takes the server apart: no handler runs any more. After a second signal, and when a device
+ * has failed, the server is left as it is: the program is to end soon. */
 int pserver_wait(struct pserver *server);
 
 /* Behind wait, or of a server that was not started. NULL is allowed. */

@@ -6,9 +6,9 @@
  * the answer while it is in the processor. */
 #include "server/program/program_parts.h"
 
+#include "base/alloc.h"
 #include "base/assert.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct value {
@@ -28,20 +28,22 @@ struct ps_value_store {
 /* One part of a request: a key with what was pushed under it, or what is wanted. */
 struct part {
     uint64_t key;
-    const uint8_t *pushed; /* NULL: nothing */
+    struct ps_view_cursor pushed; /* of a push */
     uint64_t size;
     struct pserver_tensor tensor; /* its facts, for the answer */
 };
 
+/* In bytes. */
 static size_t element_size(enum pserver_element element)
 {
     return element == PSERVER_FLOAT64 || element == PSERVER_INT64 ? 8 : 4;
 }
 
+/* Memory for values comes with the first of them. */
 struct ps_value_store *ps_value_store_create(enum pserver_ready_made which,
                                              enum pserver_element element)
 {
-    struct ps_value_store *store = calloc(1, sizeof *store);
+    struct ps_value_store *store = ps_zeroed(ps_allocator_heap(), sizeof *store);
     if (store == NULL)
         return NULL;
     store->which = which;
@@ -54,9 +56,9 @@ void ps_value_store_destroy(struct ps_value_store *store)
     if (store == NULL)
         return;
     for (size_t i = 0; i < store->capacity; i++)
-        free(store->places[i].bytes);
-    free(store->places);
-    free(store);
+        ps_release(ps_allocator_heap(), store->places[i].bytes);
+    ps_release(ps_allocator_heap(), store->places);
+    ps_release(ps_allocator_heap(), store);
 }
 
 /* ---- The table ---- */
@@ -74,6 +76,7 @@ static size_t place_of(const struct ps_value_store *store, uint64_t key)
     return place;
 }
 
+/* NULL: nobody has pushed it. */
 static struct value *find(const struct ps_value_store *store, uint64_t key)
 {
     if (store->capacity == 0)
@@ -82,18 +85,19 @@ static struct value *find(const struct ps_value_store *store, uint64_t key)
     return value->bytes != NULL ? value : NULL;
 }
 
+/* Twice as large, and filled anew: on average that moves each value twice. */
 static bool grow(struct ps_value_store *store)
 {
     struct ps_value_store larger = *store;
     larger.capacity = store->capacity > 0 ? 2 * store->capacity : 64;
-    larger.places = calloc(larger.capacity, sizeof *larger.places);
+    larger.places = ps_zeroed_array(ps_allocator_heap(), larger.capacity, sizeof *larger.places);
     if (larger.places == NULL)
         return false;
     for (size_t i = 0; i < store->capacity; i++) {
         if (store->places[i].bytes != NULL)
             larger.places[place_of(&larger, store->places[i].key)] = store->places[i];
     }
-    free(store->places);
+    ps_release(ps_allocator_heap(), store->places);
     *store = larger;
     return true;
 }
@@ -107,7 +111,7 @@ static struct value *find_or_add(struct ps_value_store *store, uint64_t key, uin
     if (2 * (store->count + 1) > store->capacity && !grow(store))
         return NULL;
     value = &store->places[place_of(store, key)];
-    value->bytes = calloc(1, size > 0 ? (size_t)size : 1);
+    value->bytes = ps_zeroed(ps_allocator_heap(), size > 0 ? (size_t)size : 1);
     if (value->bytes == NULL)
         return NULL;
     value->key = key;
@@ -118,20 +122,21 @@ static struct value *find_or_add(struct ps_value_store *store, uint64_t key, uin
 
 /* ---- Arithmetic ---- */
 
-/* `out` may be NULL. Integers wrap. */
-#define ADD(name, type, sum)                                                    \
-    static void name(void *values, const void *pushed, void *out, size_t count) \
-    {                                                                           \
-        type *restrict to = values;                                             \
-        const type *restrict from = pushed;                                     \
-        type *restrict also = out;                                              \
-        if (also == NULL) {                                                     \
-            for (size_t i = 0; i < count; i++)                                  \
-                to[i] = (type)((sum)to[i] + (sum)from[i]);                      \
-            return;                                                             \
-        }                                                                       \
-        for (size_t i = 0; i < count; i++)                                      \
-            also[i] = to[i] = (type)((sum)to[i] + (sum)from[i]);                \
+/* `pushed` and `out` may have any address, and `out` may be NULL. Integers wrap. Numbers are read
+ * and written by memcpy, which is a load and a store to the compiler, of whatever alignment: so the
+ * loop is one that it vectorises. */
+#define ADD(name, type, sum)                                                   \
+    static void name(uint8_t *restrict values, const uint8_t *restrict pushed, \
+                     uint8_t *restrict out, size_t count)                      \
+    {                                                                          \
+        type *to = (type *)(void *)values;                                     \
+        for (size_t i = 0; i < count; i++) {                                   \
+            type from;                                                         \
+            memcpy(&from, pushed + i * sizeof from, sizeof from);              \
+            to[i] = (type)((sum)to[i] + (sum)from);                            \
+            if (out != NULL)                                                   \
+                memcpy(out + i * sizeof from, &to[i], sizeof from);            \
+        }                                                                      \
     }
 ADD(add_float32, float, float)
 ADD(add_float64, double, double)
@@ -139,22 +144,51 @@ ADD(add_int32, int32_t, uint32_t)
 ADD(add_int64, int64_t, uint64_t)
 #undef ADD
 
-static void apply(const struct ps_value_store *store, struct value *value, const uint8_t *pushed,
-                  uint8_t *out)
+/* Whole elements in one piece. An assignment is a copy, and its answer what was pushed. */
+static void apply_run(const struct ps_value_store *store, uint8_t *values, const uint8_t *pushed,
+                      uint8_t *out, size_t size)
 {
-    static void (*const adds[])(void *, const void *, void *,
+    static void (*const adds[])(uint8_t *, const uint8_t *, uint8_t *,
                                 size_t) = {[PSERVER_FLOAT32] = add_float32,
                                            [PSERVER_FLOAT64] = add_float64,
                                            [PSERVER_INT32] = add_int32,
                                            [PSERVER_INT64] = add_int64};
-    size_t size = (size_t)value->size;
     if (store->which == PSERVER_ADD) {
-        adds[store->element](value->bytes, pushed, out, size / element_size(store->element));
+        adds[store->element](values, pushed, out, size / element_size(store->element));
         return;
     }
-    memcpy(value->bytes, pushed, size);
+    memcpy(values, pushed, size);
     if (out != NULL)
         memcpy(out, pushed, size);
+}
+
+/* Read where the network has put it: a copy to one place would cost as much as the sum does. An
+ * element that lies in two pieces is put together aside. */
+static void apply(const struct ps_value_store *store, struct value *value,
+                  struct ps_view_cursor pushed, uint8_t *out)
+{
+    size_t element = element_size(store->element);
+    size_t size = (size_t)value->size;
+    size_t at = 0;
+    while (at < size) {
+        struct ps_view_cursor before = pushed;
+        uint8_t aside[sizeof(uint64_t)];
+        struct ps_bytes run = ps_view_next(&pushed, size - at);
+        size_t whole = run.size / element * element;
+        const uint8_t *from = run.data;
+        /* What is left of the piece is the beginning of the next element. */
+        if (whole < run.size) {
+            pushed = before;
+            ps_view_skip(&pushed, whole);
+        }
+        if (whole == 0) {
+            ps_view_read(&pushed, aside, element);
+            from = aside;
+            whole = element;
+        }
+        apply_run(store, value->bytes + at, from, out != NULL ? out + at : NULL, whole);
+        at += whole;
+    }
 }
 
 /* ---- Requests ---- */
@@ -171,6 +205,7 @@ struct work {
     uint64_t answer_size;
 };
 
+/* Lengths of the request as a whole are compared with what was sent, so that no part leaves it. */
 static const char *cut_keys(struct work *work)
 {
     const struct pserver_question *question = &work->question;
@@ -179,8 +214,11 @@ static const char *cut_keys(struct work *work)
     uint64_t at = 0;
     if (question->tensor_count > 1 || (work->pushes && question->tensor_count == 0))
         return "keys have their values in one tensor";
-    if (work->pushes && pserver_request_tensor(work->request, 0, &all) != PSERVER_OK)
-        return "no memory";
+    struct ps_view_cursor content = {.piece = 0};
+    if (work->pushes) {
+        ps_handled_request_describe(work->request, 0, &all);
+        content = ps_handled_request_content(work->request, 0);
+    }
     if (question->lens != NULL && question->len_count != question->key_count)
         return "there is a length for each key, or none";
     if (question->lens == NULL && all.size % (question->key_count * element) != 0)
@@ -190,27 +228,28 @@ static const char *cut_keys(struct work *work)
                                                : all.size / question->key_count;
         if (work->pushes && size > all.size - at)
             return "the lengths are of more than was sent";
-        work->parts[i] =
-            (struct part){.key = question->keys[i],
-                          .pushed = work->pushes ? (const uint8_t *)all.data + at : NULL,
-                          .size = size};
+        work->parts[i] = (struct part){.key = question->keys[i], .pushed = content, .size = size};
+        if (work->pushes)
+            ps_view_skip(&content, (size_t)size);
         at += size;
     }
     return !work->pushes || at == all.size ? NULL : "the lengths are of less than was sent";
 }
 
+/* A pull names what it wants in place of what it brings. */
 static const char *cut_tensors(struct work *work)
 {
     size_t element = element_size(work->store->element);
     for (size_t i = 0; i < work->count; i++) {
         struct part *part = &work->parts[i];
-        if (!work->pushes)
+        if (work->pushes) {
+            ps_handled_request_describe(work->request, i, &part->tensor);
+            part->pushed = ps_handled_request_content(work->request, i);
+        } else {
             pserver_request_output(work->request, i, &part->tensor);
-        else if (pserver_request_tensor(work->request, i, &part->tensor) != PSERVER_OK)
-            return "no memory";
+        }
         part->key = part->tensor.key;
         part->size = part->tensor.size;
-        part->pushed = part->tensor.data;
         if (part->size % element != 0)
             return "a tensor is not a whole number of elements";
     }
@@ -280,14 +319,16 @@ static void answer(struct work *work, const uint8_t *room, struct pserver_tensor
     (void)pserver_respond(work->request, &said);
 }
 
+/* Memory for the answer comes before anything changes. */
 static void serve(struct work *work)
 {
     const char *why = work->question.keys != NULL ? cut_keys(work) : cut_tensors(work);
     uint8_t *room = NULL;
     if (why == NULL)
         why = check(work);
-    struct pserver_tensor *tensors = calloc(work->count + 1, sizeof *tensors);
-    uint32_t *lens = calloc(work->count + 1, sizeof *lens);
+    struct pserver_tensor *tensors =
+        ps_zeroed_array(ps_allocator_heap(), work->count + 1, sizeof *tensors);
+    uint32_t *lens = ps_zeroed_array(ps_allocator_heap(), work->count + 1, sizeof *lens);
     if (why == NULL && work->pulls)
         room = pserver_request_room(work->request, work->answer_size);
     if (why == NULL && (tensors == NULL || lens == NULL || (work->pulls && room == NULL)))
@@ -300,8 +341,8 @@ static void serve(struct work *work)
                              strcmp(why, "no memory") == 0 ? PSERVER_EXHAUSTED : PSERVER_INVALID,
                              why);
     }
-    free(lens);
-    free(tensors);
+    ps_release(ps_allocator_heap(), lens);
+    ps_release(ps_allocator_heap(), tensors);
 }
 
 /* A batch pushes its tensors and pulls those that it wants: of the same keys. */
@@ -317,10 +358,10 @@ void ps_value_store_handle(void *store, struct pserver_request *request)
     work.count = question->keys != NULL ? question->key_count
                  : work.pushes          ? question->tensor_count
                                         : question->output_count;
-    work.parts = calloc(work.count + 1, sizeof *work.parts);
+    work.parts = ps_zeroed_array(ps_allocator_heap(), work.count + 1, sizeof *work.parts);
     if (work.parts != NULL)
         serve(&work);
     else
         (void)pserver_refuse(request, PSERVER_EXHAUSTED, "no memory");
-    free(work.parts);
+    ps_release(ps_allocator_heap(), work.parts);
 }

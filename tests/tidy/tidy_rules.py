@@ -31,6 +31,7 @@ ROOMS = {
     "server/front": ["base"],
     "server/rpc": ["base", "json", "proto", "security", "server/core", "server/front", "optimizer",
                    "checkpoint", "etcd"],
+    "server/program": ["base", "proto", "server", "server/core"],
     "server": ["base", "json", "proto", "security", "optimizer", "checkpoint", "etcd",
                "server/core", "server/front", "server/rpc"],
     "tools/psckpt": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",

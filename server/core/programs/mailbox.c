@@ -228,8 +228,8 @@ static void sweep_senders(struct ps_mailbox *mailbox, struct ps_app *app, uint64
     }
 }
 
-/* With each turn of the coordinator, some ten times a second at most: everything is looked at, since
- * there is little of it. */
+/* With each turn of the coordinator, some ten times a second at most: everything is looked at,
+ * since there is little of it. */
 bool ps_mailbox_sweep(struct ps_mailbox *mailbox, struct ps_mailbox_now now)
 {
     struct ps_app *app, *next;

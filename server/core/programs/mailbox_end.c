@@ -202,7 +202,8 @@ static enum ps_status check_answer(const struct ps_program_request *request,
     return PS_OK;
 }
 
-/* A parcel that is not used is released without the lock: it may be the last holder of megabytes. */
+/* A parcel that is not used is released without the lock: it may be the last holder of megabytes.
+ */
 enum ps_status ps_mailbox_answer(struct ps_mailbox *mailbox, const struct ps_mailbox_answer *answer,
                                  struct ps_mailbox_now now, bool *wakes)
 {

@@ -10,8 +10,8 @@
 #include <inttypes.h>
 #include <utlist.h>
 
-/* One or the other: an app whose requests went to takers and to a handler by turns would be nobody's
- * to understand. */
+/* One or the other: an app whose requests went to takers and to a handler by turns would be
+ * nobody's to understand. */
 enum ps_status ps_mailbox_register(struct ps_mailbox *mailbox, uint32_t id, struct ps_error *error)
 {
     struct ps_app *app;
@@ -26,8 +26,8 @@ enum ps_status ps_mailbox_register(struct ps_mailbox *mailbox, uint32_t id, stru
     return status;
 }
 
-/* The first of all workers, by priority and order. The reference is the handler's caller's; a handler
- * that answers later has one of its own. */
+/* The first of all workers, by priority and order. The reference is the handler's caller's; a
+ * handler that answers later has one of its own. */
 struct ps_program_request *ps_mailbox_next(struct ps_mailbox *mailbox, uint32_t id,
                                            struct ps_mailbox_now now)
 {

@@ -42,8 +42,8 @@ static void tell_app(const struct ps_app *app, uint64_t now_ms,
     tell(self, &state);
 }
 
-/* With the lock held, since names and numbers are the mailbox's: whoever is told writes them down and
- * does nothing else. */
+/* With the lock held, since names and numbers are the mailbox's: whoever is told writes them down
+ * and does nothing else. */
 void ps_mailbox_tell(struct ps_mailbox *mailbox, uint64_t now_ms,
                      void (*tell)(void *self, const struct ps_app_state *state), void *self)
 {

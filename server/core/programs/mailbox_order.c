@@ -177,8 +177,8 @@ static bool drop_a_sender(struct ps_mailbox *mailbox, struct ps_app *app)
     return true;
 }
 
-/* Senders outlive their requests, since by them a late repeat is known; so there is a bound on them,
- * and the one that is idle for longest makes room. */
+/* Senders outlive their requests, since by them a late repeat is known; so there is a bound on
+ * them, and the one that is idle for longest makes room. */
 enum ps_status ps_mailbox_find_or_add_sender(struct ps_mailbox *mailbox, struct ps_app *app,
                                              uint64_t id, uint64_t first,
                                              struct ps_program_sender **out, struct ps_error *error)

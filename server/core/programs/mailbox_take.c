@@ -132,8 +132,8 @@ static enum ps_status find_or_add_taker(struct ps_mailbox *mailbox, struct ps_ap
     return PS_OK;
 }
 
-/* A later turn says that the reply to the one before has arrived. What was taken then is the taker's
- * all the same, until it is answered. */
+/* A later turn says that the reply to the one before has arrived. What was taken then is the
+ * taker's all the same, until it is answered. */
 static enum ps_status begin_turn(struct ps_program_taker *taker, const struct ps_take_request *take,
                                  struct ps_taking *taking, struct ps_error *error)
 {
@@ -154,8 +154,8 @@ static enum ps_status begin_turn(struct ps_program_taker *taker, const struct ps
 
 /* ---- Collecting ---- */
 
-/* All of a gang or, when the time is over and the taker has said so, what there is of it. Memory for
- * the rows comes before anything is taken. */
+/* All of a gang or, when the time is over and the taker has said so, what there is of it. Memory
+ * for the rows comes before anything is taken. */
 static enum ps_status collect_locked(struct ps_mailbox *mailbox, struct ps_taking *taking,
                                      uint64_t bytes_max, bool is_last, struct ps_mailbox_now now,
                                      struct ps_error *error)

@@ -114,7 +114,8 @@ class ReadyMade(LibraryTest):
         tensors = [tensor(content[:16], 8, key=5), tensor(content[16:], 8, key=6)]
         reply = self.ask(ASSIGN, kind=BATCH, tensors=tensors, outputs=tensors, content=content)
         self.assertEqual(reply.content, content)
-        self.assertEqual([(one.key, list(one.shape)) for one in reply.tensors], [(5, [2]), (6, [3])])
+        self.assertEqual([(one.key, list(one.shape)) for one in reply.tensors],
+                         [(5, [2]), (6, [3])])
         reply = self.ask(ASSIGN, kind=PULL, outputs=[message("ProgramTensor", key=6)])
         self.assertEqual(reply.content, content[16:])
 

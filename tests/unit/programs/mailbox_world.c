@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What every test of the mailbox does with it, with the invariants looked at behind each step. */
 #include "mailbox_world.h"
 
 #include <string.h>
