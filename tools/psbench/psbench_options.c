@@ -29,7 +29,7 @@ static const struct ps_option table[] = {
     /* What is sent, how much of it at a time, how often and for how long. */
     OPTION(size, "size", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Bytes of one gradient or parameter; a multiple of 4. 0: 4KiB for latency, 64MiB and "
-           "1GiB for update, else 1MiB."),
+           "1GiB for update, 1KiB, 1MiB, 64MiB and 1GiB for rendezvous, else 1MiB."),
     OPTION(outstanding, "outstanding", PS_OPTION_UINT, "N", "0", NULL,
            "Operations in flight at once. 0: 8 for journal, checkpoint and recover, else 1."),
     OPTION(repeat, "repeat", PS_OPTION_UINT, "N", "0", NULL,
@@ -137,6 +137,7 @@ static const struct ps_option_set set = {
                 "  scale       several clients and servers\n"
                 "  train       steps of pstrain, which computes between its pushes\n"
                 "  rounds      workers that train in rounds: --size is the model's\n"
+                "  rendezvous  values from process to process, of 1 KiB to 1 GiB\n"
                 "  program     requests to a server program that adds, in a process of its own\n"
                 "  update      the optimizer's loops alone\n"
                 "  encoding    pushes in each encoding\n"
@@ -172,6 +173,7 @@ static const struct ps_bench_kind kinds[] = {
     {"scale", ps_bench_scale, 1 << 20, 1, 5, false},
     {"train", ps_bench_train, 0, 1, 5, false}, /* the size is the trainer's */
     {"rounds", ps_bench_rounds, 1 << 20, 1, 5, false},
+    {"rendezvous", ps_bench_rendezvous, 0, 1, 5, false}, /* 0: four sizes of its own */
     {"program", ps_bench_asks, 1 << 20, 1, 5, false},
     {"update", ps_bench_update, 0, 1, 5, false}, /* 0: two sizes of its own */
     {"encoding", ps_bench_encoding, 1 << 20, 1, 5, false},
@@ -182,7 +184,7 @@ static const struct ps_bench_kind kinds[] = {
 /* --pause measures one long time instead of several short ones: what it looks for is rare. */
 static const struct ps_bench_kind pause_kind = {"journal", ps_bench_pause, 1 << 20, 8, 1, false};
 /* The names of all kinds, with commas between them, have about a hundred bytes. */
-enum { KINDS = sizeof kinds / sizeof kinds[0], NAMES_BYTES = 200 };
+enum { KINDS = sizeof kinds / sizeof kinds[0], NAMES_BYTES = 220 };
 
 static void write_names(char names[NAMES_BYTES], const char *before_last);
 static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error);
