@@ -194,7 +194,8 @@ static void send_parts(struct rdv_op *op, uint64_t deadline_ms)
         struct ps_tensor_part part = ps_tensor_cut_part(value->size, i);
         request.offset = part.offset;
         ps_encode_send_tensor(&request, sim_rdv_add_item(op, value->shard, take_sent));
-        op->items[i].ask_content = (struct ps_bytes){op->content + part.offset, (size_t)part.size};
+        op->pieces[i] = (struct ps_bytes){op->content + part.offset, (size_t)part.size};
+        op->items[i].ask_content = ps_view_of(&op->pieces[i]);
     }
     sim_rdv_begin_batch(op, PS_METHOD_SEND_TENSOR, deadline_ms);
 }

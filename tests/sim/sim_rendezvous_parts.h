@@ -99,6 +99,7 @@ struct rdv_op {
     struct ps_batch *batch;
     bool is_finished;
     struct ps_item items[RDV_ITEMS_MAX];
+    struct ps_bytes pieces[RDV_ITEMS_MAX]; /* of `content`, as items send them */
     struct ps_buffer messages[RDV_ITEMS_MAX];
     size_t item_count;
     /* SEND */
