@@ -91,7 +91,7 @@ enum ps_status ps_tensor_send(struct psclient_rendezvous *rendezvous, const char
 
 /* Part `i`, whose content follows from where it lies. */
 static struct ps_item item_of(struct sending *sending, const struct ps_send_tensor_request *request,
-                              size_t i, char *room, size_t room_bytes)
+                              size_t i, char *room, size_t room_bytes, struct ps_bytes *piece)
 {
     /* The caller's memory is one piece. */
     struct ps_bytes all = request->content.pieces[0];
@@ -103,9 +103,10 @@ static struct ps_item item_of(struct sending *sending, const struct ps_send_tens
     ps_buffer_init_fixed(&message, room, room_bytes);
     ps_encode_send_tensor(&own, &message);
     PS_ASSERT(!message.failed);
+    *piece = (struct ps_bytes){all.data + part.offset, (size_t)part.size};
     return (struct ps_item){.shard = sending->shard,
                             .ask = {(const uint8_t *)room, message.size},
-                            .ask_content = {all.data + part.offset, (size_t)part.size},
+                            .ask_content = ps_view_of(piece),
                             .answer = {take_answer, sending}};
 }
 
@@ -121,12 +122,13 @@ static enum ps_status run_parts(struct sending *sending,
     struct ps_item *items = ps_zeroed_array(memory, count, sizeof *items);
     char *rooms = ps_zeroed_array(memory, count, room_bytes);
     enum ps_status status = PS_OK;
-    if (items == NULL || rooms == NULL) {
+    struct ps_bytes *pieces = ps_zeroed_array(memory, count, sizeof *pieces);
+    if (items == NULL || rooms == NULL || pieces == NULL) {
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu parts", count);
     } else {
         /* Every part has a message of its own, which lives as long as the batch. */
         for (size_t i = 0; i < count; i++)
-            items[i] = item_of(sending, request, i, rooms + i * room_bytes, room_bytes);
+            items[i] = item_of(sending, request, i, rooms + i * room_bytes, room_bytes, &pieces[i]);
         const struct ps_batch_request batch =
             ps_client_request(client, PS_METHOD_SEND_TENSOR, items, count,
                               ps_time_left_ms(client->clock, deadline_ms));
@@ -137,6 +139,7 @@ static enum ps_status run_parts(struct sending *sending,
         if (items[i].status != PS_OK)
             status = ps_fail(error, items[i].status, "%s", items[i].text);
     }
+    ps_release(memory, pieces);
     ps_release(memory, rooms);
     ps_release(memory, items);
     return status;

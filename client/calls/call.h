@@ -13,8 +13,9 @@
 #include "base/status.h"
 #include "proto/messages.h"
 
-/* Content of a push or an initialisation lies in so many pieces at most. */
-#define PS_CONTENT_PIECES_MAX 2
+/* Content lies in so many pieces at most: that of an asked call, whose pieces are the caller's
+ * tensors. That of a push has two at most. */
+#define PS_CONTENT_PIECES_MAX 16
 
 struct ps_call_request {
     enum ps_method method; /* says which member holds; STATUS has none */
@@ -30,10 +31,11 @@ struct ps_call_request {
         struct ps_since_request since;
         struct ps_save_request save;
         struct {
-            struct ps_bytes ask;               /* of PS_ASKED_TABLE: the message ... */
-            struct ps_view ask_content;        /* ... SEND_TENSOR: and its content */
-            size_t ask_room;                   /* RECV_TENSORS: content that the reply may have */
-            struct ps_shared_range ask_shared; /* the channel's: where that is, in shared memory */
+            struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
+            struct ps_view ask_content; /* ... and what follows it, which is not copied */
+            size_t ask_room;            /* content that the reply may have; 0: no room is offered */
+            /* The channel's: where these two are, in shared memory. */
+            struct ps_shared_range ask_shared, ask_room_shared;
         };
         struct {
             struct ps_push_request push;
@@ -73,7 +75,7 @@ struct ps_call_reply {
         struct ps_bundle_reply since; /* an answer to each pull */
         struct {
             struct ps_view ask;       /* of PS_ASKED_TABLE: the whole message */
-            struct ps_bytes ask_room; /* RECV_TENSORS: shared memory that it may speak of */
+            struct ps_bytes ask_room; /* shared memory that it may speak of; empty: none */
         };
         struct {
             struct ps_push_reply push;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Five kinds of answer become a message: the results of a bundle, small fields alone, small fields
- * with the content of a pull behind them, values of the rendezvous with theirs, and what programs are asked and say. */
+ * with the content of a pull behind them, values of the rendezvous with
+ * theirs, and what programs are asked and say. */
 #include "server/rpc/unary_reply.h"
 
 #include "base/assert.h"

@@ -50,17 +50,22 @@ void ps_mailbox_fini(struct ps_mailbox *mailbox)
     ps_mutex_fini(&mailbox->lock);
 }
 
+/* For texts only: the mailbox itself is nobody's in particular. */
 void ps_mailbox_own(struct ps_mailbox *mailbox, uint32_t shard)
 {
     ps_mutex_lock(&mailbox->lock);
+    PS_ASSERT(mailbox->life != 0);
     mailbox->shard = shard;
     ps_mutex_unlock(&mailbox->lock);
 }
 
+/* One number is enough: the life is random, and no two servers have the same but by a chance of one
+ * in four thousand millions. */
 uint64_t ps_mailbox_epoch(struct ps_mailbox *mailbox)
 {
     ps_mutex_lock(&mailbox->lock);
     uint64_t epoch = mailbox->life;
+    PS_ASSERT(epoch != 0);
     ps_mutex_unlock(&mailbox->lock);
     return epoch;
 }
@@ -72,12 +77,15 @@ void ps_mailbox_lose(struct ps_mailbox *mailbox, uint32_t life, struct ps_mailbo
     struct ps_app *app, *next;
     char why[PS_PROGRAM_WHY_BYTES];
     ps_mutex_lock(&mailbox->lock);
+    /* In the words of the rendezvous: to a client both are the same event. */
     (void)snprintf(why, sizeof why, "the server of shard %" PRIu32 " is another one",
                    mailbox->shard);
     HASH_ITER(hh, mailbox->apps, app, next)
     (void)end_everything(mailbox, app, why, now);
     while (mailbox->kept != NULL)
         ps_mailbox_forget(mailbox, mailbox->kept);
+    /* Handlers go on, and what they answer from now on is nobody's. */
+    PS_ASSERT(mailbox->kept_bytes == 0 && mailbox->kept_count == 0);
     mailbox->life = life != 0 ? life : 1;
     ps_mutex_unlock(&mailbox->lock);
 }
@@ -91,6 +99,7 @@ static bool end_everything(struct ps_mailbox *mailbox, struct ps_app *app, const
     struct ps_program_taker *taker, *next_taker;
     struct ps_program_sender *sender, *next_sender;
     bool wakes = app->request_count > 0;
+    /* Each of the four lists that a request can be in, and then nobody has any. */
     while (app->waiting != NULL)
         ps_mailbox_end(mailbox, app->waiting, PS_ERR_ABORTED, text, NULL, now);
     while (app->handled != NULL)
@@ -102,6 +111,7 @@ static bool end_everything(struct ps_mailbox *mailbox, struct ps_app *app, const
     }
     HASH_ITER(hh, app->takers, taker, next_taker)
     {
+        /* There is no next taker to give it to. */
         taker->again = false;
         wakes |= ps_mailbox_end_taker(mailbox, app, taker, why, now);
     }
@@ -111,10 +121,12 @@ static bool end_everything(struct ps_mailbox *mailbox, struct ps_app *app, const
 
 /* ---- Apps ---- */
 
+/* Few apps are there, and each call looks for its own once. */
 struct ps_app *ps_mailbox_find_app(const struct ps_mailbox *mailbox, uint32_t id)
 {
     struct ps_app *app;
     HASH_FIND(hh, mailbox->apps, &id, sizeof id, app);
+    PS_ASSERT(app == NULL || app->id == id);
     return app;
 }
 
@@ -128,6 +140,7 @@ enum ps_status ps_mailbox_find_or_add_app(struct ps_mailbox *mailbox, uint32_t i
     *out = app;
     if (app != NULL)
         return PS_OK;
+    /* By worker's words alone, without any program: so their number has a bound. */
     if (HASH_COUNT(mailbox->apps) >= mailbox->bounds.apps_max)
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_PROGRAMS, 0,
                          "app %" PRIu32 ": there are %" PRIu32 " apps, and no more may there be",
@@ -141,11 +154,12 @@ enum ps_status ps_mailbox_find_or_add_app(struct ps_mailbox *mailbox, uint32_t i
         ps_release(memory, app);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for app %" PRIu32, id);
     }
+    PS_ASSERT(HASH_COUNT(mailbox->apps) <= mailbox->bounds.apps_max);
     *out = app;
     return PS_OK;
 }
 
-/* Of an app that nobody uses. */
+/* Of an app that nobody uses: its workers and senders have nothing open, and are numbers only. */
 static void drop_app(struct ps_mailbox *mailbox, struct ps_app *app)
 {
     const struct ps_allocator *memory = mailbox->memory;
@@ -177,6 +191,7 @@ static bool sweep_takers(struct ps_mailbox *mailbox, struct ps_app *app, struct 
     HASH_ITER(hh, app->takers, taker, next)
     {
         char how[64];
+        PS_ASSERT(taker->lease_ms > 0);
         uint64_t silent_ms = now.ms - taker->heard_ms;
         if (taker->calls > 0 || now.ms < taker->heard_ms || silent_ms < taker->lease_ms)
             continue;
@@ -213,18 +228,22 @@ static void sweep_senders(struct ps_mailbox *mailbox, struct ps_app *app, uint64
     }
 }
 
+/* With each turn of the coordinator, some ten times a second at most: everything is looked at,
+ * since there is little of it. */
 bool ps_mailbox_sweep(struct ps_mailbox *mailbox, struct ps_mailbox_now now)
 {
     struct ps_app *app, *next;
     bool wakes = false;
     ps_mutex_lock(&mailbox->lock);
     ps_mailbox_trim(mailbox, now.ms);
+    PS_ASSERT(mailbox->kept_bytes <= mailbox->bounds.kept_bytes_max);
     HASH_ITER(hh, mailbox->apps, app, next)
     {
         wakes |= ps_mailbox_close_gaps(mailbox, app, now.ms);
         wakes |= sweep_takers(mailbox, app, now);
         sweep_orphans(mailbox, app, now);
         sweep_senders(mailbox, app, now.ms);
+        /* One that a worker has named by mistake goes with the worker's request. */
         if (app->known_count == 0 && app->takers == NULL && app->senders == NULL &&
             !app->has_handler)
             drop_app(mailbox, app);
@@ -249,17 +268,21 @@ void ps_mailbox_unref(struct ps_mailbox *mailbox, struct ps_program_request *req
     ps_release(mailbox->memory, request);
 }
 
+/* For a handler that answers later, on whatever thread. */
 struct ps_program_request *ps_program_request_acquire(struct ps_mailbox *mailbox,
                                                       struct ps_program_request *request)
 {
     ps_mutex_lock(&mailbox->lock);
+    PS_ASSERT(request->references > 0);
     request->references++;
     ps_mutex_unlock(&mailbox->lock);
     return request;
 }
 
+/* Its content may be the network's: that goes with the last reference, and not with the answer. */
 void ps_program_request_release(struct ps_mailbox *mailbox, struct ps_program_request *request)
 {
+    PS_ASSERT(request != NULL);
     ps_mutex_lock(&mailbox->lock);
     ps_mailbox_unref(mailbox, request);
     ps_mutex_unlock(&mailbox->lock);

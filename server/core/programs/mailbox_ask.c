@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request comes: as a new one, or as a repeat of one that is known. Whatever it needs is allocated
- * before anything changes, so that a refusal of memory is a refusal of the whole request. */
+/* A request comes: as a new one, or as a repeat of one that is known. Whatever it needs is
+ * allocated before anything changes, so that a refusal of memory is a refusal of the whole request. */
 #include "server/core/programs/mailbox.h"
 
 #include "base/assert.h"
@@ -21,12 +21,16 @@ static enum ps_status enter_tables(struct ps_mailbox *mailbox, struct ps_program
                                    struct ps_error *error);
 static void count_in(struct ps_mailbox *mailbox, struct ps_program_request *request);
 
+/* Of a request that did not get it. */
 static void drop_room(const struct ps_program_room *room)
 {
+    PS_ASSERT(room->drop != NULL || room->size == 0);
     if (room->drop != NULL)
         room->drop(room->kept);
 }
 
+/* The epoch first: what another life has carried out must not be carried out here, even if its
+ * token is known to nobody. */
 static enum ps_status ask_locked(struct ps_mailbox *mailbox, const struct ps_ask_request *ask,
                                  uint64_t bytes, struct ps_mailbox_now now,
                                  struct ps_program_request **out, bool *is_new,
@@ -35,6 +39,7 @@ static enum ps_status ask_locked(struct ps_mailbox *mailbox, const struct ps_ask
     struct ps_app *app;
     struct ps_program_request *request = NULL;
     *is_new = false;
+    PS_ASSERT(ask->payload.keys.size % 8 == 0);
     if (ask->epoch != 0 && ask->epoch != mailbox->life)
         return ps_fail(error, PS_ERR_ABORTED,
                        "app %" PRIu32 ": the server of shard %" PRIu32
@@ -43,6 +48,7 @@ static enum ps_status ask_locked(struct ps_mailbox *mailbox, const struct ps_ask
     PS_TRY(find_known(mailbox, ask, out, error));
     if (*out != NULL)
         return PS_OK;
+    /* The app may stay behind when the request is refused: the next sweep takes it. */
     PS_TRY(ps_mailbox_find_or_add_app(mailbox, ask->asked.app, &app, error));
     PS_TRY(check_room(mailbox, app, bytes, error));
     PS_TRY(make_request(mailbox, app, ask, now, &request, error));
@@ -64,12 +70,14 @@ enum ps_status ps_mailbox_ask(struct ps_mailbox *mailbox, const struct ps_ask_re
     ps_mutex_lock(&mailbox->lock);
     enum ps_status status =
         ask_locked(mailbox, ask, question->bytes, now, &request, &is_new, error);
+    PS_ASSERT((status == PS_OK) == (request != NULL));
     if (status == PS_OK) {
         request->references++;
         request->calls++;
         asking->request = request;
     }
     if (is_new) {
+        /* From here on nothing can fail. */
         request->question = question;
         request->room = *room;
         count_in(mailbox, request);
@@ -95,6 +103,7 @@ static enum ps_status find_known(struct ps_mailbox *mailbox, const struct ps_ask
     *out = NULL;
     if (app == NULL)
         return PS_OK;
+    PS_ASSERT(app->id == ask->asked.app);
     if (token.token != 0)
         HASH_FIND(hh_token, mailbox->by_token, &token, sizeof token, *out);
     if (*out != NULL && ((*out)->state != PS_PROGRAM_ENDED || (*out)->has_answer))
@@ -115,6 +124,8 @@ static enum ps_status check_room(const struct ps_mailbox *mailbox, const struct 
                                  uint64_t bytes, struct ps_error *error)
 {
     const struct ps_mailbox_bounds *bounds = &mailbox->bounds;
+    PS_ASSERT(mailbox->kept_bytes <= mailbox->bytes);
+    /* Answers that are kept count apart: they go when they have to, and refuse nobody. */
     if (app->request_count >= bounds->requests_max)
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_PROGRAMS, 0,
                          "app %" PRIu32 ": %" PRIu32
@@ -139,6 +150,8 @@ static enum ps_status make_request(struct ps_mailbox *mailbox, struct ps_app *ap
     struct ps_program_sender *sender = NULL;
     uint64_t first = ask->order_from != 0 ? ask->order_from : ask->order;
     PS_TRY(ps_mailbox_find_or_add_worker(mailbox, app, ask->asked.worker, &worker, error));
+    /* A sender that is new here begins where it says, and not with 1: it may have numbered for an
+     * hour, and have been forgotten. */
     if (ask->sender != 0 && ask->order != 0)
         PS_TRY(ps_mailbox_find_or_add_sender(mailbox, app, ask->sender, first, &sender, error));
     struct ps_program_request *request = ps_plain(mailbox->memory, sizeof *request);
@@ -156,6 +169,7 @@ static enum ps_status make_request(struct ps_mailbox *mailbox, struct ps_app *ap
                                     .order = ask->order,
                                     .came_ms = now.ms,
                                     .came_ns = now.unix_ns};
+    PS_ASSERT(request->handle >> 32 == mailbox->life);
     enum ps_status status = enter_tables(mailbox, request, error);
     if (status != PS_OK) {
         ps_release(mailbox->memory, request);
@@ -172,11 +186,13 @@ static enum ps_status make_request(struct ps_mailbox *mailbox, struct ps_app *ap
     return PS_OK;
 }
 
+/* In both tables or in none. */
 static enum ps_status enter_tables(struct ps_mailbox *mailbox, struct ps_program_request *request,
                                    struct ps_error *error)
 {
     const struct ps_allocator *memory = mailbox->memory;
     bool refused = false;
+    PS_ASSERT(!request->is_in_tables);
     HASH_ADD(hh, mailbox->by_handle, handle, sizeof request->handle, request);
     if (!refused && request->token.token != 0) {
         HASH_ADD(hh_token, mailbox->by_token, token, sizeof request->token, request);
@@ -190,9 +206,11 @@ static enum ps_status enter_tables(struct ps_mailbox *mailbox, struct ps_program
     return PS_OK;
 }
 
+/* Of the app and of all: both until the request ends. */
 static void count_in(struct ps_mailbox *mailbox, struct ps_program_request *request)
 {
     struct ps_app *app = request->app;
+    PS_ASSERT(request->question != NULL && app->request_count < mailbox->bounds.requests_max);
     app->request_count++;
     app->known_count++;
     request->worker->open++;
@@ -208,6 +226,7 @@ static enum ps_status fail_late(const struct ps_program_request *request, struct
 {
     const struct ps_app *app = request->app;
     uint64_t waited_ms = now.ms - request->came_ms;
+    PS_ASSERT(request->state != PS_PROGRAM_ENDED);
     if (request->state == PS_PROGRAM_TAKEN)
         return ps_fail(error, PS_ERR_TIMEOUT,
                        "app %" PRIu32 ": the program has the request, and has not answered it in "
@@ -223,6 +242,7 @@ static enum ps_status fail_late(const struct ps_program_request *request, struct
                    app->id, waited_ms, app->waiting_count);
 }
 
+/* An answer that has come counts, however late its call looks. */
 enum ps_status ps_mailbox_await(struct ps_mailbox *mailbox, struct ps_asking *asking,
                                 struct ps_mailbox_now now, bool is_last, struct ps_error *error)
 {
@@ -268,9 +288,12 @@ void ps_asking_answer(const struct ps_asking *asking, struct ps_ask_reply *reply
 /* Of the first call that has come with this request: a repeat names the same room. */
 struct ps_program_room ps_asking_room(const struct ps_asking *asking)
 {
+    PS_ASSERT(asking->request != NULL);
     return asking->request->room;
 }
 
+/* A client that has gone without a token has given up for good; one with a token may be on its way
+ * over another connection. */
 void ps_mailbox_stop_asking(struct ps_mailbox *mailbox, struct ps_asking *asking,
                             struct ps_mailbox_now now)
 {

@@ -40,6 +40,7 @@ static void leave_list(struct ps_program_request *request)
         return;
     }
     struct ps_program_taker *taker = taker_of(request);
+    PS_ASSERT(taker != NULL || request->taker == 0);
     if (taker != NULL) {
         DL_DELETE(taker->taken, request);
         taker->taken_count--;
@@ -60,6 +61,9 @@ static struct ps_program_taker *taker_of(const struct ps_program_request *reques
     return taker;
 }
 
+/* Whatever the reason: by an answer, by a taker that is gone, by the end of the shard, or because
+ * nobody waits. The request itself may be gone when this returns, unless the caller has a reference
+ * to it. */
 void ps_mailbox_end(struct ps_mailbox *mailbox, struct ps_program_request *request,
                     enum ps_status status, struct ps_bytes why, struct ps_parcel *answer,
                     struct ps_mailbox_now now)
@@ -93,6 +97,7 @@ void ps_mailbox_end(struct ps_mailbox *mailbox, struct ps_program_request *reque
 static void keep(struct ps_mailbox *mailbox, struct ps_program_request *request)
 {
     uint64_t bytes = request->answer != NULL ? request->answer->bytes : 0;
+    PS_ASSERT(!request->is_kept && request->is_in_tables);
     request->is_kept = true;
     request->has_answer = true;
     DL_APPEND(mailbox->kept, request);
@@ -107,8 +112,10 @@ static void keep(struct ps_mailbox *mailbox, struct ps_program_request *request)
     ps_mailbox_trim(mailbox, request->ended_ms);
 }
 
+/* Those before it have lost theirs, and are passed over for good. */
 static struct ps_program_request *next_with_answer(struct ps_program_request *request)
 {
+    PS_ASSERT(request->is_kept);
     do
         request = request->next;
     while (request != NULL && !request->has_answer);
@@ -136,6 +143,7 @@ static void drop_answer(struct ps_mailbox *mailbox, struct ps_program_request *r
     request->answer = NULL;
 }
 
+/* Out of every table and list; whoever has a reference still may read it, and that is all. */
 void ps_mailbox_forget(struct ps_mailbox *mailbox, struct ps_program_request *request)
 {
     const struct ps_allocator *memory = mailbox->memory;
@@ -168,6 +176,7 @@ void ps_mailbox_trim(struct ps_mailbox *mailbox, uint64_t now_ms)
     const struct ps_mailbox_bounds *bounds = &mailbox->bounds;
     while (mailbox->oldest_answer != NULL && mailbox->kept_bytes > bounds->kept_bytes_max)
         drop_answer(mailbox, mailbox->oldest_answer);
+    PS_ASSERT(mailbox->kept_bytes <= bounds->kept_bytes_max);
     while (mailbox->kept != NULL && (mailbox->kept_count > bounds->kept_max ||
                                      now_ms >= mailbox->kept->ended_ms + bounds->kept_ms))
         ps_mailbox_forget(mailbox, mailbox->kept);
@@ -179,6 +188,7 @@ void ps_mailbox_trim(struct ps_mailbox *mailbox, uint64_t now_ms)
 static enum ps_status check_answer(const struct ps_program_request *request,
                                    const struct ps_mailbox_answer *answer)
 {
+    PS_ASSERT(answer->handle != 0 || request == NULL);
     if (request == NULL)
         return PS_ERR_NOT_FOUND;
     if (request->state == PS_PROGRAM_ENDED)
@@ -192,6 +202,8 @@ static enum ps_status check_answer(const struct ps_program_request *request,
     return PS_OK;
 }
 
+/* A parcel that is not used is released without the lock: it may be the last holder of megabytes.
+ */
 enum ps_status ps_mailbox_answer(struct ps_mailbox *mailbox, const struct ps_mailbox_answer *answer,
                                  struct ps_mailbox_now now, bool *wakes)
 {
@@ -203,6 +215,7 @@ enum ps_status ps_mailbox_answer(struct ps_mailbox *mailbox, const struct ps_mai
     enum ps_status status = check_answer(request, answer);
     if (status == PS_OK && request->state == PS_PROGRAM_TAKEN) {
         *wakes = request->is_parked;
+        PS_ASSERT(answer->room_size <= request->room.size);
         request->answer_token = answer->token;
         request->room_size = answer->room_size;
         ps_mailbox_end(mailbox, request, answer->status, answer->text, parcel, now);
@@ -223,6 +236,7 @@ bool ps_mailbox_end_taker(struct ps_mailbox *mailbox, struct ps_app *app,
     const struct ps_allocator *memory = mailbox->memory;
     char why[PS_PROGRAM_WHY_BYTES];
     bool wakes = taker->taken != NULL || taker->calls > 0;
+    PS_ASSERT((taker->taken == NULL) == (taker->taken_count == 0));
     (void)snprintf(why, sizeof why, "the taker \"%.*s\" (%016" PRIx64 ") %s", (int)taker->name_size,
                    taker->name, taker->id, how);
     while (taker->taken != NULL) {

@@ -10,6 +10,8 @@
 #include <inttypes.h>
 #include <utlist.h>
 
+/* One or the other: an app whose requests went to takers and to a handler by turns would be
+ * nobody's to understand. */
 enum ps_status ps_mailbox_register(struct ps_mailbox *mailbox, uint32_t id, struct ps_error *error)
 {
     struct ps_app *app;
@@ -19,10 +21,13 @@ enum ps_status ps_mailbox_register(struct ps_mailbox *mailbox, uint32_t id, stru
         status = ps_fail(error, PS_ERR_EXISTS, "app %" PRIu32 " has a program already", id);
     if (status == PS_OK)
         app->has_handler = true;
+    PS_ASSERT(status != PS_OK || app->takers == NULL);
     ps_mutex_unlock(&mailbox->lock);
     return status;
 }
 
+/* The first of all workers, by priority and order. The reference is the handler's caller's; a
+ * handler that answers later has one of its own. */
 struct ps_program_request *ps_mailbox_next(struct ps_mailbox *mailbox, uint32_t id,
                                            struct ps_mailbox_now now)
 {
@@ -32,6 +37,7 @@ struct ps_program_request *ps_mailbox_next(struct ps_mailbox *mailbox, uint32_t 
     if (app != NULL && app->has_handler && !app->is_running)
         request = app->waiting;
     if (request != NULL) {
+        PS_ASSERT(request->state == PS_PROGRAM_WAITING);
         app->is_running = true;
         ps_mailbox_pull_out(request);
         request->state = PS_PROGRAM_TAKEN;
@@ -45,6 +51,8 @@ struct ps_program_request *ps_mailbox_next(struct ps_mailbox *mailbox, uint32_t 
     return request;
 }
 
+/* What waits is looked at under the lock that ends the run: a request that comes later finds nobody
+ * about the app, and is run by whoever brings it. */
 bool ps_mailbox_handled(struct ps_mailbox *mailbox, uint32_t id, uint64_t *next)
 {
     ps_mutex_lock(&mailbox->lock);

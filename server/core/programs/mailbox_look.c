@@ -10,6 +10,8 @@
 /* So many takers of an app are told; of more only the number could be read. */
 enum { TOLD_TAKERS_MAX = 64 };
 
+/* A handler is told as a taker without a number. A server that has more takers than are told is one
+ * whose status is not read by people. */
 static void tell_app(const struct ps_app *app, uint64_t now_ms,
                      void (*tell)(void *self, const struct ps_app_state *state), void *self)
 {
@@ -22,6 +24,7 @@ static void tell_app(const struct ps_app *app, uint64_t now_ms,
                                  .answered = app->answered,
                                  .failed = app->failed,
                                  .takers = takers};
+    PS_ASSERT(app->waiting_count <= app->request_count);
     if (app->has_handler)
         takers[state.taker_count++] = (struct ps_app_taker){
             .taker = 0, .name = ps_bytes_of_text("handler"), .taken = app->handled_count};
@@ -39,21 +42,26 @@ static void tell_app(const struct ps_app *app, uint64_t now_ms,
     tell(self, &state);
 }
 
+/* With the lock held, since names and numbers are the mailbox's: whoever is told writes them down
+ * and does nothing else. */
 void ps_mailbox_tell(struct ps_mailbox *mailbox, uint64_t now_ms,
                      void (*tell)(void *self, const struct ps_app_state *state), void *self)
 {
     const struct ps_app *app;
+    PS_ASSERT(tell != NULL);
     ps_mutex_lock(&mailbox->lock);
     for (app = mailbox->apps; app != NULL; app = app->hh.next)
         tell_app(app, now_ms, tell, self);
     ps_mutex_unlock(&mailbox->lock);
 }
 
+/* Two numbers of one look. */
 void ps_mailbox_count(struct ps_mailbox *mailbox, uint64_t *apps, uint64_t *bytes)
 {
     ps_mutex_lock(&mailbox->lock);
     *apps = HASH_COUNT(mailbox->apps);
     *bytes = mailbox->bytes;
+    PS_ASSERT(mailbox->kept_bytes <= *bytes);
     ps_mutex_unlock(&mailbox->lock);
 }
 
@@ -87,6 +95,7 @@ static uint64_t check_waiting(const struct ps_app *app)
     return bytes;
 }
 
+/* A request is held by its sender, waits, is a taker's or is the handler's: the four add up. */
 static void check_app(const struct ps_app *app, uint64_t *bytes)
 {
     const struct ps_program_request *request;
@@ -118,6 +127,7 @@ static void check_app(const struct ps_app *app, uint64_t *bytes)
     PS_ASSERT(count == app->request_count);
 }
 
+/* Bytes are counted twice, for apps and for all, and must agree with what there is. */
 void ps_mailbox_check(struct ps_mailbox *mailbox)
 {
     const struct ps_program_request *request;

@@ -14,8 +14,10 @@
 #include <inttypes.h>
 #include <utlist.h>
 
+/* A strict order: no two requests of an app have one sequence number. */
 static bool goes_before(const struct ps_program_request *a, const struct ps_program_request *b)
 {
+    PS_ASSERT(a->seq != b->seq);
     if (a->asked.priority != b->asked.priority)
         return a->asked.priority > b->asked.priority;
     return a->seq < b->seq;
@@ -25,6 +27,7 @@ static bool goes_before(const struct ps_program_request *a, const struct ps_prog
 static void put_into_app(struct ps_app *app, struct ps_program_request *request)
 {
     struct ps_program_request *before = app->waiting != NULL ? app->waiting->prev : NULL;
+    PS_ASSERT(request->app == app);
     while (before != NULL && goes_before(request, before))
         before = before == app->waiting ? NULL : before->prev;
     if (before != NULL)
@@ -34,10 +37,12 @@ static void put_into_app(struct ps_app *app, struct ps_program_request *request)
     app->waiting_count++;
 }
 
+/* The same search in a list of its own links. */
 static void put_into_worker(struct ps_program_worker *worker, struct ps_program_request *request)
 {
     struct ps_program_request *before =
         worker->waiting != NULL ? worker->waiting->worker_prev : NULL;
+    PS_ASSERT(worker->open > 0);
     while (before != NULL && goes_before(request, before))
         before = before == worker->waiting ? NULL : before->worker_prev;
     if (before != NULL)
@@ -62,6 +67,7 @@ void ps_mailbox_put_back(struct ps_program_request *request)
 static void hold(struct ps_program_sender *sender, struct ps_program_request *request)
 {
     struct ps_program_request *before = sender->held != NULL ? sender->held->prev : NULL;
+    PS_ASSERT(request->order != 0);
     request->state = PS_PROGRAM_HELD;
     while (before != NULL && before->order > request->order)
         before = before == sender->held ? NULL : before->prev;
@@ -76,6 +82,7 @@ static void let_on(struct ps_program_sender *sender)
 {
     while (sender->held != NULL && sender->held->order <= sender->next) {
         struct ps_program_request *request = sender->held;
+        PS_ASSERT(request->state == PS_PROGRAM_HELD);
         DL_DELETE(sender->held, request);
         sender->next = request->order + 1;
         ps_mailbox_put_back(request);
@@ -86,6 +93,7 @@ static void let_on(struct ps_program_sender *sender)
 void ps_mailbox_put_in_order(struct ps_program_request *request)
 {
     struct ps_program_sender *sender = request->sender;
+    PS_ASSERT(request->seq == 0);
     if (sender == NULL) {
         ps_mailbox_put_back(request);
         return;
@@ -115,6 +123,7 @@ static void drop_idle_workers(struct ps_mailbox *mailbox, struct ps_app *app)
 {
     const struct ps_allocator *memory = mailbox->memory;
     struct ps_program_worker *worker, *next;
+    PS_ASSERT(app->workers != NULL);
     HASH_ITER(hh, app->workers, worker, next)
     {
         if (worker->open > 0)
@@ -124,6 +133,7 @@ static void drop_idle_workers(struct ps_mailbox *mailbox, struct ps_app *app)
     }
 }
 
+/* A rank is a number that a worker says of itself: nobody is asked whether there is such. */
 enum ps_status ps_mailbox_find_or_add_worker(struct ps_mailbox *mailbox, struct ps_app *app,
                                              uint32_t rank, struct ps_program_worker **out,
                                              struct ps_error *error)
@@ -144,6 +154,7 @@ enum ps_status ps_mailbox_find_or_add_worker(struct ps_mailbox *mailbox, struct 
         ps_release(memory, worker);
         return ps_fail(error, PS_ERR_NO_MEMORY, "app %" PRIu32 ": no memory for a worker", app->id);
     }
+    PS_ASSERT(worker->rank == rank && worker->open == 0);
     *out = worker;
     return PS_OK;
 }
@@ -160,11 +171,14 @@ static bool drop_a_sender(struct ps_mailbox *mailbox, struct ps_app *app)
     }
     if (oldest == NULL)
         return false;
+    PS_ASSERT(oldest->held == NULL && oldest->ended == NULL);
     HASH_DELETE(hh, app->senders, oldest);
     ps_release(memory, oldest);
     return true;
 }
 
+/* Senders outlive their requests, since by them a late repeat is known; so there is a bound on
+ * them, and the one that is idle for longest makes room. */
 enum ps_status ps_mailbox_find_or_add_sender(struct ps_mailbox *mailbox, struct ps_app *app,
                                              uint64_t id, uint64_t first,
                                              struct ps_program_sender **out, struct ps_error *error)
@@ -192,6 +206,7 @@ enum ps_status ps_mailbox_find_or_add_sender(struct ps_mailbox *mailbox, struct 
         ps_release(memory, sender);
         return ps_fail(error, PS_ERR_NO_MEMORY, "app %" PRIu32 ": no memory for a sender", app->id);
     }
+    PS_ASSERT(HASH_COUNT(app->senders) <= mailbox->bounds.parties_max);
     *out = sender;
     return PS_OK;
 }
@@ -202,6 +217,7 @@ void ps_mailbox_sender_done(struct ps_mailbox *mailbox, struct ps_program_sender
                             uint64_t from)
 {
     struct ps_program_request *request = sender->ended;
+    PS_ASSERT(sender->from <= sender->next);
     if (from <= sender->from)
         return;
     sender->from = from;

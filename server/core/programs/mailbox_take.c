@@ -23,8 +23,10 @@ static size_t take_rows(struct ps_app *app, struct ps_program_taker *taker,
                         struct ps_taking *taking, uint64_t bytes_max, bool is_repeat,
                         struct ps_mailbox_now now);
 
+/* What is wrong whatever there is to take. A gang is small enough to compare each with each. */
 static enum ps_status check_take(const struct ps_take_request *take, struct ps_error *error)
 {
+    PS_ASSERT(take->worker_count <= PS_PROGRAM_WORKERS_MAX);
     if (take->taker == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "app %" PRIu32 ": a taker has a number", take->app);
     if (take->turn == 0 && !take->touch && !take->leave)
@@ -40,6 +42,8 @@ static enum ps_status check_take(const struct ps_take_request *take, struct ps_e
     return PS_OK;
 }
 
+/* What a taker says of itself counts from now on: the last word on its lease, its name, and on what
+ * becomes of what it leaves. */
 static enum ps_status take_locked(struct ps_mailbox *mailbox, const struct ps_take_request *take,
                                   struct ps_mailbox_now now, struct ps_taking *taking, bool *wakes,
                                   struct ps_error *error)
@@ -51,6 +55,7 @@ static enum ps_status take_locked(struct ps_mailbox *mailbox, const struct ps_ta
         return ps_fail(error, PS_ERR_EXISTS, "app %" PRIu32 " has a handler in the server",
                        take->app);
     PS_TRY(find_or_add_taker(mailbox, app, take, &taker, error));
+    PS_ASSERT(taker->id == take->taker);
     taker->heard_ms = now.ms;
     taker->lease_ms = take->lease_ms != 0 ? take->lease_ms : mailbox->bounds.lease_ms;
     taker->again = take->again;
@@ -68,6 +73,7 @@ static enum ps_status take_locked(struct ps_mailbox *mailbox, const struct ps_ta
     return begin_turn(taker, take, taking, error);
 }
 
+/* The gang is copied before the lock is taken: a call waits longer than its message lives. */
 enum ps_status ps_mailbox_take(struct ps_mailbox *mailbox, const struct ps_take_request *take,
                                struct ps_mailbox_now now, struct ps_taking *taking, bool *wakes,
                                struct ps_error *error)
@@ -95,6 +101,8 @@ enum ps_status ps_mailbox_take(struct ps_mailbox *mailbox, const struct ps_take_
     return status;
 }
 
+/* Known by its number, which it has chosen at random: two processes are two takers, and so are two
+ * threads of one. */
 static enum ps_status find_or_add_taker(struct ps_mailbox *mailbox, struct ps_app *app,
                                         const struct ps_take_request *take,
                                         struct ps_program_taker **out, struct ps_error *error)
@@ -119,10 +127,13 @@ static enum ps_status find_or_add_taker(struct ps_mailbox *mailbox, struct ps_ap
         ps_release(memory, taker);
         return ps_fail(error, PS_ERR_NO_MEMORY, "app %" PRIu32 ": no memory for a taker", app->id);
     }
+    PS_ASSERT(HASH_COUNT(app->takers) <= mailbox->bounds.parties_max);
     *out = taker;
     return PS_OK;
 }
 
+/* A later turn says that the reply to the one before has arrived. What was taken then is the
+ * taker's all the same, until it is answered. */
 static enum ps_status begin_turn(struct ps_program_taker *taker, const struct ps_take_request *take,
                                  struct ps_taking *taking, struct ps_error *error)
 {
@@ -130,6 +141,7 @@ static enum ps_status begin_turn(struct ps_program_taker *taker, const struct ps
         return ps_fail(error, PS_ERR_ABORTED,
                        "app %" PRIu32 ": turn %" PRIu64 " is over: the taker has begun %" PRIu64,
                        take->app, take->turn, taker->turn);
+    PS_ASSERT(take->turn != 0);
     taker->turn = take->turn;
     taking->taker = take->taker;
     taking->serial = ++taker->serial;
@@ -142,6 +154,8 @@ static enum ps_status begin_turn(struct ps_program_taker *taker, const struct ps
 
 /* ---- Collecting ---- */
 
+/* All of a gang or, when the time is over and the taker has said so, what there is of it. Memory
+ * for the rows comes before anything is taken. */
 static enum ps_status collect_locked(struct ps_mailbox *mailbox, struct ps_taking *taking,
                                      uint64_t bytes_max, bool is_last, struct ps_mailbox_now now,
                                      struct ps_error *error)
@@ -173,6 +187,7 @@ static enum ps_status collect_locked(struct ps_mailbox *mailbox, struct ps_takin
     return PS_OK;
 }
 
+/* Any number of times, until it is not PS_ERR_NOT_READY. */
 enum ps_status ps_mailbox_collect(struct ps_mailbox *mailbox, struct ps_taking *taking,
                                   uint64_t bytes_max, bool is_last, struct ps_mailbox_now now,
                                   struct ps_error *error)
@@ -205,8 +220,10 @@ static size_t count_ready(struct ps_app *app, const struct ps_program_taker *tak
     return count;
 }
 
+/* The taker's stamps follow the worker's two. */
 static void fill_row(struct ps_taken_row *row, const struct ps_program_request *request)
 {
+    PS_ASSERT(request->state == PS_PROGRAM_TAKEN);
     *row = (struct ps_taken_row){.handle = request->handle,
                                  .again = request->is_again,
                                  .asked = request->asked,
@@ -215,9 +232,11 @@ static void fill_row(struct ps_taken_row *row, const struct ps_program_request *
     row->asked.stamps.ns[3] = request->taken_ns;
 }
 
+/* Out of both lists in which it waited. */
 static void take_one(struct ps_program_taker *taker, struct ps_program_request *request,
                      struct ps_mailbox_now now)
 {
+    PS_ASSERT(request->state == PS_PROGRAM_WAITING);
     ps_mailbox_pull_out(request);
     request->state = PS_PROGRAM_TAKEN;
     request->taker = taker->id;
@@ -237,6 +256,7 @@ static size_t take_rows(struct ps_app *app, struct ps_program_taker *taker,
     struct ps_program_worker *worker;
     uint64_t bytes = 0;
     size_t count = 0;
+    PS_ASSERT(taking->rows != NULL);
     if (is_repeat) {
         DL_FOREACH(taker->taken, request)
         {
@@ -264,10 +284,12 @@ static size_t take_rows(struct ps_app *app, struct ps_program_taker *taker,
     return count;
 }
 
+/* The lease counts from the end of the call. */
 void ps_mailbox_stop_taking(struct ps_mailbox *mailbox, struct ps_taking *taking,
                             struct ps_mailbox_now now)
 {
     struct ps_program_taker *taker = NULL;
+    PS_ASSERT(taking->row_count == 0 || taking->rows != NULL);
     for (size_t i = 0; i < taking->row_count; i++)
         ps_parcel_release(taking->rows[i].question);
     if (taking->is_in) {

@@ -18,15 +18,18 @@ struct place {
     uint8_t *at;
 };
 
+/* Nothing at all has an address, too, that nobody reads. */
 static void *put(struct place *place, const void *from, size_t size)
 {
     void *to = place->at;
+    PS_ASSERT(size == 0 || from != NULL);
     if (size > 0)
         memcpy(to, from, size);
     place->at += size;
     return to;
 }
 
+/* The same for what is known by its size. */
 static struct ps_bytes put_bytes(struct place *place, struct ps_bytes bytes)
 {
     return (struct ps_bytes){put(place, bytes.data, bytes.size), bytes.size};
@@ -36,6 +39,7 @@ static struct ps_bytes put_bytes(struct place *place, struct ps_bytes bytes)
  * of that, beyond what is counted. */
 static bool is_worth_keeping(size_t size, const struct ps_hold *hold)
 {
+    PS_ASSERT(hold == NULL || hold->bytes == 0 || hold->keep != NULL);
     return hold != NULL && hold->keep != NULL && size >= PS_PARCEL_COPIED_BYTES &&
            hold->bytes <= size + size / 8 + BESIDE_BYTES;
 }
@@ -47,6 +51,7 @@ static struct ps_parcel *make(const struct ps_allocator *memory,
 {
     size_t tensors = payload->tensor_count * sizeof *payload->tensors;
     size_t outputs = payload->output_count * sizeof *payload->outputs;
+    PS_ASSERT(payload->tensor_count <= PS_PROGRAM_TENSORS_MAX);
     size_t small = tensors + outputs + payload->body.size + payload->lens.size + payload->keys.size;
     struct ps_parcel *parcel =
         ps_plain(memory, sizeof *parcel + small + pieces * sizeof(struct ps_bytes) +
@@ -89,6 +94,7 @@ struct ps_parcel *ps_parcel_create(const struct ps_allocator *memory,
         return NULL;
     }
     struct ps_bytes *list = (struct ps_bytes *)(parcel + 1);
+    PS_ASSERT(content.size == 0 || content.piece_count > 0);
     parcel->bytes += content.size;
     parcel->payload.content = (struct ps_view){list, pieces, content.size};
     if (kept != NULL) {
@@ -109,6 +115,7 @@ struct ps_parcel *ps_parcel_create_open(const struct ps_allocator *memory,
                                         uint8_t **bytes)
 {
     struct place place;
+    PS_ASSERT(bytes != NULL);
     struct ps_parcel *parcel = make(memory, payload, 1, size, &place);
     if (parcel == NULL)
         return NULL;

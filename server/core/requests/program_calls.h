@@ -48,8 +48,8 @@ PS_MUST_USE enum ps_status ps_service_register_program(struct ps_service *servic
                                                        const struct ps_program_handler *handler,
                                                        struct ps_error *error);
 
-/* Keeps the content by `hold`, or copies it; takes what `room` holds in any case. The call waits for
- * at most `wait_ms`. On PS_OK the answer is there (ps_asking_answer).
+/* Keeps the content by `hold`, or copies it; takes what `room` holds in any case. The call waits
+ * for at most `wait_ms`. On PS_OK the answer is there (ps_asking_answer).
  *
  * PS_ERR_NOT_READY  it waits: ps_service_await_answer follows
  * and the statuses of ps_mailbox_ask and ps_mailbox_await. In any case ps_service_leave_ask follows

@@ -2,9 +2,9 @@
 /* The parts from which messages of programs are read: lists, words, and memory that is refused. */
 #include "proto/program_read.h"
 
-#include "tests/support/fault_heap.h"
 #include "program_samples.h"
 #include "run_suite.h"
+#include "tests/support/fault_heap.h"
 
 #include <check.h>
 #include <string.h>
