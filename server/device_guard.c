@@ -74,6 +74,8 @@ static void unpin(void *self, void *memory)
  * with them the thread that takes memory. */
 struct ps_shared_pins ps_device_guard_pins(struct ps_device_guard *guard)
 {
+    /* On the host an update reads the memory where it is, and pages that nobody touched need not
+     * exist: nothing is registered there. The same for a device that could not be had. */
     if (guard->choice.store.device == NULL)
         return (struct ps_shared_pins){0};
     return (struct ps_shared_pins){.pin = pin, .unpin = unpin, .self = guard};
