@@ -88,6 +88,8 @@
     X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
     X(counter, device_copies, "ps_device_copies_total",                                           \
       "Copies that the device was asked for, over the bus and on it.")                            \
+    X(counter, device_direct, "ps_device_direct_bytes_total",                                     \
+      "Bytes of gradients that the device copied from where a client had them.")                  \
     X(counter, device_waits, "ps_device_waits_total",                                             \
       "Times that a thread waited for the device.")                                               \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \

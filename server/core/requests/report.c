@@ -122,6 +122,8 @@ void ps_service_count(struct ps_service *service)
     service->launches_counted = stats.launch_count;
     ps_counter_add(service->metrics.device_copies, stats.copy_count - service->copies_counted);
     service->copies_counted = stats.copy_count;
+    ps_counter_add(service->metrics.device_direct, stats.direct_bytes - service->direct_counted);
+    service->direct_counted = stats.direct_bytes;
     ps_counter_add(service->metrics.device_waits, stats.wait_count - service->waits_counted);
     service->waits_counted = stats.wait_count;
 }
