@@ -11,7 +11,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+/* Work on less than that is not shared; parts of shared work. */
+enum { SPREAD_BYTES_MIN = 1024 * 1024, SPREAD_PART_BYTES = 256 * 1024 };
 
 struct value {
     uint64_t key;
@@ -25,6 +29,7 @@ struct ps_value_store {
     struct value *places; /* owned; open addressing */
     size_t capacity;      /* a power of two; 0: none yet */
     size_t count;
+    struct ps_crew crew; /* of the server, while a request is handled */
 };
 
 /* One part of a request: a key with what was pushed under it, or what is wanted. */
@@ -173,6 +178,41 @@ static void apply_run(const struct ps_value_store *store, uint8_t *values, const
         memcpy(out, pushed, size);
 }
 
+/* A long run, in parts that whoever has time takes. */
+struct spread {
+    const struct ps_value_store *store;
+    uint8_t *values;
+    const uint8_t *pushed;
+    uint8_t *out;
+    size_t size;
+    atomic_size_t next; /* first byte that nobody has taken */
+};
+
+/* Parts end between elements, since each is a whole number of any. */
+static void apply_parts(void *argument)
+{
+    struct spread *spread = argument;
+    size_t at;
+    while ((at = atomic_fetch_add(&spread->next, SPREAD_PART_BYTES)) < spread->size) {
+        size_t left = spread->size - at;
+        apply_run(spread->store, spread->values + at, spread->pushed + at,
+                  spread->out != NULL ? spread->out + at : NULL,
+                  left < SPREAD_PART_BYTES ? left : SPREAD_PART_BYTES);
+    }
+}
+
+/* One thread does not fill the memory's bandwidth. */
+static void apply_long(const struct ps_value_store *store, uint8_t *values, const uint8_t *pushed,
+                       uint8_t *out, size_t size)
+{
+    struct spread spread = {
+        .store = store, .values = values, .pushed = pushed, .out = out, .size = size};
+    if (size < SPREAD_BYTES_MIN || store->crew.run == NULL)
+        apply_run(store, values, pushed, out, size);
+    else
+        store->crew.run(store->crew.self, apply_parts, &spread);
+}
+
 /* Read where the network has put it: a copy to one place would cost as much as the sum does. An
  * element that lies in two pieces is put together aside. */
 static void apply(const struct ps_value_store *store, struct value *value,
@@ -197,7 +237,7 @@ static void apply(const struct ps_value_store *store, struct value *value,
             from = aside;
             whole = element;
         }
-        apply_run(store, value->bytes + at, from, out != NULL ? out + at : NULL, whole);
+        apply_long(store, value->bytes + at, from, out != NULL ? out + at : NULL, whole);
         at += whole;
     }
 }
@@ -373,6 +413,7 @@ static void serve(struct work *work)
 void ps_value_store_handle(void *store, struct pserver_request *request)
 {
     struct work work = {.store = store, .request = request};
+    work.store->crew = ps_service_program_crew(request->service);
     pserver_request_question(request, &work.question);
     const struct pserver_question *question = &work.question;
     work.pushes = question->kind == PSERVER_PUSH || question->kind == PSERVER_PUSH_PULL ||

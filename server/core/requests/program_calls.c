@@ -119,6 +119,13 @@ struct ps_mailbox *ps_service_mailbox(struct ps_service *service)
     return &service->mailbox;
 }
 
+/* That of large updates: a program's large sum is the same kind of work. */
+struct ps_crew ps_service_program_crew(const struct ps_service *service)
+{
+    PS_ASSERT(service != NULL);
+    return service->crew;
+}
+
 /* Topics go by names, as those of parameters and barriers do. */
 static uint32_t topic_of(const char *kind, uint64_t number)
 {
