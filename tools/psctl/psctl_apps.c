@@ -38,6 +38,7 @@ static void show_rows(const struct shown *shown, const struct ps_app_state *stat
                      state->answered, state->failed);
         /* Its requests wait until somebody does, or until their time is over. */
         if (state->taker_count == 0) {
+            /* In words, since it is what an operator looks for. */
             (void)puts("nobody serves it");
             continue;
         }
@@ -97,6 +98,7 @@ static int apps(const struct psctl *control)
 {
     struct json_document document;
     int code = EXIT_SUCCESS;
+    /* Also for a table, which leaves it empty: one way through. */
     json_document_init(&document);
     ps_json_begin_array(&document.json, NULL);
     if (!control->json)
@@ -105,6 +107,7 @@ static int apps(const struct psctl *control)
     for (uint32_t i = 0; i < psclient_shard_count(control->client); i++) {
         /* One server after the other: what they say is printed as it comes. */
         struct shown shown = {i, control->json ? &document.json : NULL};
+        /* Told in the engine's turn, on this thread. */
         const struct ps_app_listener listener = {show, &shown};
         struct psclient_error error = {0};
         if (ps_client_ask_apps(control->client, i, &listener, control->options.timeout_ms,
