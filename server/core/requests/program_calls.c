@@ -182,8 +182,6 @@ enum ps_status ps_service_ask(struct ps_service *service, const struct ps_ask_re
                           &wakes, error));
     ps_counter_add(service->metrics.program_asks, 1);
     ps_counter_add(service->metrics.program_ask_bytes, bytes);
-    /* Of a repeat it is that of the first: both are told at once. */
-    wait->topic = topic_of("ask", wait->asking.request->handle);
     PS_ASSERT(wait->asking.request != NULL);
     wait->until_ms = ps_deadline_after(service->clock, wait_ms);
     if (wakes)
@@ -205,8 +203,13 @@ static enum ps_status look(struct ps_service *service, struct ps_ask_wait *wait,
     /* Also of a call that was told: its request may be the next. */
     run_handler(service, wait->app, wait->asking.request);
     struct ps_mailbox_now now = now_of(service);
-    PS_ASSERT(wait->topic >= PS_TOPIC_NAMED);
-    return ps_mailbox_await(&service->mailbox, &wait->asking, now, now.ms >= wait->until_ms, error);
+    enum ps_status status =
+        ps_mailbox_await(&service->mailbox, &wait->asking, now, now.ms >= wait->until_ms, error);
+    /* Named first when it has to be waited for: most handlers have answered by now. Of a repeat it
+     * is the topic of the first, so that both are told at once. */
+    if (status == PS_ERR_NOT_READY)
+        wait->topic = topic_of("ask", wait->asking.request->handle);
+    return status;
 }
 
 void ps_service_leave_ask(struct ps_service *service, struct ps_ask_wait *wait)
