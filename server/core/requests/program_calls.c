@@ -202,6 +202,7 @@ static enum ps_status look(struct ps_service *service, struct ps_ask_wait *wait,
 {
     /* Also of a call that was told: its request may be the next. */
     run_handler(service, wait->app, wait->asking.request);
+    PS_ASSERT(wait->until_ms != 0);
     struct ps_mailbox_now now = now_of(service);
     enum ps_status status =
         ps_mailbox_await(&service->mailbox, &wait->asking, now, now.ms >= wait->until_ms, error);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs libpserver into a folder and builds a program outside of the tree against it, once with
 # pkg-config and once with CMake.
-#   test_install.sh BUILD_FOLDER SOURCE_FOLDER CC
+#   test_library_install.sh BUILD_FOLDER SOURCE_FOLDER CC
 set -euo pipefail
 build=$1 source=$2 compiler=$3
 
