@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* What all connections share. Tests and the simulator run in one thread, so nothing here is
@@ -25,8 +26,8 @@ struct memory_store {
     struct ps_kv base; /* first: struct ps_kv points here */
     struct ps_kv_hub *hub;
     bool watching;
-    bool interrupted;
-    int64_t watch_revision; /* the first one not yet reported */
+    atomic_bool interrupted; /* a server's own store is told by its other threads */
+    int64_t watch_revision;  /* the first one not yet reported */
     char watch_prefix[PS_KV_KEY_BYTES_MAX + 1];
 };
 
@@ -202,8 +203,7 @@ static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, 
     if (!store->watching)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "no watch is open");
     /* An interruption counts once, also one that came before the wait. */
-    if (store->interrupted) {
-        store->interrupted = false;
+    if (atomic_exchange(&store->interrupted, false)) {
         *changed = false;
         return PS_OK;
     }
@@ -218,8 +218,8 @@ static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, 
     return status;
 }
 
-/* From the same thread, in a simulation: a plain bool is enough. */
+/* From any thread: a server without a folder and without etcd has this store, too. */
 static void memory_interrupt(struct ps_kv *kv)
 {
-    ((struct memory_store *)kv)->interrupted = true;
+    atomic_store(&((struct memory_store *)kv)->interrupted, true);
 }

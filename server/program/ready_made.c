@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values by key, added to or assigned, as ps-lite's default handler does, but for values of any
- * length. The mailbox calls a handler on one thread at a time, so there is no lock.
+ * length. The mailbox calls a handler on one thread at a time, so there is no lock. Values are
+ * in memory, and are the shard's for as long as its process lives: who wants them to survive that
+ * has tables and parameters for it.
  *
  * A push and pull of one key is one walk over its elements: the sum is written to the store and to
  * the answer while it is in the processor. */
@@ -9,7 +11,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+/* Work on less than that is not shared; parts of shared work. */
+enum { SPREAD_BYTES_MIN = 1024 * 1024, SPREAD_PART_BYTES = 256 * 1024 };
 
 struct value {
     uint64_t key;
@@ -23,6 +29,7 @@ struct ps_value_store {
     struct value *places; /* owned; open addressing */
     size_t capacity;      /* a power of two; 0: none yet */
     size_t count;
+    struct ps_crew crew; /* of the server, while a request is handled */
 };
 
 /* One part of a request: a key with what was pushed under it, or what is wanted. */
@@ -36,6 +43,7 @@ struct part {
 /* In bytes. */
 static size_t element_size(enum pserver_element element)
 {
+    /* Four kinds, two sizes. */
     return element == PSERVER_FLOAT64 || element == PSERVER_INT64 ? 8 : 4;
 }
 
@@ -46,6 +54,7 @@ struct ps_value_store *ps_value_store_create(enum pserver_ready_made which,
     struct ps_value_store *store = ps_zeroed(ps_allocator_heap(), sizeof *store);
     if (store == NULL)
         return NULL;
+    /* Both stay as they are for the store's life. */
     store->which = which;
     store->element = element;
     return store;
@@ -55,6 +64,7 @@ void ps_value_store_destroy(struct ps_value_store *store)
 {
     if (store == NULL)
         return;
+    /* Free places have no bytes, which may be released. */
     for (size_t i = 0; i < store->capacity; i++)
         ps_release(ps_allocator_heap(), store->places[i].bytes);
     ps_release(ps_allocator_heap(), store->places);
@@ -71,6 +81,7 @@ static size_t place_of(const struct ps_value_store *store, uint64_t key)
     mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
     size_t place = (size_t)(mixed ^ (mixed >> 31)) & (store->capacity - 1);
+    /* Half of the places are free at least, so that this ends soon. */
     while (store->places[place].bytes != NULL && store->places[place].key != key)
         place = (place + 1) & (store->capacity - 1);
     return place;
@@ -79,6 +90,7 @@ static size_t place_of(const struct ps_value_store *store, uint64_t key)
 /* NULL: nobody has pushed it. */
 static struct value *find(const struct ps_value_store *store, uint64_t key)
 {
+    /* Nobody has pushed anything. */
     if (store->capacity == 0)
         return NULL;
     struct value *value = &store->places[place_of(store, key)];
@@ -89,6 +101,7 @@ static struct value *find(const struct ps_value_store *store, uint64_t key)
 static bool grow(struct ps_value_store *store)
 {
     struct ps_value_store larger = *store;
+    /* A power of two, so that a mask finds the place. */
     larger.capacity = store->capacity > 0 ? 2 * store->capacity : 64;
     larger.places = ps_zeroed_array(ps_allocator_heap(), larger.capacity, sizeof *larger.places);
     if (larger.places == NULL)
@@ -108,9 +121,11 @@ static struct value *find_or_add(struct ps_value_store *store, uint64_t key, uin
     struct value *value = find(store, key);
     if (value != NULL)
         return value;
+    /* Grown before it is more than half full. */
     if (2 * (store->count + 1) > store->capacity && !grow(store))
         return NULL;
     value = &store->places[place_of(store, key)];
+    /* What is added to first is zero. */
     value->bytes = ps_zeroed(ps_allocator_heap(), size > 0 ? (size_t)size : 1);
     if (value->bytes == NULL)
         return NULL;
@@ -153,6 +168,7 @@ static void apply_run(const struct ps_value_store *store, uint8_t *values, const
                                            [PSERVER_FLOAT64] = add_float64,
                                            [PSERVER_INT32] = add_int32,
                                            [PSERVER_INT64] = add_int64};
+    /* The kind of the element chose the loop; it knows its size. */
     if (store->which == PSERVER_ADD) {
         adds[store->element](values, pushed, out, size / element_size(store->element));
         return;
@@ -160,6 +176,43 @@ static void apply_run(const struct ps_value_store *store, uint8_t *values, const
     memcpy(values, pushed, size);
     if (out != NULL)
         memcpy(out, pushed, size);
+}
+
+/* A long run, in parts that whoever has time takes. */
+struct spread {
+    const struct ps_value_store *store;
+    uint8_t *values;
+    const uint8_t *pushed;
+    uint8_t *out;
+    size_t size;
+    atomic_size_t next; /* first byte that nobody has taken */
+};
+
+/* Parts end between elements, since each is a whole number of any. */
+static void apply_parts(void *argument)
+{
+    struct spread *spread = argument;
+    size_t at;
+    while ((at = atomic_fetch_add(&spread->next, SPREAD_PART_BYTES)) < spread->size) {
+        /* The last part is what is left. */
+        size_t left = spread->size - at;
+        apply_run(spread->store, spread->values + at, spread->pushed + at,
+                  spread->out != NULL ? spread->out + at : NULL,
+                  left < SPREAD_PART_BYTES ? left : SPREAD_PART_BYTES);
+    }
+}
+
+/* One thread does not fill the memory's bandwidth. */
+static void apply_long(const struct ps_value_store *store, uint8_t *values, const uint8_t *pushed,
+                       uint8_t *out, size_t size)
+{
+    /* On this stack: all threads are done when the crew returns. */
+    struct spread spread = {
+        .store = store, .values = values, .pushed = pushed, .out = out, .size = size};
+    if (size < SPREAD_BYTES_MIN || store->crew.run == NULL)
+        apply_run(store, values, pushed, out, size);
+    else
+        store->crew.run(store->crew.self, apply_parts, &spread);
 }
 
 /* Read where the network has put it: a copy to one place would cost as much as the sum does. An
@@ -186,7 +239,7 @@ static void apply(const struct ps_value_store *store, struct value *value,
             from = aside;
             whole = element;
         }
-        apply_run(store, value->bytes + at, from, out != NULL ? out + at : NULL, whole);
+        apply_long(store, value->bytes + at, from, out != NULL ? out + at : NULL, whole);
         at += whole;
     }
 }
@@ -212,6 +265,7 @@ static const char *cut_keys(struct work *work)
     size_t element = element_size(work->store->element);
     struct pserver_tensor all = {.size = 0};
     uint64_t at = 0;
+    /* As ps-lite's workers send them. */
     if (question->tensor_count > 1 || (work->pushes && question->tensor_count == 0))
         return "keys have their values in one tensor";
     struct ps_view_cursor content = {.piece = 0};
@@ -219,11 +273,13 @@ static const char *cut_keys(struct work *work)
         ps_handled_request_describe(work->request, 0, &all);
         content = ps_handled_request_content(work->request, 0);
     }
+    /* One for each, or there is no telling which is whose. */
     if (question->lens != NULL && question->len_count != question->key_count)
         return "there is a length for each key, or none";
     if (question->lens == NULL && all.size % (question->key_count * element) != 0)
         return "the values do not divide evenly among the keys";
     for (size_t i = 0; i < question->key_count; i++) {
+        /* With lengths, as many elements as they say; else the same for each. */
         uint64_t size = question->lens != NULL ? (uint64_t)question->lens[i] * element
                                                : all.size / question->key_count;
         if (work->pushes && size > all.size - at)
@@ -248,6 +304,7 @@ static const char *cut_tensors(struct work *work)
         } else {
             pserver_request_output(work->request, i, &part->tensor);
         }
+        /* A tensor that is pushed twice in one request counts twice. */
         part->key = part->tensor.key;
         part->size = part->tensor.size;
         if (part->size % element != 0)
@@ -263,13 +320,16 @@ static const char *check(struct work *work)
         struct part *part = &work->parts[i];
         struct value *value = work->pushes ? find_or_add(work->store, part->key, part->size)
                                            : find(work->store, part->key);
+        /* Keys that were added before it stay, as zeros: nobody can tell that from nothing. */
         if (work->pushes && value == NULL)
             return "no memory";
         /* Of a key that nobody has pushed there are zeros, as many as are wanted. */
+        /* Whoever pulls need not know how long a value is. */
         if (value != NULL && part->size == 0)
             part->size = value->size;
         if (value != NULL && part->size != value->size)
             return "a value has the length of its first push";
+        /* All of it is one piece of memory. */
         work->answer_size += work->pulls ? part->size : 0;
     }
     return NULL;
@@ -280,6 +340,7 @@ static void carry_out(struct work *work, uint8_t *room)
 {
     for (size_t i = 0; i < work->count; i++) {
         struct part *part = &work->parts[i];
+        /* Looked for again: the table may have grown since. */
         struct value *value = find(work->store, part->key);
         if (work->pushes)
             apply(work->store, value, part->pushed, room);
@@ -287,6 +348,7 @@ static void carry_out(struct work *work, uint8_t *room)
             memcpy(room, value->bytes, (size_t)part->size);
         else
             memset(room, 0, (size_t)part->size);
+        /* Of a push alone that is nowhere, and is not looked at. */
         part->tensor.data = room;
         part->tensor.size = part->size;
         part->tensor.key = part->key;
@@ -302,6 +364,7 @@ static void answer(struct work *work, const uint8_t *room, struct pserver_tensor
     struct pserver_answer said = {.tensor_count = 0};
     size_t element = element_size(work->store->element);
     if (work->pulls && work->question.keys != NULL) {
+        /* As they came: one tensor of all values. */
         tensors[0] = (struct pserver_tensor){.element_size = (uint32_t)element,
                                              .rank = 1,
                                              .shape = {work->answer_size / element},
@@ -314,6 +377,7 @@ static void answer(struct work *work, const uint8_t *room, struct pserver_tensor
     } else if (work->pulls) {
         for (size_t i = 0; i < work->count; i++)
             tensors[i] = work->parts[i].tensor;
+        /* A tensor each, with the facts of the one that was pushed or wanted. */
         said = (struct pserver_answer){.tensors = tensors, .tensor_count = work->count};
     }
     (void)pserver_respond(work->request, &said);
@@ -323,6 +387,7 @@ static void answer(struct work *work, const uint8_t *room, struct pserver_tensor
 static void serve(struct work *work)
 {
     const char *why = work->question.keys != NULL ? cut_keys(work) : cut_tensors(work);
+    /* The worker's own memory, where it has lent some. */
     uint8_t *room = NULL;
     if (why == NULL)
         why = check(work);
@@ -333,6 +398,7 @@ static void serve(struct work *work)
         room = pserver_request_room(work->request, work->answer_size);
     if (why == NULL && (tensors == NULL || lens == NULL || (work->pulls && room == NULL)))
         why = "no memory";
+    /* From here on nothing fails. */
     if (why == NULL) {
         carry_out(work, room);
         answer(work, room, tensors, lens);
@@ -349,6 +415,7 @@ static void serve(struct work *work)
 void ps_value_store_handle(void *store, struct pserver_request *request)
 {
     struct work work = {.store = store, .request = request};
+    work.store->crew = ps_service_program_crew(request->service);
     pserver_request_question(request, &work.question);
     const struct pserver_question *question = &work.question;
     work.pushes = question->kind == PSERVER_PUSH || question->kind == PSERVER_PUSH_PULL ||
@@ -358,6 +425,7 @@ void ps_value_store_handle(void *store, struct pserver_request *request)
     work.count = question->keys != NULL ? question->key_count
                  : work.pushes          ? question->tensor_count
                                         : question->output_count;
+    /* One for each key or tensor. */
     work.parts = ps_zeroed_array(ps_allocator_heap(), work.count + 1, sizeof *work.parts);
     if (work.parts != NULL)
         serve(&work);

@@ -18,6 +18,8 @@ enum { LATER_MAX = 64 };
 
 static struct pserver_request *later[LATER_MAX];
 static int later_count;
+static struct pserver_request *volatile silent[LATER_MAX];
+static size_t silent_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
 
@@ -75,10 +77,12 @@ static void refuse(void *self, struct pserver_request *request)
     (void)pserver_refuse(request, PSERVER_NOT_FOUND, "there is nothing here");
 }
 
+/* Kept, as by a program that means to answer and does not come to it. */
 static void keep_silent(void *self, struct pserver_request *request)
 {
     (void)self;
-    (void)request;
+    if (silent_count < LATER_MAX)
+        silent[silent_count++] = request;
 }
 
 static void say_from_room(void *self, struct pserver_request *request)
