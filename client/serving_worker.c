@@ -337,6 +337,16 @@ PS_EXPORT int ps_serving_wait(struct ps_serving *serving, uint64_t handler, uint
     return ps_client_succeed(error);
 }
 
+/* For whoever owns the tensors' memory. */
+PS_EXPORT int ps_serving_is_open(struct ps_serving *serving, uint64_t handler)
+{
+    ps_mutex_lock(&serving->lock);
+    const struct ps_serving_record *record = find(serving, handler);
+    int64_t timestamp = record != NULL ? record->timestamp : -1;
+    ps_mutex_unlock(&serving->lock);
+    return timestamp >= 0 ? ps_customer_is_open(serving->customer, timestamp) : 0;
+}
+
 /* They are numbers in a row. Any of them stands for all the request. */
 PS_EXPORT int ps_serving_get_all_handlers(struct ps_serving *serving, uint64_t handler,
                                           uint64_t *handlers, size_t room, size_t *count,

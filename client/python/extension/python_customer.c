@@ -10,6 +10,8 @@
  * the customer's own thread, which takes Python's lock for each. */
 #include "python_programs.h"
 
+#include <stdlib.h>
+
 struct customer {
     PyObject_HEAD struct ps_python_client *client; /* owned reference */
     struct ps_customer *customer;                  /* NULL: closed */
@@ -152,8 +154,7 @@ static void call_back(void *user, int64_t timestamp, int status, const char *tex
     struct ps_python_held *held = user;
     PyGILState_STATE lock = PyGILState_Ensure();
     PyObject *function = Py_NewRef(held->callback);
-    PyObject *result =
-        PyObject_CallFunction(function, "Lis", (long long)timestamp, status, text);
+    PyObject *result = PyObject_CallFunction(function, "Lis", (long long)timestamp, status, text);
     if (result == NULL)
         PyErr_WriteUnraisable(function);
     Py_XDECREF(result);
@@ -223,10 +224,9 @@ static PyObject *ask(PyObject *object, PyObject *arguments)
     unsigned element_size;
     unsigned long long timeout_ms;
     int64_t timestamp = -1;
-    if (self == NULL ||
-        !PyArg_ParseTuple(arguments, "OOOOiIiiKO:ask", &arrays[0], &arrays[1], &arrays[2],
-                          &arrays[3], &pairs.type, &element_size, &call.command, &call.priority,
-                          &timeout_ms, &callback))
+    if (self == NULL || !PyArg_ParseTuple(arguments, "OOOOiIiiKO:ask", &arrays[0], &arrays[1],
+                                          &arrays[2], &arrays[3], &pairs.type, &element_size,
+                                          &call.command, &call.priority, &timeout_ms, &callback))
         return NULL;
     struct ps_python_held *held = ps_python_hold(4);
     if (held == NULL)
@@ -265,7 +265,7 @@ static PyObject *ask(PyObject *object, PyObject *arguments)
 static void note_body(void *user, int64_t timestamp, uint32_t node, const void *body, size_t size)
 {
     struct ps_python_held *held = user;
-    struct ps_python_body *noted = PyMem_RawMalloc(sizeof *noted + size);
+    struct ps_python_body *noted = malloc(sizeof *noted + size);
     (void)timestamp;
     if (noted == NULL)
         return;
@@ -339,9 +339,8 @@ static PyObject *wait_for(PyObject *object, PyObject *arguments)
     if (status == PSCLIENT_OK)
         rows = bodies_of(*find(self, timestamp));
     release(self, timestamp);
-    return status == PSCLIENT_OK
-               ? rows
-               : ps_python_raise(self->client->state, status, error.text, NULL);
+    return status == PSCLIENT_OK ? rows
+                                 : ps_python_raise(self->client->state, status, error.text, NULL);
 }
 
 /* (group, timeout_ms). */

@@ -3,6 +3,8 @@
  * sequence of tuples; what the library takes are two arrays. */
 #include "python_programs.h"
 
+#include <stdlib.h>
+
 /* Allocated zeroed, so that letting go of a part of it is letting go of it. */
 struct ps_python_held *ps_python_hold(size_t buffer_count)
 {
@@ -37,7 +39,7 @@ void ps_python_let_go(struct ps_python_held *held)
     while (held->bodies != NULL) {
         struct ps_python_body *body = held->bodies;
         held->bodies = body->next;
-        PyMem_RawFree(body);
+        free(body);
     }
     Py_XDECREF(held->callback);
     PyMem_Free(held->buffers);
@@ -104,8 +106,7 @@ bool ps_python_read_tensors(PyObject *sequence, int flags, struct psclient_tenso
     }
     for (Py_ssize_t i = 0; i < size; i++) {
         PyObject *row = PySequence_GetItem(sequence, i);
-        bool is_read = row != NULL &&
-                       read_tensor(row, flags, &(*tensors)[i], &(*keys)[i], *held);
+        bool is_read = row != NULL && read_tensor(row, flags, &(*tensors)[i], &(*keys)[i], *held);
         Py_XDECREF(row);
         if (!is_read)
             return false;

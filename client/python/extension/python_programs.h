@@ -19,7 +19,6 @@ struct ps_python_held {
     Py_buffer *buffers;
     size_t buffer_count;
     PyObject *callback; /* NULL: none */
-    PyObject *state;    /* of a customer: itself, for the callback */
     struct ps_python_body *bodies;
 };
 
@@ -40,9 +39,8 @@ bool ps_python_hold_buffer(struct ps_python_held *held, PyObject *object, int fl
 /* Releases everything. */
 void ps_python_let_go(struct ps_python_held *held);
 
-/* Reads a sequence of (key, dtype, element size, shape, buffer or None) into tensors and keys, whose
- * buffers are held. `size` stands in for a buffer of None. False with an exception; both arrays are
- * of PyMem, and are the caller's in any case. */
+/* Reads a sequence of (key, dtype, element size, shape, buffer) into tensors and keys, whose buffers
+ * are held. False with an exception; both arrays are of PyMem, and are the caller's in any case. */
 bool ps_python_read_tensors(PyObject *sequence, int flags, struct psclient_tensor **tensors,
                             uint64_t **keys, size_t *count, struct ps_python_held **held);
 
