@@ -141,8 +141,8 @@ static enum ps_status begin(struct ps_bench *bench, struct asks *asks, struct ps
         (void)snprintf(order.busy_poll, sizeof order.busy_poll, "%s", options->busy_poll_text);
         PS_TRY(ps_bench_adder_serve(&asks->adders[i], &order, error));
     }
-    asks->team =
-        (struct ps_bench_team){.step = step, .self = asks, .worker_count = options->workers};
+    asks->team = (struct ps_bench_team){
+        .step = step, .self = asks, .worker_count = options->workers, .is_free = asks->is_inside};
     for (uint64_t worker = 0; worker < options->workers; worker++)
         PS_TRY(connect_worker(asks, worker, error));
     return PS_OK;
@@ -240,8 +240,9 @@ static enum ps_status check(struct asks *asks, struct ps_error *error)
     }
     for (size_t i = 0; i < count; i++)
         if ((double)asks->pulled[i] != times * (double)(i % 3))
-            return ps_fail(error, PS_ERR_CORRUPT, "value %zu is %g after %.0f requests of %zu", i,
-                           (double)asks->pulled[i], times, i % 3);
+            return ps_fail(error, PS_ERR_CORRUPT, "%s: value %zu is %g after %.0f requests of %zu",
+                           asks->is_inside ? "inside" : "beside", i, (double)asks->pulled[i], times,
+                           i % 3);
     return PS_OK;
 }
 
