@@ -12,6 +12,7 @@
 static uint64_t find(void)
 {
     char text[64] = "";
+    /* Thirty-six characters and a newline; a short read is a number as good as any. */
     int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     if (file >= 0) {
         if (read(file, text, sizeof text - 1) < 0)
@@ -20,6 +21,7 @@ static uint64_t find(void)
     }
     if (text[0] == '\0' && gethostname(text, sizeof text - 1) != 0)
         text[0] = '\0';
+    /* A number for a text: nobody has to get the text back. */
     uint64_t id = ps_hash_fnv1a64(ps_bytes_of_text(text));
     return id != 0 ? id : 1;
 }

@@ -40,13 +40,10 @@
 #include <utlist.h>
 
 enum {
-    RECEIVES_EACH = 1024,   /* of one call */
-    RANGES_EACH = 4096,     /* of one batch */
-    RANGE_HEAD_BYTES = 128, /* of a message, beside its key */
-    ROUND_MS = 20000,       /* a server is asked anew after so long */
-    MARGIN_MS = 2000,       /* the server gives up first */
-    FLUSH_MS = 2000,        /* most for telling what ended */
-    SMALL_BYTES = 1 << 20   /* that a server may keep until the next call */
+    RECEIVES_EACH = 1024, /* of one call */
+    ROUND_MS = 20000,     /* a server is asked anew after so long */
+    FLUSH_MS = 2000,      /* most for telling what ended */
+    SMALL_BYTES = 1 << 20 /* that a server may keep until the next call */
 };
 
 /* One call of a round: one of up to a thousand receives, that waits for all of them. */
@@ -56,6 +53,8 @@ struct asking {
     struct ps_rendezvous_wish wishes[RECEIVES_EACH];
     size_t count;
     struct ps_tensor_told told;
+    const uint64_t *cancel; /* borrowed */
+    size_t cancel_count;
     struct ps_buffer message;
 };
 
@@ -68,8 +67,6 @@ struct receiving {
 
 static enum ps_status ask_round(struct receiving *receiving, uint64_t deadline_ms,
                                 struct ps_error *error);
-static enum ps_status ask_ranges(struct receiving *receiving, uint64_t deadline_ms,
-                                 struct ps_error *error);
 static enum ps_status run_asking(struct receiving *receiving, struct asking *asking, size_t count,
                                  uint64_t deadline_ms, struct ps_error *error);
 static enum ps_status take_reply(void *self, const struct ps_call_reply *reply,
@@ -84,8 +81,9 @@ static enum ps_status ask_all(struct receiving *receiving, uint64_t deadline_ms,
 {
     struct ps_tensor_wishes *wishes = &receiving->wishes;
     while (wishes->missing > 0) {
-        PS_TRY(wishes->begun > 0 ? ask_ranges(receiving, deadline_ms, error)
-                                 : ask_round(receiving, deadline_ms, error));
+        PS_TRY(wishes->begun > 0
+                   ? ps_tensor_ask_ranges(receiving->rendezvous, wishes, deadline_ms, error)
+                   : ask_round(receiving, deadline_ms, error));
         /* A receive that failed by itself, in a strict step or by a cancellation, ends the whole
          * wish: its caller gets all values or none. */
         if (wishes->why.status != PS_OK) {
@@ -222,25 +220,11 @@ static void write_asking(struct asking *asking, uint64_t wait_ms)
         .done_count = asking->told.done_count,
         .give_back = asking->told.ended + asking->told.done_count,
         .give_back_count = asking->told.give_back_count,
+        .cancel = asking->cancel,
+        .cancel_count = asking->cancel_count,
         .range_bytes = PS_TENSOR_RANGE_BYTES,
         .shard = ps_tensor_named_shard(rendezvous->client, asking->shard)};
     ps_encode_recv_tensors(&request, &asking->message);
-}
-
-/* The batch has a deadline behind the servers' own: what they answer at the end of their time is
- * still heard. */
-static enum ps_status run_items(struct psclient *client, struct ps_item *items, size_t count,
-                                uint64_t left_ms, struct ps_error *error)
-{
-    const struct ps_batch_request request =
-        ps_client_request(client, PS_METHOD_RECV_TENSORS, items, count, left_ms + MARGIN_MS);
-    PS_TRY(ps_client_run(client, &request, error));
-    /* Of several that failed the first is told. */
-    for (size_t i = 0; i < count; i++) {
-        if (items[i].status != PS_OK)
-            return ps_fail(error, items[i].status, "%s", items[i].text);
-    }
-    return PS_OK;
 }
 
 static enum ps_status run_asking(struct receiving *receiving, struct asking *asking, size_t count,
@@ -268,136 +252,14 @@ static enum ps_status run_asking(struct receiving *receiving, struct asking *ask
             .answer = {take_reply, &asking[i]}};
     }
     if (status == PS_OK)
-        status = run_items(client, items, count, left_ms, error);
+        status = ps_tensor_run_items(client, items, count, left_ms, error);
     for (size_t i = 0; i < count; i++)
         ps_buffer_fini(&asking[i].message);
     ps_release(client->memory, items);
     return status;
 }
 
-/* ---- Ranges ---- */
-
-/* The message of one range. */
-static struct ps_bytes write_range(struct receiving *receiving,
-                                   const struct ps_rendezvous_wish *wish, uint32_t shard,
-                                   uint64_t wait_ms, char *room, size_t size)
-{
-    struct psclient_rendezvous *rendezvous = receiving->rendezvous;
-    struct ps_buffer message;
-    const struct ps_recv_tensors_request request = {
-        .step = rendezvous->step,
-        .epoch = ps_tensor_epoch(rendezvous, shard),
-        .wait_ms = wait_ms,
-        .wishes = wish,
-        .wish_count = 1,
-        .range_bytes = PS_TENSOR_RANGE_BYTES,
-        .shard = ps_tensor_named_shard(rendezvous->client, shard)};
-    /* The room is as large as the longest key needs. */
-    ps_buffer_init_fixed(&message, room, size);
-    ps_encode_recv_tensors(&request, &message);
-    PS_ASSERT(!message.failed);
-    return (struct ps_bytes){(const uint8_t *)room, message.size};
-}
-
-/* Answers of ranges have values only: nothing was told besides. */
-static enum ps_status take_range(void *self, const struct ps_call_reply *reply,
-                                 struct ps_error *error);
-
-/* The next so many of all values that have begun. Their order is that of the values, one after the
- * other, so that the first is there first, and a server reads each from its beginning to its end:
- * where it has sent one range from, the next one lies. */
-static size_t cut_ranges(struct receiving *receiving, struct ps_item *items, char *rooms,
-                         size_t room_bytes, size_t most, uint64_t wait_ms)
-{
-    struct ps_rendezvous_wish wish;
-    uint32_t shard;
-    size_t used = 0;
-    ps_tensor_wishes_rewind(&receiving->wishes);
-    while (used < most && ps_tensor_wishes_next_range(&receiving->wishes, &wish, &shard)) {
-        items[used] = (struct ps_item){.shard = shard,
-                                       .ask = write_range(receiving, &wish, shard, wait_ms,
-                                                          rooms + used * room_bytes, room_bytes),
-                                       .ask_room = (size_t)wish.count,
-                                       .answer = {take_range, receiving}};
-        used++;
-    }
-    return used;
-}
-
-/* How many ranges the values that have begun lack. */
-static size_t count_ranges(const struct receiving *receiving)
-{
-    uint64_t count = 0;
-    const struct ps_tensor_wishes *wishes = &receiving->wishes;
-    PS_ASSERT(wishes->begun > 0);
-    for (size_t i = 0; i < wishes->count; i++) {
-        const struct ps_tensor_wished *value = &wishes->values[i];
-        count += (value->total - value->asked + PS_TENSOR_RANGE_BYTES - 1) / PS_TENSOR_RANGE_BYTES;
-    }
-    return count < RANGES_EACH ? (size_t)count : RANGES_EACH;
-}
-
-/* One batch. The engine has a window of them on their way. What was told to be there is there, so
- * that a server answers each at once. */
-static enum ps_status ask_ranges(struct receiving *receiving, uint64_t deadline_ms,
-                                 struct ps_error *error)
-{
-    struct psclient *client = receiving->rendezvous->client;
-    uint64_t left_ms = ps_time_left_ms(client->clock, deadline_ms);
-    /* Of 3 GiB there are some 1,500: the messages are small, and all are written before. */
-    size_t most = count_ranges(receiving);
-    size_t room_bytes = RANGE_HEAD_BYTES;
-    for (size_t i = 0; i < receiving->wishes.count; i++) {
-        size_t needed = RANGE_HEAD_BYTES + receiving->wishes.values[i].key.size;
-        room_bytes = needed > room_bytes ? needed : room_bytes;
-    }
-    /* One block for all messages, since each is a few numbers and its key. */
-    struct ps_item *items = ps_zeroed_array(client->memory, most, sizeof *items);
-    char *rooms = ps_zeroed_array(client->memory, most, room_bytes);
-    enum ps_status status = PS_ERR_NO_MEMORY;
-    if (items == NULL || rooms == NULL) {
-        status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu ranges", most);
-    } else {
-        /* A wish whose time is nearly over has its values at the server: it gets them. */
-        uint64_t wait_ms = left_ms < MARGIN_MS ? MARGIN_MS : left_ms;
-        size_t count = cut_ranges(receiving, items, rooms, room_bytes, most, wait_ms);
-        PS_ASSERT(count == most);
-        status = run_items(client, items, count, left_ms, error);
-    }
-    ps_release(client->memory, rooms);
-    ps_release(client->memory, items);
-    return status;
-}
-
 /* ---- One answer ---- */
-
-/* Shared memory of the call, where an answer may have its content. */
-struct answering {
-    struct ps_tensor_wishes *wishes;
-    struct ps_bytes room;
-};
-
-/* On whichever thread polls for the client, with the client's lock. */
-static enum ps_status take_received(void *self, const struct ps_received_tensor *received,
-                                    struct ps_error *error)
-{
-    struct answering *answering = self;
-    PS_ASSERT(answering->wishes->values != NULL);
-    return ps_tensor_wishes_take(answering->wishes, received, answering->room, error);
-}
-
-/* The engine repeats a call whose answer was lost; of the answers one comes here. */
-static enum ps_status take_range(void *self, const struct ps_call_reply *reply,
-                                 struct ps_error *error)
-{
-    struct receiving *receiving = self;
-    struct answering answering = {&receiving->wishes, reply->ask_room};
-    const struct ps_received_taker taker = {take_received, &answering};
-    uint64_t epoch = 0;
-    PS_ASSERT(receiving->wishes.begun > 0);
-    return ps_decode_recv_tensors_reply(reply->ask, receiving->rendezvous->client->memory, &taker,
-                                        &epoch, error);
-}
 
 /* Answers are taken one at a time, with the client's lock; the rendezvous's is within it. */
 static enum ps_status take_reply(void *self, const struct ps_call_reply *reply,
@@ -405,11 +267,8 @@ static enum ps_status take_reply(void *self, const struct ps_call_reply *reply,
 {
     struct asking *asking = self;
     struct receiving *receiving = asking->of;
-    struct answering answering = {&receiving->wishes, reply->ask_room};
-    const struct ps_received_taker taker = {take_received, &answering};
     uint64_t epoch = 0;
-    PS_TRY(ps_decode_recv_tensors_reply(reply->ask, receiving->rendezvous->client->memory, &taker,
-                                        &epoch, error));
+    PS_TRY(ps_tensor_take_values(receiving->rendezvous, &receiving->wishes, reply, &epoch, error));
     ps_tensor_note_epoch(receiving->rendezvous, asking->shard, epoch);
     ps_tensor_ended_forget(receiving->rendezvous, asking->shard, &asking->told);
     return PS_OK;
@@ -419,7 +278,8 @@ static enum ps_status take_reply(void *self, const struct ps_call_reply *reply,
 
 /* One call without receives, which is answered at once. */
 static enum ps_status tell_ended(struct psclient_rendezvous *rendezvous, uint32_t shard,
-                                 uint64_t deadline_ms, struct ps_error *error)
+                                 const uint64_t *cancel, size_t cancel_count, uint64_t deadline_ms,
+                                 struct ps_error *error)
 {
     struct psclient *client = rendezvous->client;
     struct receiving none = {.rendezvous = rendezvous};
@@ -428,6 +288,8 @@ static enum ps_status tell_ended(struct psclient_rendezvous *rendezvous, uint32_
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a call");
     asking->of = &none;
     asking->shard = shard;
+    asking->cancel = cancel;
+    asking->cancel_count = cancel_count;
     enum ps_status status = run_asking(&none, asking, 1, deadline_ms, error);
     ps_release(client->memory, asking);
     return status;
@@ -445,30 +307,59 @@ void ps_tensor_flush(struct psclient_rendezvous *rendezvous, uint64_t deadline_m
         ps_mutex_unlock(&rendezvous->lock);
         if (!is_needed)
             continue;
-        enum ps_status ignored = tell_ended(rendezvous, shard, deadline_ms, NULL);
+        enum ps_status ignored = tell_ended(rendezvous, shard, NULL, 0, deadline_ms, NULL);
         (void)ignored;
     }
 }
 
-/* The ids are noted as given back; the server ends the receives that wait under them, and their
- * calls hear of it there. */
+/* The ids of all receives of this handle that wait at one server. Returns how many. */
+static size_t list_waiting(struct psclient_rendezvous *rendezvous, uint32_t shard, uint64_t *ids,
+                           size_t most)
+{
+    size_t count = 0;
+    struct ps_tensor_waiting *waiting;
+    ps_mutex_lock(&rendezvous->lock);
+    DL_FOREACH(rendezvous->waiting, waiting)
+    for (size_t i = 0; i < waiting->wishes->count; i++) {
+        if (waiting->wishes->values[i].shard != shard)
+            continue;
+        if (count < most)
+            ids[count] = waiting->wishes->first_id + i;
+        count++;
+    }
+    ps_mutex_unlock(&rendezvous->lock);
+    return count;
+}
+
+/* In as many calls as they need. */
+static enum ps_status cancel_at(struct psclient_rendezvous *rendezvous, uint32_t shard,
+                                uint64_t deadline_ms, struct ps_error *error)
+{
+    const struct ps_allocator *memory = rendezvous->client->memory;
+    size_t most = list_waiting(rendezvous, shard, NULL, 0);
+    if (most == 0)
+        return PS_OK;
+    uint64_t *ids = ps_zeroed_array(memory, most, sizeof *ids);
+    if (ids == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu receives", most);
+    /* Those that begin meanwhile are not cancelled. */
+    size_t count = list_waiting(rendezvous, shard, ids, most);
+    enum ps_status status = PS_OK;
+    count = count < most ? count : most;
+    for (size_t i = 0; i < count && status == PS_OK; i += RECEIVES_EACH) {
+        size_t each = count - i < RECEIVES_EACH ? count - i : RECEIVES_EACH;
+        status = tell_ended(rendezvous, shard, ids + i, each, deadline_ms, error);
+    }
+    ps_release(memory, ids);
+    return status;
+}
+
+/* The servers end the receives that have nothing, and their calls hear of it there. To give them
+ * back would not do: a value that is on its way to this process would be given to another, too. */
 enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous, uint64_t deadline_ms,
                                 struct ps_error *error)
 {
-    enum ps_status status = PS_OK;
-    for (uint32_t shard = 0; shard < rendezvous->shard_count && status == PS_OK; shard++) {
-        struct ps_tensor_ended *ended = &rendezvous->ended[shard];
-        struct ps_tensor_waiting *waiting;
-        ps_mutex_lock(&rendezvous->lock);
-        DL_FOREACH(rendezvous->waiting, waiting)
-        for (size_t i = 0; i < waiting->wishes->count; i++)
-            if (waiting->wishes->values[i].shard == shard &&
-                ended->give_back_count < PS_TENSOR_ENDED_MAX)
-                ended->give_back[ended->give_back_count++] = waiting->wishes->first_id + i;
-        bool is_needed = ended->give_back_count > 0;
-        ps_mutex_unlock(&rendezvous->lock);
-        if (is_needed)
-            status = tell_ended(rendezvous, shard, deadline_ms, error);
-    }
-    return status;
+    for (uint32_t shard = 0; shard < rendezvous->shard_count; shard++)
+        PS_TRY(cancel_at(rendezvous, shard, deadline_ms, error));
+    return PS_OK;
 }

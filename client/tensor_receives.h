@@ -57,6 +57,22 @@ void ps_tensor_ended_take(struct psclient_rendezvous *rendezvous, uint32_t shard
 void ps_tensor_ended_forget(struct psclient_rendezvous *rendezvous, uint32_t shard,
                             const struct ps_tensor_told *told);
 
+/* Runs calls of RecvTensors, until `left_ms` and a little. The first item that failed. */
+PS_MUST_USE enum ps_status ps_tensor_run_items(struct psclient *client, struct ps_item *items,
+                                               size_t count, uint64_t left_ms,
+                                               struct ps_error *error);
+
+/* Puts the values of a reply where they belong. */
+PS_MUST_USE enum ps_status ps_tensor_take_values(struct psclient_rendezvous *rendezvous,
+                                                 struct ps_tensor_wishes *wishes,
+                                                 const struct ps_call_reply *reply, uint64_t *epoch,
+                                                 struct ps_error *error);
+
+/* Asks for the next ranges of the values that have begun. */
+PS_MUST_USE enum ps_status ps_tensor_ask_ranges(struct psclient_rendezvous *rendezvous,
+                                                struct ps_tensor_wishes *wishes,
+                                                uint64_t deadline_ms, struct ps_error *error);
+
 /* Memory for the value of tensor `i`, of an array of psclient_tensor: ps_tensor_place.open. */
 PS_MUST_USE enum ps_status ps_tensor_open(void *tensors, size_t i,
                                           const struct ps_value_facts *facts, uint64_t size,
@@ -87,7 +103,7 @@ PS_MUST_USE enum ps_status ps_tensor_send(struct psclient_rendezvous *rendezvous
                                           const struct psclient_tensor *tensor,
                                           uint64_t deadline_ms, struct ps_error *error);
 
-/* Gives every receive that waits back, which ends it at its server. */
+/* Ends every receive that waits, at its server; one that has a value there gets it. */
 PS_MUST_USE enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous,
                                             uint64_t deadline_ms, struct ps_error *error);
 

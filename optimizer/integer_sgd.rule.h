@@ -27,7 +27,8 @@ PS_RULE int64_t ps_whole(double x)
     return (int64_t)x;
 }
 
-/* Is chance needed at this step? */
+/* Is chance needed at this step? A rate of exactly 1 leaves nothing to round, and nearest rounding
+ * asks nobody. */
 PS_RULE bool ps_dithers(const struct ps_step_whole *step)
 {
     return step->stochastic && step->rate != 1.0;
@@ -48,7 +49,8 @@ PS_RULE struct ps_philox ps_dither_four(const struct ps_step_whole *step, uint64
     return ps_philox_random(counter, step->seed);
 }
 
-/* The random number of element `index` (modulo four), in (0, 1). */
+/* The random number of element `index` (modulo four), in (0, 1): neither end, so that floor(t + u)
+ * of a whole t is t. */
 PS_RULE double ps_dither(const struct ps_philox *four, uint64_t index)
 {
     /* Chosen, not indexed: a GPU would keep the array in memory for that. */

@@ -168,7 +168,8 @@ PS_DTYPE_TABLE(ADD_LOOP)
 #undef PLAIN_LOOP
 
 /* The index of the element goes along, since stochastic rounding takes its random number from
- * it; that is why these loops are not those of LOOP_0. Chance is asked once for four elements. */
+ * it; that is why these loops are not those of LOOP_0. Chance is asked once for four elements: at
+ * each multiple of four, and where a run begins within such four. */
 #define DRAW(step, four, index, begins)                         \
     do {                                                        \
         if (ps_dithers(step) && ((begins) || (index) % 4 == 0)) \

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requests of programs. Everything that two of a message's fields say about each other is
- * looked at here, so that nobody behind has to: tensors and content, parts and tensors. */
+ * looked at here, so that nobody behind has to: tensors and content, parts and tensors.
+ *
+ * What a worker sends to a program has four parts, in the order in which they stand on the wire:
+ * what steers the call (app, token, order, ranges of shared memory), the facts of each tensor, the
+ * keys with their lengths, and the content of all tensors as one field. The content is one field,
+ * and not one for each tensor, for two reasons. It can lie in shared memory as a whole, named by
+ * one range. And a reader knows where each tensor lies before it has seen a byte of any, so that a
+ * handler gets views of the network's slices and nothing is put together again.
+ *
+ * A field that this program does not know is passed over; a known one beyond its bound refuses the
+ * message as a whole, since half of a request must not be carried out. */
 #include "proto/program_codec.h"
 
 #include "base/assert.h"
@@ -20,6 +30,8 @@ static const struct ps_program_number ask_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_ask_request, wait_ms, PS_PROGRAM_WAIT_MS),
 };
 
+/* A taker says everything about itself in each call, so that a server which has forgotten it,
+ * or is another one, knows all of it again. */
 static const struct ps_program_number take_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_take_request, app, PS_ASK_APP),
     PS_PROGRAM_NUMBER(struct ps_take_request, taker, PS_TAKE_TAKER),
@@ -34,6 +46,7 @@ static const struct ps_program_number take_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_take_request, shard, PS_PROGRAM_SHARD),
 };
 
+/* An answer says who gives it and by which token: a repeat of it must be known as one. */
 static const struct ps_program_number answer_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_answer_request, app, PS_ASK_APP),
     PS_PROGRAM_NUMBER(struct ps_answer_request, taker, PS_TAKE_TAKER),
@@ -41,6 +54,7 @@ static const struct ps_program_number answer_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_answer_request, shard, PS_PROGRAM_SHARD),
 };
 
+/* Rows of a tensor; that the tensor has them is looked at when all of the message was read. */
 static const struct ps_program_number part_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_answer_part, tensor, PS_PART_TENSOR),
     PS_PROGRAM_NUMBER(struct ps_answer_part, row_begin, PS_PART_ROW_BEGIN),
@@ -89,6 +103,7 @@ enum ps_status ps_decode_ask(struct ps_view bytes, const struct ps_allocator *me
                              struct ps_ask_request *request, struct ps_decoded *decoded,
                              struct ps_error *error)
 {
+    /* Only a request that was read to its end is the caller's. */
     struct ps_ask_request read = {.token = 0};
     struct ps_wire_reader reader;
     struct ps_arena arena;
@@ -103,9 +118,13 @@ enum ps_status ps_decode_ask(struct ps_view bytes, const struct ps_allocator *me
 static enum ps_status read_ask(struct ps_wire_reader *reader, struct ps_arena *arena,
                                struct ps_ask_request *read)
 {
+    /* An Ask may bring its content in shared memory, and have room there for the answer: two
+     * ranges that have nothing to do with each other. */
     const struct ranges ranges = {&read->shared, &read->room};
     struct ps_program_found found;
     struct ps_wire_field field;
+    /* Counting costs a walk over small fields; the bulk is one field, which is passed over by
+     * its slices. */
     PS_TRY(ps_payload_begin(reader, arena, &found));
     while (ps_wire_next(reader, &field)) {
         if (!ps_program_read_payload(reader, &field, &found) &&
@@ -121,9 +140,12 @@ static enum ps_status read_ask(struct ps_wire_reader *reader, struct ps_arena *a
 static enum ps_status check_content(uint64_t content_size, uint64_t said,
                                     const struct ps_shared_range *shared, struct ps_error *error)
 {
+    /* A range that is all zeros is none, as everywhere in the protocol. */
     bool is_shared = shared->segment != 0 || shared->size != 0 || shared->offset != 0;
     if (is_shared && content_size > 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "content in the message and in shared memory");
+    /* Whether the memory is there is asked later: here only what the message says about itself
+     * counts. */
     uint64_t size = is_shared ? shared->size : content_size;
     if (size == said)
         return PS_OK;
@@ -151,10 +173,13 @@ enum ps_status ps_decode_take(struct ps_view bytes, const struct ps_allocator *m
 static enum ps_status read_take(struct ps_wire_reader *reader, struct ps_arena *arena,
                                 struct ps_take_request *read)
 {
+    /* A Take brings no content, so that a range for it is passed over as any field of nobody.
+     */
     const struct ranges ranges = {NULL, &read->room};
     struct ps_wire_reader counting = *reader;
     struct ps_wire_field field;
     uint32_t *workers;
+    /* The list has room for what was counted, and is filled from its beginning. */
     size_t count = 0;
     while (ps_wire_next(&counting, &field)) {
         if (field.number == PS_TAKE_WORKERS)
@@ -173,6 +198,7 @@ static enum ps_status read_take(struct ps_wire_reader *reader, struct ps_arena *
             read_call(reader, &field, take_numbers, PS_ARRAY_COUNT(take_numbers), read, &ranges);
     }
     PS_TRY(reader->status);
+    /* NULL where none was named: requests of any worker. */
     read->workers = workers;
     read->worker_count = count;
     PS_TRY(ps_program_bytes(&name, arena, &read->name, reader->error));
@@ -190,10 +216,12 @@ static void read_workers(struct ps_wire_reader *reader, const struct ps_wire_fie
 {
     struct ps_wire_reader nested;
     uint64_t worker = field->value;
+    /* Readers of proto3 take both forms, whichever a writer has chosen. */
     bool is_packed = field->type == PS_WIRE_BYTES;
     if (is_packed)
         ps_wire_reader_nested(&nested, &field->bytes, reader->error);
     while (reader->status == PS_OK && (!is_packed || ps_wire_next_packed(&nested, &worker))) {
+        /* In both walks, so that the first refuses what the second would have no room for. */
         if (*count == PS_PROGRAM_WORKERS_MAX || worker > UINT32_MAX) {
             ps_wire_refuse(reader, "workers: more than %d, or no rank", PS_PROGRAM_WORKERS_MAX);
             return;
@@ -230,6 +258,7 @@ static enum ps_status read_answer_field(struct ps_wire_reader *reader,
                                         struct ps_answer_request *read,
                                         struct ps_program_answered *answers)
 {
+    /* An answer brings content, and gets none. */
     const struct ranges ranges = {&read->shared, NULL};
     if (field->number != PS_PROGRAM_ANSWERS) {
         read_call(reader, field, answer_numbers, PS_ARRAY_COUNT(answer_numbers), read, &ranges);
@@ -245,6 +274,8 @@ static enum ps_status read_answer(struct ps_wire_reader *reader, struct ps_arena
                                   struct ps_answer_request *read)
 {
     struct ps_program_found found;
+    /* The list is as long as answers were counted; each entry is filled where its field is
+     * read. */
     struct ps_program_answered *answers;
     struct ps_wire_field field;
     enum ps_status status;
@@ -260,6 +291,8 @@ static enum ps_status read_answer(struct ps_wire_reader *reader, struct ps_arena
     PS_TRY(reader->status);
     PS_TRY(check_content(found.content.size, found.content_size, &read->shared, reader->error));
     PS_TRY(ps_program_view(&found.content, arena, &read->content, reader->error));
+    /* Outputs, keys, lengths and a body of the message as a whole mean nothing: each answer has
+     * its own, and they are passed over. */
     read->tensors = found.tensors;
     read->tensor_count = found.tensor_count;
     read->answers = answers;
@@ -271,6 +304,7 @@ static enum ps_status read_answer(struct ps_wire_reader *reader, struct ps_arena
 static enum ps_status read_answered(const struct ps_wire_range *range, struct ps_arena *arena,
                                     struct ps_program_answered *answered, struct ps_error *error)
 {
+    /* Bytes stay where they lie until all of the answer was read. */
     struct ps_wire_range word = {.size = 0}, text = {.size = 0};
     struct ps_program_found found = {.tensors = NULL};
     struct ps_wire_reader reader;
@@ -296,6 +330,8 @@ static enum ps_status read_answered(const struct ps_wire_range *range, struct ps
     }
     PS_TRY(reader.status);
     answered->status = ps_program_status_of(&word);
+    /* Parts name tensors by number, and are compared with those when all of the message was
+     * read. */
     answered->parts = parts;
     PS_TRY(ps_program_bytes(&text, arena, &answered->text, error));
     PS_TRY(ps_program_bytes(&found.lens, arena, &answered->lens, error));
@@ -323,11 +359,13 @@ static void read_part(struct ps_wire_reader *reader, const struct ps_wire_field 
  * which its bytes can be cut. */
 static bool is_part_of(const struct ps_answer_part *part, const struct ps_program_tensor *tensor)
 {
+    /* Whole tensors need no shape, parts of them need one. */
     const struct ps_value_facts *facts = &tensor->facts;
     if (part->rows == 0)
         return part->row_begin == 0;
     if (facts->rank == 0 || facts->element_size == 0 || facts->extents[0] == 0)
         return false;
+    /* Subtracted and not added: a sum of two numbers from the network may wrap. */
     return part->row_begin <= facts->extents[0] &&
            part->rows <= facts->extents[0] - part->row_begin;
 }

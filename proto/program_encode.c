@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of programs, written. The size of a nested message stands before it, and is the sum
- * of its parts: a small one is written aside, a large one summed up first. */
+ * of its parts: a small one is written aside, a large one summed up first.
+ *
+ * Whoever sums up repeats what the writing does, in other words; so each such sum is asserted
+ * behind the writing, where a mistake shows at the first message and not at its reader. Contents
+ * are never touched here: they follow the head on the wire, from wherever they lie.
+ *
+ * What steers a call stands before what the program gets: a server that refuses it for its bounds
+ * need not have read the rest. Lists are written in the order in which they were given, since that
+ * is the order in which their contents lie.
+ *
+ * A tensor, a taker and the facts of a request are written on the stack first. Their bounds are
+ * those of the codec that reads them: eight dimensions of ten bytes, a name of 64. So there is room
+ * for the largest of each, which is asserted and not tested for. */
 #include "proto/program_codec.h"
 
 #include "base/assert.h"
@@ -31,9 +43,11 @@ static void put_signed(struct ps_buffer *head, uint32_t number, int32_t value)
 static void write_tensor(const struct ps_program_tensor *tensor, char *text,
                          struct ps_buffer *entry)
 {
+    /* Summed up first: a length stands before what it counts. */
     size_t size = 0;
     PS_ASSERT(tensor->facts.rank <= PS_VALUE_RANK_MAX);
     ps_buffer_init_fixed(entry, text, ENTRY_BYTES);
+    /* In the order of the .proto; what is 0 is left out, as proto3 does. */
     ps_wire_put_uint(entry, PS_TENSOR_KEY, tensor->key);
     ps_wire_put_uint(entry, PS_TENSOR_SIZE, tensor->size);
     ps_wire_put_uint(entry, PS_TENSOR_DTYPE, tensor->facts.dtype);
@@ -51,6 +65,8 @@ static void put_tensors(const struct ps_program_tensor *tensors, size_t count, u
                         struct ps_buffer *head)
 {
     char text[ENTRY_BYTES];
+    /* One entry at a time, in room on the stack: a list of a thousand tensors needs no memory
+     * of its own. */
     struct ps_buffer entry;
     for (size_t i = 0; i < count; i++) {
         write_tensor(&tensors[i], text, &entry);
@@ -63,6 +79,7 @@ static void put_tensors(const struct ps_program_tensor *tensors, size_t count, u
 /* Stamps that are not there yet are at the end, and left out. */
 static void put_stamps(const struct ps_program_stamps *stamps, struct ps_buffer *head)
 {
+    /* Little-endian by shifts, whatever the machine's own order is. */
     uint8_t bytes[8 * PS_PROGRAM_STAMPS_MAX];
     size_t count = PS_PROGRAM_STAMPS_MAX;
     ps_wire_put_uint(head, PS_PROGRAM_HOST, stamps->host);
@@ -115,6 +132,7 @@ void ps_encode_program_places(size_t content_size, const struct ps_shared_range 
  * at the one while the other is still on its way. */
 void ps_encode_ask(const struct ps_ask_request *request, struct ps_buffer *head)
 {
+    /* What a server needs to refuse the call stands first. */
     ps_wire_put_uint(head, PS_ASK_APP, request->asked.app);
     put_asked(&request->asked, head);
     ps_wire_put_uint(head, PS_PROGRAM_TOKEN, request->token);
@@ -182,6 +200,8 @@ static size_t answered_size(const struct ps_program_answered *answered, struct p
                   bytes_size(1, answered->text) + bytes_size(2, answered->body) +
                   bytes_size(2, answered->lens);
     for (size_t i = 0; i < answered->part_count; i++) {
+        /* A part of nothing but zeros is one of two bytes: it is the whole of the first tensor.
+         */
         size_t part = part_size(&answered->parts[i]);
         size += 1 + ps_wire_varint_size(part) + part;
     }
@@ -192,10 +212,13 @@ static size_t answered_size(const struct ps_program_answered *answered, struct p
 static void put_answered(const struct ps_program_answered *answered, struct ps_buffer *head)
 {
     struct ps_bytes word = {0};
+    /* An answer that went well has no word, and so no field. */
     if (answered->status != PS_OK)
         word = ps_bytes_of_text(ps_status_word(answered->status));
     size_t size = answered_size(answered, word);
     ps_wire_put_head(head, PS_PROGRAM_ANSWERS, size);
+    /* For the assertion at the end: the size that was written first must be that of what
+     * follows. */
     size_t before = head->size;
     ps_wire_put_uint(head, PS_REPLY_HANDLE, answered->handle);
     ps_wire_put_bytes(head, PS_ANSWERED_STATUS, word);
@@ -271,6 +294,7 @@ void ps_encode_taken(const struct ps_program_taken *taken, struct ps_buffer *hea
     char text[256];
     struct ps_buffer facts;
     ps_buffer_init_fixed(&facts, text, sizeof text);
+    /* A handle is never 0, so that no request is an empty message. */
     ps_wire_put_uint(&facts, PS_REPLY_HANDLE, taken->handle);
     put_asked(&taken->asked, &facts);
     ps_wire_put_uint(&facts, PS_TAKEN_AGAIN, taken->again);
@@ -304,6 +328,7 @@ static void write_taker(const struct ps_app_taker *taker, char *text, size_t siz
                         struct ps_buffer *entry)
 {
     ps_buffer_init_fixed(entry, text, size);
+    /* Names are bounded where they come in, so that the entry has room. */
     ps_wire_put_uint(entry, PS_TAKER_ID, taker->taker);
     ps_wire_put_bytes(entry, PS_TAKER_NAME, taker->name);
     ps_wire_put_uint(entry, PS_TAKER_HEARD_MS, taker->heard_ms);
@@ -331,6 +356,7 @@ void ps_encode_app_state(const struct ps_app_state *state, struct ps_buffer *byt
 {
     char text[ENTRY_BYTES];
     struct ps_buffer entry;
+    /* Summed up first, since it may have dozens of takers. */
     ps_wire_put_head(bytes, PS_APPS_APP, state_size(state));
     ps_wire_put_uint(bytes, PS_ASK_APP, state->app);
     ps_wire_put_uint(bytes, PS_APP_WAITING, state->waiting);

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A message is walked twice: its lists are counted before they are read, so that each is one piece
  * of memory of the right size. What is counted is what is read, since both walks are over the same
- * bytes. */
+ * bytes.
+ *
+ * Numbers of a message are read by a list of their places: the messages of programs have some sixty
+ * of them between them, all of which are read in the same three ways. What has an order or a bound
+ * of its own has a function of its own.
+ *
+ * Memory of one decoded message is one arena, whose cap is in proportion to the message: nobody can
+ * make this program take much by sending little. */
 #include "proto/program_read.h"
 
 #include "base/assert.h"
 
 #include <string.h>
 
+/* What a tensor is, as numbers of its own message. The shape is a list and stands apart; the
+ * content is no part of the tensor, so that all small fields of a message come before any bulk. */
 static const struct ps_program_number tensor_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_program_tensor, key, PS_TENSOR_KEY),
     PS_PROGRAM_NUMBER(struct ps_program_tensor, size, PS_TENSOR_SIZE),
@@ -15,6 +24,8 @@ static const struct ps_program_number tensor_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_program_tensor, facts.element_size, PS_TENSOR_ELEMENT_SIZE),
 };
 
+/* Of a request, as the worker has said it and as the taker reads it. Kind, command and priority
+ * have readers of their own, since they are an enumeration and numbers below zero. */
 static const struct ps_program_number asked_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_program_asked, worker, PS_ASK_WORKER),
     PS_PROGRAM_NUMBER(struct ps_program_asked, customer, PS_ASK_CUSTOMER),
@@ -39,6 +50,8 @@ static struct ps_wire_range read_packed(struct ps_wire_reader *reader,
 void ps_program_open(struct ps_view bytes, const struct ps_allocator *memory,
                      struct ps_arena *arena, struct ps_wire_reader *reader, struct ps_error *error)
 {
+    /* A message that is so large that its cap would wrap has none: its own size is held to its
+     * bound by whoever has taken it from the network. */
     size_t size_max = SIZE_MAX;
     if (bytes.size < (SIZE_MAX - BYTES_BESIDE) / BYTES_FOR_EACH)
         size_max = bytes.size * BYTES_FOR_EACH + BYTES_BESIDE;
@@ -55,6 +68,7 @@ enum ps_status ps_program_finish(enum ps_status status, struct ps_arena *arena,
         ps_arena_release(arena);
         return status;
     }
+    /* Blocks and allocator go together: whoever releases needs both. */
     decoded->memory = arena->memory;
     decoded->message = ps_arena_detach(arena);
     return PS_OK;
@@ -66,7 +80,10 @@ bool ps_program_read_number(struct ps_wire_reader *reader, const struct ps_wire_
                             const struct ps_program_number *numbers, size_t count, void *object)
 {
     for (size_t i = 0; i < count; i++) {
+        /* The first that has this field; a list names each once. */
         const struct ps_program_number *number = &numbers[i];
+        /* The lists are short, and most messages have few fields: a search is cheaper than a
+         * table by number would be to look after. */
         if (number->field != field->number)
             continue;
         uint64_t value =
@@ -93,10 +110,13 @@ size_t ps_program_count(struct ps_wire_reader reader, uint32_t number, size_t co
 {
     struct ps_wire_field field;
     size_t count = 0;
+    /* The copy of the reader goes over the same bytes that the real one goes over next. */
     while (ps_wire_next(&reader, &field)) {
         if (field.number != number)
             continue;
         if (count == count_max)
+            /* Before any memory is asked for: a bound that came behind the allocation would be
+             * none. */
             ps_wire_refuse(&reader, "more than %zu %s", count_max, what);
         else
             count++;
@@ -111,12 +131,16 @@ enum ps_status ps_program_list(struct ps_arena *arena, size_t count, size_t size
 {
     void *made = NULL;
     PS_ASSERT(size > 0);
+    /* A list of nothing takes nothing, and is no list: whoever walks it makes no step. */
     if (count > 0) {
+        /* Counts come from the network, so that their product is not taken for granted. */
         made = count <= SIZE_MAX / size ? ps_arena_take(arena, count * size) : NULL;
         if (made == NULL)
             return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu entries", count);
         memset(made, 0, count * size);
     }
+    /* By its bytes: the callers have pointers of different types, and a cast between those
+     * would not be allowed. */
     memcpy(list, &made, sizeof made);
     return PS_OK;
 }
@@ -130,6 +154,8 @@ enum ps_status ps_payload_begin(const struct ps_wire_reader *reader, struct ps_a
     struct ps_wire_field field;
     size_t tensors = 0, outputs = 0;
     while (ps_wire_next(&counting, &field)) {
+        /* Whatever type the field has on the wire: one that is no message is refused when it is
+         * read. */
         tensors += field.number == PS_PROGRAM_TENSORS;
         outputs += field.number == PS_PROGRAM_OUTPUTS;
         if (tensors > PS_PROGRAM_TENSORS_MAX || outputs > PS_PROGRAM_TENSORS_MAX)
@@ -137,6 +163,8 @@ enum ps_status ps_payload_begin(const struct ps_wire_reader *reader, struct ps_a
     }
     *found = (struct ps_program_found){.tensors = NULL};
     PS_TRY(counting.status);
+    /* Both lists before any field is read, so that the second walk cannot fail for memory in
+     * its middle. */
     PS_TRY(ps_program_list(arena, tensors, sizeof *found->tensors, &found->tensors, reader->error));
     return ps_program_list(arena, outputs, sizeof *found->outputs, &found->outputs, reader->error);
 }
@@ -147,18 +175,26 @@ bool ps_program_read_payload(struct ps_wire_reader *reader, const struct ps_wire
 {
     switch (field->number) {
     case PS_PROGRAM_TENSORS: {
+        /* The place was counted; a tensor that is refused has its place all the same, and
+         * nobody looks at it. */
         struct ps_program_tensor *tensor = &found->tensors[found->tensor_count++];
         read_tensor(reader, field, tensor);
+        /* Looked at here and not where the arrays are made: there are several such places, in
+         * several languages. */
         if (reader->status == PS_OK && !fits_shape(tensor))
             ps_wire_refuse(reader, "a tensor of %llu bytes is not what its shape says",
                            (unsigned long long)tensor->size);
         /* A sum that wraps could be the content's size. */
         if (tensor->size > UINT64_MAX - found->content_size)
             ps_wire_refuse(reader, "the tensors are too large");
+        /* What all tensors claim is compared with what there is when the message has been read.
+         */
         found->content_size += tensor->size;
         return true;
     }
     case PS_PROGRAM_OUTPUTS:
+        /* One that is wanted has no content: its size is the room for it, or 0, and is compared
+         * with nothing. */
         read_tensor(reader, field, &found->outputs[found->output_count++]);
         return true;
     case PS_PROGRAM_BODY:
@@ -185,6 +221,7 @@ static struct ps_wire_range read_packed(struct ps_wire_reader *reader,
                                         const struct ps_wire_range *before, const char *what)
 {
     struct ps_wire_range range = ps_wire_bytes(reader, field, SIZE_MAX, what);
+    /* Two lists one after the other would have to be put together; nobody sends them so. */
     if (reader->status == PS_OK && (range.size % size != 0 || before->size > 0))
         ps_wire_refuse(reader, "malformed message: %s are not one list of %zu bytes each", what,
                        size);
@@ -225,11 +262,14 @@ static void read_shape(struct ps_wire_reader *reader, const struct ps_wire_field
                        struct ps_value_facts *facts)
 {
     struct ps_wire_reader nested;
+    /* Extents are not summed up or multiplied here: that is for the check of the whole tensor,
+     * which knows all of them. */
     uint64_t extent = 0;
     if (field->type == PS_WIRE_VARINT) {
         add_extent(reader, facts, field->value);
         return;
     }
+    /* The bytes have no bound of their own, since the number of dimensions has one. */
     struct ps_wire_range packed = ps_wire_bytes(reader, field, SIZE_MAX, "shape");
     ps_wire_reader_nested(&nested, &packed, reader->error);
     while (reader->status == PS_OK && ps_wire_next_packed(&nested, &extent))
@@ -242,13 +282,16 @@ static void read_shape(struct ps_wire_reader *reader, const struct ps_wire_field
  * Elements of no one size, and tensors without a shape, say nothing that could disagree. */
 static bool fits_shape(const struct ps_program_tensor *tensor)
 {
+    /* From here on it is multiplied by each extent in turn. */
     uint64_t bytes = tensor->facts.element_size;
     if (bytes == 0)
         return true;
+    /* A worker that sends plain numbers need not say a shape; but half an element is none. */
     if (tensor->facts.rank == 0)
         return tensor->size % bytes == 0;
     for (uint32_t i = 0; i < tensor->facts.rank; i++) {
         uint64_t extent = tensor->facts.extents[i];
+        /* Before it is multiplied: a product that wraps could be any size. */
         if (extent != 0 && bytes > UINT64_MAX / extent)
             return false;
         bytes *= extent;
@@ -270,12 +313,17 @@ bool ps_program_read_asked(struct ps_wire_reader *reader, const struct ps_wire_f
 {
     switch (field->number) {
     case PS_ASK_KIND:
+        /* A kind of a later version is refused: what it is to do with its tensors nobody here
+         * could say. */
         asked->kind = (enum ps_ask_kind)ps_wire_uint(reader, field, PS_ASK_KIND_COUNT - 1, "kind");
         return true;
     case PS_ASK_COMMAND:
+        /* For the program only: no server looks at it, and none could say which numbers are
+         * wrong. */
         asked->command = read_signed(reader, field, "command");
         return true;
     case PS_ASK_PRIORITY:
+        /* All numbers are priorities; the mailbox compares them as they are. */
         asked->priority = read_signed(reader, field, "priority");
         return true;
     case PS_PROGRAM_STAMPS:
@@ -291,6 +339,8 @@ bool ps_program_read_asked(struct ps_wire_reader *reader, const struct ps_wire_f
 void ps_program_read_stamps(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                             struct ps_program_stamps *stamps)
 {
+    /* Stamps are fixed numbers in one packed field, as keys are, but few enough to be made
+     * numbers at once. */
     uint8_t bytes[8];
     struct ps_wire_range range = ps_wire_bytes(reader, field, 64 * sizeof bytes, "stamps");
     struct ps_view_cursor cursor = range.begin;
@@ -306,8 +356,11 @@ enum ps_status ps_program_bytes(const struct ps_wire_range *range, struct ps_are
 {
     *bytes = (struct ps_bytes){0};
     /* Most small fields lie within one slice of the network's, and are used there. */
+    /* Nothing at all is no copy, either, whatever the cursor points at. */
     if (range->size == 0 || ps_wire_range_in_one(range, bytes))
         return PS_OK;
+    /* Its bound was the field's own, or the message's: the cap of the arena has room for
+     * either. */
     uint8_t *copy = ps_arena_take(arena, range->size);
     if (copy == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu bytes", range->size);
@@ -324,6 +377,8 @@ enum ps_status ps_program_view(const struct ps_wire_range *range, struct ps_aren
     *view = (struct ps_view){0};
     if (range->size == 0)
         return PS_OK;
+    /* One entry for each slice of the network's that the content touches: a few for a megabyte.
+     */
     size_t count = ps_wire_range_piece_count(range);
     PS_TRY(ps_program_list(arena, count, sizeof *pieces, &pieces, error));
     ps_wire_range_pieces(range, pieces);
@@ -339,7 +394,9 @@ enum ps_status ps_program_status_of(const struct ps_wire_range *word)
     if (word->size == 0)
         return PS_OK;
     /* The array ends with a NUL whatever is copied. */
+    /* The word is held to its bound where it was found. */
     ps_wire_range_copy(word, text);
+    /* A failure is rare, and words are few. */
     for (int i = PS_OK + 1; i < PS_STATUS_COUNT; i++) {
         if (strcmp(text, ps_status_word((enum ps_status)i)) == 0)
             return (enum ps_status)i;

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replies of programs, read by a client. A server is believed no more than a client is. */
+/* The replies of programs, read by a client. A server is believed no more than a client
+ * is: sizes are compared with what there is, numbers with the places they go to.
+ *
+ * The reply of a Take has the content of all requests behind the last of them. So one range of
+ * shared memory is enough for all, and a gang's contents lie one behind another, which is how a
+ * batch wants them; each request gets a view of its own part all the same. */
 #include "proto/program_codec.h"
 
 #include "base/assert.h"
 #include "proto/program_read.h"
 
+/* What a client learns beside the program's own answer: the epoch is what it names from then
+ * on. */
 static const struct ps_program_number reply_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_ask_reply, handle, PS_REPLY_HANDLE),
     PS_PROGRAM_NUMBER(struct ps_ask_reply, kept, PS_REPLY_KEPT),
@@ -13,11 +20,13 @@ static const struct ps_program_number reply_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_ask_reply, stamps.host, PS_PROGRAM_HOST),
 };
 
+/* The rest of what was taken is read as it is in a request. */
 static const struct ps_program_number taken_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_program_taken, handle, PS_TAKEN_HANDLE),
     PS_PROGRAM_NUMBER(struct ps_program_taken, again, PS_TAKEN_AGAIN),
 };
 
+/* Of ListApps: for people, and for clients that wait until somebody serves an app. */
 static const struct ps_program_number taker_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_app_taker, taker, PS_TAKER_ID),
     PS_PROGRAM_NUMBER(struct ps_app_taker, heard_ms, PS_TAKER_HEARD_MS),
@@ -25,6 +34,7 @@ static const struct ps_program_number taker_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_app_taker, again, PS_TAKER_AGAIN),
 };
 
+/* Numbers of one moment; a newer server may say more of them. */
 static const struct ps_program_number app_numbers[] = {
     PS_PROGRAM_NUMBER(struct ps_app_state, app, PS_APP_ID),
     PS_PROGRAM_NUMBER(struct ps_app_state, waiting, PS_APP_WAITING),
@@ -50,6 +60,7 @@ enum ps_status ps_decode_ask_reply(struct ps_view bytes, const struct ps_allocat
                                    struct ps_ask_reply *reply, struct ps_decoded *decoded,
                                    struct ps_error *error)
 {
+    /* Only a reply that was read to its end is the caller's. */
     struct ps_ask_reply read = {.handle = 0};
     struct ps_wire_reader reader;
     struct ps_arena arena;
@@ -78,6 +89,8 @@ static enum ps_status read_ask_reply(struct ps_wire_reader *reader, struct ps_ar
     }
     PS_TRY(ps_program_keep(reader, &found, arena, &read->payload));
     /* What went through shared memory has left nothing here. */
+    /* The client has given the room, and looks whether so much fits into it; here the reply
+     * agrees with itself or is refused. */
     uint64_t size = read->shared_size != 0 ? read->shared_size : found.content.size;
     if (size != found.content_size)
         return ps_fail(reader->error, PS_ERR_BAD_INPUT, "an answer's tensors are not its content");
@@ -88,6 +101,7 @@ enum ps_status ps_decode_take_reply(struct ps_view bytes, const struct ps_alloca
                                     struct ps_take_reply *reply, struct ps_decoded *decoded,
                                     struct ps_error *error)
 {
+    /* As of an answer: whole, or not at all. */
     struct ps_take_reply read = {.taken = NULL};
     struct ps_wire_reader reader;
     struct ps_arena arena;
@@ -104,15 +118,20 @@ static enum ps_status cut_content(const struct ps_wire_range *content, struct ps
                                   struct ps_program_taken *taken, const uint64_t *sizes,
                                   size_t count, struct ps_error *error)
 {
+    /* A cursor that is moved from request to request. */
     struct ps_wire_range rest = *content;
+    /* In the order in which they stand. */
     for (size_t i = 0; i < count; i++) {
         if (sizes[i] > rest.size)
             return ps_fail(error, PS_ERR_BAD_INPUT, "the content ends within a request");
+        /* A view of its own for each, so that whoever answers one need not know of the others.
+         */
         struct ps_wire_range own = {.begin = rest.begin, .size = (size_t)sizes[i]};
         PS_TRY(ps_program_view(&own, arena, &taken[i].payload.content, error));
         ps_view_skip(&rest.begin, own.size);
         rest.size -= own.size;
     }
+    /* More than all requests claim together is a reply that cannot be understood. */
     if (rest.size > 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "content of no request");
     return PS_OK;
@@ -126,6 +145,7 @@ static enum ps_status read_take_reply(struct ps_wire_reader *reader, struct ps_a
     struct ps_wire_range content = {.size = 0};
     struct ps_program_taken *taken;
     struct ps_wire_field field;
+    /* How long the content of each is, as its tensors say; needed only until it was cut. */
     uint64_t *sizes;
     enum ps_status status;
     size_t count =
@@ -148,6 +168,7 @@ static enum ps_status read_take_reply(struct ps_wire_reader *reader, struct ps_a
     }
     PS_TRY(reader->status);
     read->taken = taken;
+    /* The client finds each by the sizes, one behind another, in its own room. */
     if (read->shared_size != 0 && content.size == 0)
         return PS_OK;
     return cut_content(&content, arena, taken, sizes, read->taken_count, reader->error);
@@ -180,6 +201,8 @@ enum ps_status ps_decode_answer_reply(struct ps_view bytes, enum ps_status *stat
 {
     struct ps_wire_reader reader;
     struct ps_wire_field field;
+    /* Counted beyond the caller's room, so that a reply to other answers is told from one to
+     * these. */
     size_t found = 0;
     ps_wire_reader_init(&reader, bytes, error);
     while (ps_wire_next(&reader, &field)) {
@@ -190,6 +213,7 @@ enum ps_status ps_decode_answer_reply(struct ps_view bytes, enum ps_status *stat
         PS_TRY(reader.status);
         if (found < count)
             statuses[found] = ps_program_status_of(&word);
+        /* Counted in any case, for the comparison below. */
         found++;
     }
     PS_TRY(reader.status);
@@ -269,6 +293,7 @@ static enum ps_status read_state(const struct ps_wire_range *range, struct ps_ar
     struct ps_app_taker *takers;
     enum ps_status status;
     ps_wire_reader_nested(&reader, range, error);
+    /* As many as the bytes say: the cap of the arena is in proportion to those. */
     size_t count = ps_program_count(reader, PS_APP_TAKERS, SIZE_MAX, "takers", &status);
     PS_TRY(status);
     PS_TRY(ps_program_list(arena, count, sizeof *takers, &takers, error));
@@ -282,6 +307,7 @@ static enum ps_status read_state(const struct ps_wire_range *range, struct ps_ar
         PS_TRY(reader.status);
         PS_TRY(read_taker(&taker, arena, &takers[state->taker_count++], error));
     }
+    /* Names lie in the same arena, or in the message. */
     state->takers = takers;
     return reader.status;
 }

@@ -30,14 +30,14 @@
 /* Numbers of the fields, as in rendezvous.proto; those between TOKEN and CONTENT are a value's own
  * (value_facts_codec.c). */
 enum { STEP = 1, KEY, EPOCH, TOKEN, CONTENT = 9, OFFSET, SHARD, SHARED, TOTAL };
-enum { RECEIVES = 2, WANTED = 4, WAIT_MS, DONE_WITH, GIVE_BACK, RANGE_BYTES = 13 };
+enum { RECEIVES = 2, WANTED = 4, WAIT_MS, DONE_WITH, GIVE_BACK, RANGE_BYTES = 13, CANCEL };
 enum { RECEIVE_ID = 1, RECEIVE_KEY, RECEIVE_OFFSET, RECEIVE_COUNT };
 
 /* What a request's lists take: counted first, then filled. */
 struct lists {
-    size_t wish_count, done_count, give_back_count, key_bytes;
+    size_t wish_count, done_count, give_back_count, cancel_count, key_bytes;
     struct ps_rendezvous_wish *wishes; /* NULL: they are being counted */
-    uint64_t *done_with, *give_back;
+    uint64_t *done_with, *give_back, *cancel;
     uint8_t *keys; /* where the next key goes that lies in two slices */
 };
 
@@ -148,7 +148,7 @@ static enum ps_status make_lists(const struct ps_allocator *memory, struct lists
                                  struct ps_decoded *decoded, struct ps_error *error)
 {
     struct ps_arena arena;
-    size_t numbers = lists->done_count + lists->give_back_count;
+    size_t numbers = lists->done_count + lists->give_back_count + lists->cancel_count;
     size_t size = lists->wish_count * sizeof *lists->wishes + numbers * sizeof(uint64_t) +
                   lists->key_bytes + 1;
     *decoded = (struct ps_decoded){.memory = memory};
@@ -163,7 +163,8 @@ static enum ps_status make_lists(const struct ps_allocator *memory, struct lists
     lists->wishes = (void *)block;
     lists->done_with = (void *)(block + lists->wish_count * sizeof *lists->wishes);
     lists->give_back = lists->done_with + lists->done_count;
-    lists->keys = (uint8_t *)(lists->give_back + lists->give_back_count);
+    lists->cancel = lists->give_back + lists->give_back_count;
+    lists->keys = (uint8_t *)(lists->cancel + lists->cancel_count);
     return PS_OK;
 }
 
@@ -183,6 +184,8 @@ enum ps_status ps_decode_recv_tensors(struct ps_view bytes, const struct ps_allo
     lists.wish_count = 0;
     lists.done_count = 0;
     lists.give_back_count = 0;
+    lists.cancel_count = 0;
+    /* What was counted is filled now, in the same order. */
     enum ps_status status = read_lists(bytes, &read, &lists, error);
     PS_ASSERT(status == PS_OK && lists.wish_count == counted.wish_count);
     PS_ASSERT(lists.done_count == counted.done_count);
@@ -193,6 +196,8 @@ enum ps_status ps_decode_recv_tensors(struct ps_view bytes, const struct ps_allo
     read.done_count = counted.done_count;
     read.give_back = counted.give_back;
     read.give_back_count = counted.give_back_count;
+    read.cancel = counted.cancel;
+    read.cancel_count = counted.cancel_count;
     *request = read;
     return status;
 }
@@ -220,6 +225,8 @@ static enum ps_status read_lists(struct ps_view bytes, struct ps_recv_tensors_re
             read_numbers(&reader, &field, lists->done_with, &lists->done_count);
         else if (field.number == GIVE_BACK)
             read_numbers(&reader, &field, lists->give_back, &lists->give_back_count);
+        else if (field.number == CANCEL)
+            read_numbers(&reader, &field, lists->cancel, &lists->cancel_count);
         else if (field.number == SHARD)
             read->shard = ps_decode_shard(&reader, &field);
         else if (field.number == SHARED)
@@ -333,6 +340,7 @@ void ps_encode_recv_tensors(const struct ps_recv_tensors_request *request, struc
     ps_wire_put_uint(bytes, RANGE_BYTES, request->range_bytes);
     put_numbers(request->done_with, request->done_count, DONE_WITH, bytes);
     put_numbers(request->give_back, request->give_back_count, GIVE_BACK, bytes);
+    put_numbers(request->cancel, request->cancel_count, CANCEL, bytes);
     for (size_t i = 0; i < request->wish_count; i++) {
         /* An id and a key, both of which are always there. */
         const struct ps_rendezvous_wish *wish = &request->wishes[i];

@@ -22,11 +22,13 @@
 /* Longest key that a server takes, in bytes. */
 #define PS_RENDEZVOUS_KEY_BYTES_MAX 1024
 
-/* Most receives of one call; done_with and give_back have as many at most. */
+/* Most receives of one call; done_with, give_back and cancel have as many at most. */
 #define PS_RENDEZVOUS_WISHES_MAX 4096
 
 /* Least bytes of a part of a value, but for the part that ends it. */
+#ifndef PS_TENSOR_PART_BYTES_MIN
 #define PS_TENSOR_PART_BYTES_MIN ((uint64_t)64 * 1024)
+#endif
 
 /* What a value is: the server passes it on, and understands none of it. */
 struct ps_value_facts {
@@ -66,6 +68,8 @@ struct ps_recv_tensors_request {
     size_t done_count;
     const uint64_t *give_back;
     size_t give_back_count;
+    const uint64_t *cancel;
+    size_t cancel_count;
     struct ps_shared_range shared; /* room for contents */
     uint64_t range_bytes;          /* most bytes of one value; 0: values come whole */
     uint32_t shard;

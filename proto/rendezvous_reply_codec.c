@@ -41,6 +41,7 @@ enum ps_status ps_decode_send_tensor_reply(struct ps_view bytes, struct ps_send_
 {
     struct ps_wire_reader reader;
     struct ps_wire_field field;
+    /* Fields that are missing are zeros. */
     *reply = (struct ps_send_tensor_reply){0};
     ps_wire_reader_init(&reader, bytes, error);
     while (ps_wire_next(&reader, &field)) {

@@ -118,8 +118,10 @@ void ps_instance_announce_stop(struct ps_instance *instance)
     ps_service_announce_stop(instance->service);
 }
 
+/* Known since the port was bound. */
 const char *ps_instance_address(const struct ps_instance *instance)
 {
+    PS_ASSERT(instance->address[0] != '\0');
     return instance->address;
 }
 

@@ -70,10 +70,15 @@ enum ps_status ps_process_start(struct ps_process *process, const struct ps_prep
     return status;
 }
 
+/* From any thread: what it tells is told through locks and atomics. */
 void ps_process_stop(struct ps_process *process)
 {
+    PS_ASSERT(process->instance != NULL);
+    /* Without the delay that a signal has: whoever calls this has waited for what it wants to.
+     */
     ps_instance_announce_stop(process->instance);
     ps_instance_stop(process->instance);
+    /* A signal that comes behind it is a second request. */
     process->is_stopping = true;
 }
 
@@ -84,6 +89,7 @@ static bool wait_for_addresses(const struct ps_process *process)
 {
     const struct ps_pserver_options *options = process->options;
     PS_ASSERT(options->listen != NULL);
+    /* A socket of this host is taken over by itself. */
     const char *const addresses[] = {options->listen, options->http};
     uint64_t waited_ms = 0;
     for (size_t i = 0; i < PS_ARRAY_COUNT(addresses); i++) {

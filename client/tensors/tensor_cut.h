@@ -13,7 +13,9 @@
 
 /* Of a part, and of a range: larger ones gain nothing, and a server that copies or sends one keeps
  * its lane for so long. */
+#ifndef PS_TENSOR_RANGE_BYTES
 #define PS_TENSOR_RANGE_BYTES ((uint64_t)2 * 1024 * 1024)
+#endif
 
 /* Bytes of a value, from `offset` on. */
 struct ps_tensor_part {

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request as a handler sees it, and its answer. A tensor is given where it lies, unless the
  * network has cut it or put it at an odd address: then it is copied once. An answer is copied once
- * at most: to where the worker reads it, if that is memory of this host. */
+ * at most: to where the worker reads it, if that is memory of this host.
+ *
+ * The handler's view of a request is a small block of its own, which refers to the mailbox's and
+ * goes with the answer. So a program may answer on any thread, at any time, and need not know
+ * whether the worker still waits: an answer that nobody wants is told so, and forgotten. What was
+ * read of a request lives as long as that block.
+ *
+ * An answer is checked as strictly as a message would be. A program that names a tensor outside of
+ * the room that it has asked for, or one of more dimensions than there are, has failed its worker
+ * and nobody else. */
 #include "server/program/program_parts.h"
 
 #include "base/alloc.h"
@@ -18,6 +27,7 @@ static int finish(struct pserver_request *request, struct ps_mailbox_answer *ans
 struct pserver_request *ps_handled_request_create(struct ps_service *service,
                                                   struct ps_program_request *request)
 {
+    /* A small block for each request: it may live for as long as its handler likes. */
     struct pserver_request *made = ps_zeroed(ps_allocator_heap(), sizeof *made);
     if (made == NULL)
         return NULL;
@@ -30,12 +40,16 @@ struct pserver_request *ps_handled_request_create(struct ps_service *service,
 void ps_program_entry_handle(void *self, struct ps_service *service,
                              struct ps_program_request *request)
 {
+    /* One for each app, in the program's struct of the server. */
     struct ps_program_entry *entry = self;
     struct pserver_request *made = ps_handled_request_create(service, request);
+    /* What the handler does with it is its own affair from here on; it may be gone when it
+     * returns. */
     if (made != NULL) {
         entry->handler(entry->self, made);
         return;
     }
+    /* The worker need not wait for its deadline to hear of it. */
     const struct ps_mailbox_answer answer = {.handle = request->handle,
                                              .status = PS_ERR_NO_MEMORY,
                                              .text = ps_bytes_of_text("no memory")};
@@ -91,6 +105,7 @@ static void describe(const struct ps_program_tensor *from, struct pserver_tensor
                                       .element_size = from->facts.element_size,
                                       .rank = from->facts.rank,
                                       .size = from->size};
+    /* All eight, of which the rank says how many count. */
     memcpy(tensor->shape, from->facts.extents, sizeof tensor->shape);
 }
 
@@ -98,10 +113,32 @@ static void describe(const struct ps_program_tensor *from, struct pserver_tensor
 static bool lies_well(struct ps_view content, uint64_t begin, uint64_t size, const void **data)
 {
     struct ps_view_cursor cursor = {.view = content};
+    /* By pieces and not by bytes. */
     ps_view_skip(&cursor, (size_t)begin);
     struct ps_bytes piece = ps_view_next(&cursor, (size_t)size);
     *data = piece.data;
     return piece.size == size && (uintptr_t)piece.data % ALIGNMENT == 0;
+}
+
+void ps_handled_request_describe(const struct pserver_request *request, size_t index,
+                                 struct pserver_tensor *tensor)
+{
+    const struct ps_program_payload *payload = &request->request->question->payload;
+    PS_ASSERT(index < payload->tensor_count);
+    describe(&payload->tensors[index], tensor);
+}
+
+struct ps_view_cursor ps_handled_request_content(const struct pserver_request *request,
+                                                 size_t index)
+{
+    const struct ps_program_payload *payload = &request->request->question->payload;
+    struct ps_view_cursor cursor = {.view = payload->content};
+    uint64_t begin = 0;
+    PS_ASSERT(index < payload->tensor_count);
+    for (size_t i = 0; i < index; i++)
+        begin += payload->tensors[i].size;
+    ps_view_skip(&cursor, (size_t)begin);
+    return cursor;
 }
 
 /* Content that was gathered stays until the answer, so that each look gets the same address. */
@@ -110,6 +147,7 @@ PS_EXPORT int pserver_request_tensor(struct pserver_request *request, size_t ind
 {
     const struct ps_program_payload *payload = &request->request->question->payload;
     uint64_t begin = 0;
+    /* A program that asks for what is not there has a mistake, but not one to die of. */
     if (index >= payload->tensor_count)
         return PSERVER_NOT_FOUND;
     describe(&payload->tensors[index], tensor);
@@ -117,11 +155,13 @@ PS_EXPORT int pserver_request_tensor(struct pserver_request *request, size_t ind
         begin += payload->tensors[i].size;
     if (tensor->size == 0 || lies_well(payload->content, begin, tensor->size, &tensor->data))
         return PSERVER_OK;
+    /* As many places as there are tensors, with the first that needs one. */
     if (request->gathered == NULL)
         request->gathered =
             ps_zeroed_array(ps_allocator_heap(), payload->tensor_count, sizeof *request->gathered);
     if (request->gathered == NULL)
         return PSERVER_EXHAUSTED;
+    /* Once, however often it is looked at. */
     if (request->gathered[index] == NULL) {
         request->gathered[index] = ps_plain(ps_allocator_heap(), (size_t)tensor->size);
         if (request->gathered[index] == NULL)
@@ -147,15 +187,18 @@ PS_EXPORT void pserver_request_output(const struct pserver_request *request, siz
 PS_EXPORT void *pserver_request_room(struct pserver_request *request, uint64_t size)
 {
     const struct ps_program_room *room = &request->request->room;
+    /* Twice is a mistake of the program: the first room may be half full. */
     if (request->room != NULL || size > SIZE_MAX - ROOM_ALIGNMENT)
         return NULL;
     if (size > 0 && size <= room->size && (uintptr_t)room->bytes % ROOM_ALIGNMENT == 0) {
         request->room = room->bytes;
     } else {
+        /* Not zeroed: the handler fills it. */
         request->room_block = ps_plain(ps_allocator_heap(), (size_t)size + ROOM_ALIGNMENT);
         if (request->room_block == NULL)
             return NULL;
         uint8_t *block = request->room_block;
+        /* There is always a byte or more before it, up to the alignment itself. */
         request->room = block + (ROOM_ALIGNMENT - (uintptr_t)block % ROOM_ALIGNMENT);
     }
     request->room_size = size;
@@ -184,12 +227,14 @@ static int assemble(const struct pserver_request *request, const struct pserver_
         ps_zeroed_array(ps_allocator_heap(), answer->tensor_count + 1, sizeof *all->pieces);
     if (all->tensors == NULL || all->pieces == NULL)
         return PSERVER_EXHAUSTED;
+    /* Its reader would refuse more. */
     if (answer->tensor_count > PS_PROGRAM_TENSORS_MAX)
         return PSERVER_INVALID;
     for (size_t i = 0; i < answer->tensor_count; i++) {
         const struct pserver_tensor *from = &answer->tensors[i];
         if (from->rank > PS_VALUE_RANK_MAX || (from->data == NULL && from->size > 0))
             return PSERVER_INVALID;
+        /* Exactly where the tensors before it end: their sizes are all that the reader has. */
         all->is_in_room &= from->size == 0 || from->data == request->room + all->size;
         all->tensors[i] = (struct ps_program_tensor){.key = from->key,
                                                      .size = from->size,
@@ -197,6 +242,7 @@ static int assemble(const struct pserver_request *request, const struct pserver_
                                                                .element_size = from->element_size,
                                                                .rank = from->rank}};
         memcpy(all->tensors[i].facts.extents, from->shape, sizeof from->shape);
+        /* The view that is copied from, or that goes out as it is. */
         all->pieces[i] = (struct ps_bytes){from->data, (size_t)from->size};
         all->size += from->size;
     }
@@ -210,6 +256,7 @@ static void *keep_block(void *self)
 {
     struct pserver_request *request = self;
     void *block = request->room_block;
+    /* Not the request's any more. */
     request->room_block = NULL;
     return block;
 }
@@ -225,6 +272,7 @@ static int make_answer(struct pserver_request *request, const struct pserver_ans
                        const struct assembled *all, struct ps_mailbox_answer *out)
 {
     const struct ps_program_room *room = &request->request->room;
+    /* Only of a block; small content is copied all the same, and the block released. */
     struct ps_hold hold = {.keep = keep_block, .drop = drop_block, .self = request};
     struct ps_program_payload payload = {
         .tensors = all->tensors,
@@ -235,9 +283,11 @@ static int make_answer(struct pserver_request *request, const struct pserver_ans
     bool is_block = request->room_block != NULL;
     if (all->size > 0 && !is_block && all->size <= room->size) {
         /* The worker reads it there. */
+        /* It did not ask for the room, and does not know of it. */
         if (!all->is_in_room)
             ps_view_copy(payload.content, 0, room->bytes, (size_t)all->size);
         out->room_size = all->size;
+        /* Its tensors say the sizes, as the reader expects. */
         payload.content = (struct ps_view){0};
     }
     out->parcel = ps_parcel_create(ps_allocator_heap(), &payload, is_block ? &hold : NULL);
@@ -247,6 +297,7 @@ static int make_answer(struct pserver_request *request, const struct pserver_ans
 /* A failure to answer is an answer, too: the worker must not wait for one that never comes. */
 PS_EXPORT int pserver_respond(struct pserver_request *request, const struct pserver_answer *answer)
 {
+    /* A push needs no more than to be told that it was done. */
     static const struct pserver_answer nothing;
     struct ps_mailbox_answer out = {.handle = request->request->handle};
     struct assembled all;
@@ -257,6 +308,8 @@ PS_EXPORT int pserver_respond(struct pserver_request *request, const struct pser
     ps_release(ps_allocator_heap(), all.tensors);
     ps_release(ps_allocator_heap(), all.pieces);
     if (status != PSERVER_OK) {
+        /* What the program is told is its own mistake; the worker is told that there was one.
+         */
         out.status = status == PSERVER_INVALID ? PS_ERR_INTERNAL : PS_ERR_NO_MEMORY;
         out.text =
             ps_bytes_of_text(status == PSERVER_INVALID ? "the program's answer contradicts itself"
@@ -274,6 +327,7 @@ PS_EXPORT int pserver_refuse(struct pserver_request *request, int status, const 
         [PSERVER_NOT_FOUND] = PS_ERR_NOT_FOUND, [PSERVER_EXHAUSTED] = PS_ERR_BUSY,
         [PSERVER_ENDED] = PS_ERR_CANCELLED,     [PSERVER_GONE] = PS_ERR_ABORTED,
         [PSERVER_FAILED] = PS_ERR_INTERNAL};
+    /* A success is no reason to refuse. */
     bool is_known = status > PSERVER_OK && status <= PSERVER_FAILED;
     struct ps_mailbox_answer out = {.handle = request->request->handle,
                                     .status = is_known ? statuses[status] : PS_ERR_INTERNAL,
@@ -285,6 +339,7 @@ PS_EXPORT int pserver_refuse(struct pserver_request *request, int status, const 
 static int finish(struct pserver_request *request, struct ps_mailbox_answer *answer)
 {
     enum ps_status status = ps_service_answer(request->service, answer);
+    /* Also when nobody wanted the answer. */
     destroy(request);
     return status == PS_OK ? PSERVER_OK : PSERVER_GONE;
 }

@@ -25,6 +25,15 @@ struct pserver_request {
 struct pserver_request *ps_handled_request_create(struct ps_service *service,
                                                   struct ps_program_request *request);
 
+/* Where the content of a tensor begins that the request has: in whatever pieces the network has cut
+ * it, at whatever addresses. */
+struct ps_view_cursor ps_handled_request_content(const struct pserver_request *request,
+                                                 size_t index);
+
+/* A tensor that the request has, but for where it lies. */
+void ps_handled_request_describe(const struct pserver_request *request, size_t index,
+                                 struct pserver_tensor *tensor);
+
 /* The handler that the service calls: `self` is a struct ps_program_entry. */
 struct ps_program_entry {
     pserver_handler handler;

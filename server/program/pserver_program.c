@@ -1,17 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server in somebody's program: the same options, the same process, the same instance as
- * pserver's own main has, with handlers registered before the port is bound. */
+ * pserver's own main has, with handlers
+ * registered before the port is bound.
+ *
+ * There is one order in a server's life, and each call looks that it is kept: arguments, handlers,
+ * start, end. What a signal does is what it does to pserver (server/process.h); a program that has
+ * signals of its own handles them in threads that it starts behind the server, with a mask of
+ * their own.
+ *
+ * Errors are the server's own texts under few statuses: a program can do little about most of them
+ * but show them to somebody. */
 #include "server/program/pserver_program.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/attributes.h"
+#include "base/thread.h"
 #include "server/process.h"
 #include "server/program/program_parts.h"
 
 #include <stdio.h>
 
 struct pserver {
+    struct ps_mutex lock; /* PS_RANK_LEAF; guards the two that follow */
+    uint32_t stops;       /* on their way through the instance, in threads of the program */
+    bool has_ended;
+    struct ps_condition stopped;
     struct ps_pserver_options options;
     struct ps_process process;
     uint32_t count;
@@ -29,6 +43,7 @@ PS_EXPORT const char *pserver_version(void)
 static int fail(struct pserver_error *error, int status, const char *text)
 {
     if (error != NULL) {
+        /* Written on failure only. */
         error->status = status;
         (void)snprintf(error->text, sizeof error->text, "%s", text);
     }
@@ -68,12 +83,15 @@ PS_EXPORT int pserver_create(int argc, char *const *argv, struct pserver **out,
     if (server == NULL)
         return fail(error, PSERVER_EXHAUSTED, "no memory for the server");
     enum ps_status status =
+        /* All rules of pserver's own command line hold. */
         ps_pserver_options_init(&server->options, argc, (char **)(uintptr_t)argv, &why);
     if (status != PS_OK) {
         ps_release(ps_allocator_heap(), server);
         return fail(error, status_of(status), why.text);
     }
     ps_process_begin(&server->process, &server->options);
+    ps_mutex_init(&server->lock, PS_RANK_LEAF);
+    ps_condition_init(&server->stopped);
     *out = server;
     return PSERVER_OK;
 }
@@ -81,6 +99,7 @@ PS_EXPORT int pserver_create(int argc, char *const *argv, struct pserver **out,
 PS_EXPORT int pserver_handle(struct pserver *server, uint32_t app, pserver_handler handler,
                              void *self, struct pserver_error *error)
 {
+    /* A handler that came later would find requests that were refused before it. */
     if (handler == NULL || server->process.instance != NULL)
         return fail(error, PSERVER_INVALID, "handlers are named before the start");
     for (uint32_t i = 0; i < server->count; i++) {
@@ -89,6 +108,7 @@ PS_EXPORT int pserver_handle(struct pserver *server, uint32_t app, pserver_handl
     }
     if (server->count == PS_PROGRAM_HANDLERS_MAX)
         return fail(error, PSERVER_EXHAUSTED, "there are as many handlers as there may be");
+    /* The service is told when there is one. */
     server->apps[server->count] = app;
     server->entries[server->count] = (struct ps_program_entry){handler, self};
     server->count++;
@@ -99,6 +119,7 @@ PS_EXPORT int pserver_handle_ready_made(struct pserver *server, uint32_t app,
                                         enum pserver_ready_made which, enum pserver_element element,
                                         struct pserver_error *error)
 {
+    /* Of this app only: two apps do not see each other's values. */
     struct ps_value_store *store = ps_value_store_create(which, element);
     if (store == NULL)
         return fail(error, PSERVER_EXHAUSTED, "no memory for a store of values");
@@ -115,6 +136,7 @@ static enum ps_status prepare(void *self, struct ps_service *service, struct ps_
 {
     struct pserver *server = self;
     for (uint32_t i = 0; i < server->count; i++) {
+        /* One function for all: what differs is the entry. */
         const struct ps_program_handler handler = {ps_program_entry_handle, &server->entries[i]};
         PS_TRY(ps_service_register_program(service, server->apps[i], &handler, error));
     }
@@ -125,6 +147,7 @@ PS_EXPORT int pserver_start(struct pserver *server, struct pserver_error *error)
 {
     struct ps_error why = {0};
     const struct ps_preparation preparation = {prepare, server};
+    /* Twice would be two servers under one lease. */
     if (server->process.instance != NULL)
         return fail(error, PSERVER_ALREADY, "the server was started");
     enum ps_status status = ps_process_start(&server->process, &preparation, &why);
@@ -136,15 +159,33 @@ PS_EXPORT const char *pserver_address(const struct pserver *server)
     return server->process.instance != NULL ? ps_instance_address(server->process.instance) : "";
 }
 
+/* Another thread may be in pserver_wait, which ends the instance as soon as it has stopped. */
 PS_EXPORT void pserver_stop(struct pserver *server)
 {
+    ps_mutex_lock(&server->lock);
+    bool may_stop = server->process.instance != NULL && !server->has_ended;
+    if (may_stop)
+        server->stops++;
+    ps_mutex_unlock(&server->lock);
+    if (!may_stop)
+        return;
     ps_process_stop(&server->process);
+    ps_mutex_lock(&server->lock);
+    server->stops--;
+    ps_condition_signal_all(&server->stopped);
+    ps_mutex_unlock(&server->lock);
 }
 
 /* Handlers may still answer while the server drains; once this has returned none of them runs. */
 PS_EXPORT int pserver_wait(struct pserver *server)
 {
+    /* In this order: the exit status is the instance's, which goes with its end. */
     int code = ps_process_wait(&server->process);
+    ps_mutex_lock(&server->lock);
+    server->has_ended = true;
+    while (server->stops > 0)
+        (void)ps_condition_wait(&server->stopped, &server->lock, PS_DEADLINE_NEVER);
+    ps_mutex_unlock(&server->lock);
     ps_process_end(&server->process);
     return code;
 }
@@ -153,9 +194,12 @@ PS_EXPORT void pserver_destroy(struct pserver *server)
 {
     if (server == NULL)
         return;
+    /* Waited for, or never started. */
     PS_ASSERT(server->process.instance == NULL);
     for (uint32_t i = 0; i < server->count; i++)
         ps_value_store_destroy(server->stores[i]);
+    ps_condition_fini(&server->stopped);
+    ps_mutex_fini(&server->lock);
     ps_pserver_options_fini(&server->options);
     ps_release(ps_allocator_heap(), server);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values by key, added to or assigned, as ps-lite's default handler does, but for values of any
- * length. The mailbox calls a handler on one thread at a time, so there is no lock.
+ * length. The mailbox calls a handler on one thread at a time, so there is no lock. Values are
+ * in memory, and are the shard's for as long as its process lives: who wants them to survive that
+ * has tables and parameters for it.
  *
  * A push and pull of one key is one walk over its elements: the sum is written to the store and to
  * the answer while it is in the processor. */
@@ -9,7 +11,11 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+/* Work on less than that is not shared; parts of shared work. */
+enum { SPREAD_BYTES_MIN = 1024 * 1024, SPREAD_PART_BYTES = 256 * 1024 };
 
 struct value {
     uint64_t key;
@@ -23,12 +29,13 @@ struct ps_value_store {
     struct value *places; /* owned; open addressing */
     size_t capacity;      /* a power of two; 0: none yet */
     size_t count;
+    struct ps_crew crew; /* of the server, while a request is handled */
 };
 
 /* One part of a request: a key with what was pushed under it, or what is wanted. */
 struct part {
     uint64_t key;
-    const uint8_t *pushed; /* NULL: nothing */
+    struct ps_view_cursor pushed; /* of a push */
     uint64_t size;
     struct pserver_tensor tensor; /* its facts, for the answer */
 };
@@ -36,6 +43,7 @@ struct part {
 /* In bytes. */
 static size_t element_size(enum pserver_element element)
 {
+    /* Four kinds, two sizes. */
     return element == PSERVER_FLOAT64 || element == PSERVER_INT64 ? 8 : 4;
 }
 
@@ -46,6 +54,7 @@ struct ps_value_store *ps_value_store_create(enum pserver_ready_made which,
     struct ps_value_store *store = ps_zeroed(ps_allocator_heap(), sizeof *store);
     if (store == NULL)
         return NULL;
+    /* Both stay as they are for the store's life. */
     store->which = which;
     store->element = element;
     return store;
@@ -55,6 +64,7 @@ void ps_value_store_destroy(struct ps_value_store *store)
 {
     if (store == NULL)
         return;
+    /* Free places have no bytes, which may be released. */
     for (size_t i = 0; i < store->capacity; i++)
         ps_release(ps_allocator_heap(), store->places[i].bytes);
     ps_release(ps_allocator_heap(), store->places);
@@ -71,6 +81,7 @@ static size_t place_of(const struct ps_value_store *store, uint64_t key)
     mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
     size_t place = (size_t)(mixed ^ (mixed >> 31)) & (store->capacity - 1);
+    /* Half of the places are free at least, so that this ends soon. */
     while (store->places[place].bytes != NULL && store->places[place].key != key)
         place = (place + 1) & (store->capacity - 1);
     return place;
@@ -79,6 +90,7 @@ static size_t place_of(const struct ps_value_store *store, uint64_t key)
 /* NULL: nobody has pushed it. */
 static struct value *find(const struct ps_value_store *store, uint64_t key)
 {
+    /* Nobody has pushed anything. */
     if (store->capacity == 0)
         return NULL;
     struct value *value = &store->places[place_of(store, key)];
@@ -89,6 +101,7 @@ static struct value *find(const struct ps_value_store *store, uint64_t key)
 static bool grow(struct ps_value_store *store)
 {
     struct ps_value_store larger = *store;
+    /* A power of two, so that a mask finds the place. */
     larger.capacity = store->capacity > 0 ? 2 * store->capacity : 64;
     larger.places = ps_zeroed_array(ps_allocator_heap(), larger.capacity, sizeof *larger.places);
     if (larger.places == NULL)
@@ -108,9 +121,11 @@ static struct value *find_or_add(struct ps_value_store *store, uint64_t key, uin
     struct value *value = find(store, key);
     if (value != NULL)
         return value;
+    /* Grown before it is more than half full. */
     if (2 * (store->count + 1) > store->capacity && !grow(store))
         return NULL;
     value = &store->places[place_of(store, key)];
+    /* What is added to first is zero. */
     value->bytes = ps_zeroed(ps_allocator_heap(), size > 0 ? (size_t)size : 1);
     if (value->bytes == NULL)
         return NULL;
@@ -122,20 +137,21 @@ static struct value *find_or_add(struct ps_value_store *store, uint64_t key, uin
 
 /* ---- Arithmetic ---- */
 
-/* `out` may be NULL. Integers wrap. */
-#define ADD(name, type, sum)                                                    \
-    static void name(void *values, const void *pushed, void *out, size_t count) \
-    {                                                                           \
-        type *restrict to = values;                                             \
-        const type *restrict from = pushed;                                     \
-        type *restrict also = out;                                              \
-        if (also == NULL) {                                                     \
-            for (size_t i = 0; i < count; i++)                                  \
-                to[i] = (type)((sum)to[i] + (sum)from[i]);                      \
-            return;                                                             \
-        }                                                                       \
-        for (size_t i = 0; i < count; i++)                                      \
-            also[i] = to[i] = (type)((sum)to[i] + (sum)from[i]);                \
+/* `pushed` and `out` may have any address, and `out` may be NULL. Integers wrap. Numbers are read
+ * and written by memcpy, which is a load and a store to the compiler, of whatever alignment: so the
+ * loop is one that it vectorises. */
+#define ADD(name, type, sum)                                                   \
+    static void name(uint8_t *restrict values, const uint8_t *restrict pushed, \
+                     uint8_t *restrict out, size_t count)                      \
+    {                                                                          \
+        type *to = (type *)(void *)values;                                     \
+        for (size_t i = 0; i < count; i++) {                                   \
+            type from;                                                         \
+            memcpy(&from, pushed + i * sizeof from, sizeof from);              \
+            to[i] = (type)((sum)to[i] + (sum)from);                            \
+            if (out != NULL)                                                   \
+                memcpy(out + i * sizeof from, &to[i], sizeof from);            \
+        }                                                                      \
     }
 ADD(add_float32, float, float)
 ADD(add_float64, double, double)
@@ -143,23 +159,87 @@ ADD(add_int32, int32_t, uint32_t)
 ADD(add_int64, int64_t, uint64_t)
 #undef ADD
 
-/* An assignment is a copy, and its answer what was pushed. */
-static void apply(const struct ps_value_store *store, struct value *value, const uint8_t *pushed,
-                  uint8_t *out)
+/* Whole elements in one piece. An assignment is a copy, and its answer what was pushed. */
+static void apply_run(const struct ps_value_store *store, uint8_t *values, const uint8_t *pushed,
+                      uint8_t *out, size_t size)
 {
-    static void (*const adds[])(void *, const void *, void *,
+    static void (*const adds[])(uint8_t *, const uint8_t *, uint8_t *,
                                 size_t) = {[PSERVER_FLOAT32] = add_float32,
                                            [PSERVER_FLOAT64] = add_float64,
                                            [PSERVER_INT32] = add_int32,
                                            [PSERVER_INT64] = add_int64};
-    size_t size = (size_t)value->size;
+    /* The kind of the element chose the loop; it knows its size. */
     if (store->which == PSERVER_ADD) {
-        adds[store->element](value->bytes, pushed, out, size / element_size(store->element));
+        adds[store->element](values, pushed, out, size / element_size(store->element));
         return;
     }
-    memcpy(value->bytes, pushed, size);
+    memcpy(values, pushed, size);
     if (out != NULL)
         memcpy(out, pushed, size);
+}
+
+/* A long run, in parts that whoever has time takes. */
+struct spread {
+    const struct ps_value_store *store;
+    uint8_t *values;
+    const uint8_t *pushed;
+    uint8_t *out;
+    size_t size;
+    atomic_size_t next; /* first byte that nobody has taken */
+};
+
+/* Parts end between elements, since each is a whole number of any. */
+static void apply_parts(void *argument)
+{
+    struct spread *spread = argument;
+    size_t at;
+    while ((at = atomic_fetch_add(&spread->next, SPREAD_PART_BYTES)) < spread->size) {
+        size_t left = spread->size - at;
+        apply_run(spread->store, spread->values + at, spread->pushed + at,
+                  spread->out != NULL ? spread->out + at : NULL,
+                  left < SPREAD_PART_BYTES ? left : SPREAD_PART_BYTES);
+    }
+}
+
+/* One thread does not fill the memory's bandwidth. */
+static void apply_long(const struct ps_value_store *store, uint8_t *values, const uint8_t *pushed,
+                       uint8_t *out, size_t size)
+{
+    struct spread spread = {
+        .store = store, .values = values, .pushed = pushed, .out = out, .size = size};
+    if (size < SPREAD_BYTES_MIN || store->crew.run == NULL)
+        apply_run(store, values, pushed, out, size);
+    else
+        store->crew.run(store->crew.self, apply_parts, &spread);
+}
+
+/* Read where the network has put it: a copy to one place would cost as much as the sum does. An
+ * element that lies in two pieces is put together aside. */
+static void apply(const struct ps_value_store *store, struct value *value,
+                  struct ps_view_cursor pushed, uint8_t *out)
+{
+    size_t element = element_size(store->element);
+    size_t size = (size_t)value->size;
+    size_t at = 0;
+    while (at < size) {
+        struct ps_view_cursor before = pushed;
+        uint8_t aside[sizeof(uint64_t)];
+        struct ps_bytes run = ps_view_next(&pushed, size - at);
+        size_t whole = run.size / element * element;
+        const uint8_t *from = run.data;
+        /* What is left of the piece is the beginning of the next element. */
+        if (whole < run.size) {
+            pushed = before;
+            ps_view_skip(&pushed, whole);
+        }
+        if (whole == 0) {
+            ps_view_read(&pushed, aside, element);
+            from = aside;
+            whole = element;
+        }
+        apply_long(store, value->bytes + at, from, out != NULL ? out + at : NULL, whole);
+        at += whole;
+    }
 }
 
 /* ---- Requests ---- */
@@ -183,23 +263,28 @@ static const char *cut_keys(struct work *work)
     size_t element = element_size(work->store->element);
     struct pserver_tensor all = {.size = 0};
     uint64_t at = 0;
+    /* As ps-lite's workers send them. */
     if (question->tensor_count > 1 || (work->pushes && question->tensor_count == 0))
         return "keys have their values in one tensor";
-    if (work->pushes && pserver_request_tensor(work->request, 0, &all) != PSERVER_OK)
-        return "no memory";
+    struct ps_view_cursor content = {.piece = 0};
+    if (work->pushes) {
+        ps_handled_request_describe(work->request, 0, &all);
+        content = ps_handled_request_content(work->request, 0);
+    }
+    /* One for each, or there is no telling which is whose. */
     if (question->lens != NULL && question->len_count != question->key_count)
         return "there is a length for each key, or none";
     if (question->lens == NULL && all.size % (question->key_count * element) != 0)
         return "the values do not divide evenly among the keys";
     for (size_t i = 0; i < question->key_count; i++) {
+        /* With lengths, as many elements as they say; else the same for each. */
         uint64_t size = question->lens != NULL ? (uint64_t)question->lens[i] * element
                                                : all.size / question->key_count;
         if (work->pushes && size > all.size - at)
             return "the lengths are of more than was sent";
-        work->parts[i] =
-            (struct part){.key = question->keys[i],
-                          .pushed = work->pushes ? (const uint8_t *)all.data + at : NULL,
-                          .size = size};
+        work->parts[i] = (struct part){.key = question->keys[i], .pushed = content, .size = size};
+        if (work->pushes)
+            ps_view_skip(&content, (size_t)size);
         at += size;
     }
     return !work->pushes || at == all.size ? NULL : "the lengths are of less than was sent";
@@ -211,13 +296,15 @@ static const char *cut_tensors(struct work *work)
     size_t element = element_size(work->store->element);
     for (size_t i = 0; i < work->count; i++) {
         struct part *part = &work->parts[i];
-        if (!work->pushes)
+        if (work->pushes) {
+            ps_handled_request_describe(work->request, i, &part->tensor);
+            part->pushed = ps_handled_request_content(work->request, i);
+        } else {
             pserver_request_output(work->request, i, &part->tensor);
-        else if (pserver_request_tensor(work->request, i, &part->tensor) != PSERVER_OK)
-            return "no memory";
+        }
+        /* A tensor that is pushed twice in one request counts twice. */
         part->key = part->tensor.key;
         part->size = part->tensor.size;
-        part->pushed = part->tensor.data;
         if (part->size % element != 0)
             return "a tensor is not a whole number of elements";
     }
@@ -231,13 +318,16 @@ static const char *check(struct work *work)
         struct part *part = &work->parts[i];
         struct value *value = work->pushes ? find_or_add(work->store, part->key, part->size)
                                            : find(work->store, part->key);
+        /* Keys that were added before it stay, as zeros: nobody can tell that from nothing. */
         if (work->pushes && value == NULL)
             return "no memory";
         /* Of a key that nobody has pushed there are zeros, as many as are wanted. */
+        /* Whoever pulls need not know how long a value is. */
         if (value != NULL && part->size == 0)
             part->size = value->size;
         if (value != NULL && part->size != value->size)
             return "a value has the length of its first push";
+        /* All of it is one piece of memory. */
         work->answer_size += work->pulls ? part->size : 0;
     }
     return NULL;
@@ -248,6 +338,7 @@ static void carry_out(struct work *work, uint8_t *room)
 {
     for (size_t i = 0; i < work->count; i++) {
         struct part *part = &work->parts[i];
+        /* Looked for again: the table may have grown since. */
         struct value *value = find(work->store, part->key);
         if (work->pushes)
             apply(work->store, value, part->pushed, room);
@@ -255,6 +346,7 @@ static void carry_out(struct work *work, uint8_t *room)
             memcpy(room, value->bytes, (size_t)part->size);
         else
             memset(room, 0, (size_t)part->size);
+        /* Of a push alone that is nowhere, and is not looked at. */
         part->tensor.data = room;
         part->tensor.size = part->size;
         part->tensor.key = part->key;
@@ -270,6 +362,7 @@ static void answer(struct work *work, const uint8_t *room, struct pserver_tensor
     struct pserver_answer said = {.tensor_count = 0};
     size_t element = element_size(work->store->element);
     if (work->pulls && work->question.keys != NULL) {
+        /* As they came: one tensor of all values. */
         tensors[0] = (struct pserver_tensor){.element_size = (uint32_t)element,
                                              .rank = 1,
                                              .shape = {work->answer_size / element},
@@ -282,6 +375,7 @@ static void answer(struct work *work, const uint8_t *room, struct pserver_tensor
     } else if (work->pulls) {
         for (size_t i = 0; i < work->count; i++)
             tensors[i] = work->parts[i].tensor;
+        /* A tensor each, with the facts of the one that was pushed or wanted. */
         said = (struct pserver_answer){.tensors = tensors, .tensor_count = work->count};
     }
     (void)pserver_respond(work->request, &said);
@@ -291,6 +385,7 @@ static void answer(struct work *work, const uint8_t *room, struct pserver_tensor
 static void serve(struct work *work)
 {
     const char *why = work->question.keys != NULL ? cut_keys(work) : cut_tensors(work);
+    /* The worker's own memory, where it has lent some. */
     uint8_t *room = NULL;
     if (why == NULL)
         why = check(work);
@@ -301,6 +396,7 @@ static void serve(struct work *work)
         room = pserver_request_room(work->request, work->answer_size);
     if (why == NULL && (tensors == NULL || lens == NULL || (work->pulls && room == NULL)))
         why = "no memory";
+    /* From here on nothing fails. */
     if (why == NULL) {
         carry_out(work, room);
         answer(work, room, tensors, lens);
@@ -317,6 +413,7 @@ static void serve(struct work *work)
 void ps_value_store_handle(void *store, struct pserver_request *request)
 {
     struct work work = {.store = store, .request = request};
+    work.store->crew = ps_service_program_crew(request->service);
     pserver_request_question(request, &work.question);
     const struct pserver_question *question = &work.question;
     work.pushes = question->kind == PSERVER_PUSH || question->kind == PSERVER_PUSH_PULL ||
@@ -326,6 +423,7 @@ void ps_value_store_handle(void *store, struct pserver_request *request)
     work.count = question->keys != NULL ? question->key_count
                  : work.pushes          ? question->tensor_count
                                         : question->output_count;
+    /* One for each key or tensor. */
     work.parts = ps_zeroed_array(ps_allocator_heap(), work.count + 1, sizeof *work.parts);
     if (work.parts != NULL)
         serve(&work);

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small fields are one slice, and contents come behind it: of an answer its own, of requests those
  * of all, in order. A slice points into the message that the content has come in, which stays until
- * its last holder lets go of it. */
+ * its last holder lets go of it.
+ *
+ * Where the worker or the taker has given room in memory that it shares with this server, and the
+ * content fits, it is copied there once and does not go over the connection at all. A handler in
+ * this process has often filled that room itself (server/program/): then nothing is copied here. A
+ * room that is too small, or whose memory is gone, is no failure: the message has the content. */
 #include "server/rpc/program_message.h"
 
 #include "base/assert.h"
@@ -27,11 +32,13 @@ static void drop(void *parcel)
 /* A reference for each slice, so that none of them has to know of the others. */
 static void add_content(struct ps_parcel *parcel, grpc_slice_buffer *slices)
 {
+    /* In the pieces in which it came: nothing is put together for the network to cut again. */
     const struct ps_view *content = &parcel->payload.content;
     for (size_t i = 0; i < content->piece_count; i++) {
         const struct ps_bytes *piece = &content->pieces[i];
         /* gRPC's slices are not const, but what is sent is only read. */
         void *bytes = (void *)(uintptr_t)piece->data;
+        /* A slice of nothing would be one more for the network to look at. */
         if (piece->size == 0)
             continue;
         /* What is small is copied into the slice itself, which then needs nobody's count. */
@@ -46,6 +53,7 @@ static void add_content(struct ps_parcel *parcel, grpc_slice_buffer *slices)
 
 static grpc_byte_buffer *begin_message(const struct ps_buffer *head)
 {
+    /* Filled slice by slice: gRPC would copy what it is given whole. */
     grpc_byte_buffer *made = grpc_raw_byte_buffer_create(NULL, 0);
     if (head->size > 0)
         grpc_slice_buffer_add(&made->data.raw.slice_buffer,
@@ -59,6 +67,7 @@ static void use_room(struct ps_call_answer *answer, struct ps_ask_reply *reply)
     const struct ps_asking *asking = &answer->programs.ask.asking;
     size_t size = reply->payload.content.size;
     struct ps_program_room room = ps_asking_room(asking);
+    /* Filled by the handler already, nothing to fill it with, or too small. */
     if (reply->shared_size != 0 || size == 0 || size > room.size)
         return;
     ps_shared_copy(answer->context, reply->payload.content, room.bytes);
@@ -71,14 +80,17 @@ static enum ps_status answer_message(struct ps_call_answer *answer, grpc_byte_bu
     struct ps_ask_reply reply;
     struct ps_parcel *parcel;
     ps_asking_answer(&answer->programs.ask.asking, &reply, &parcel);
+    /* What a program gives back of the request is not said again. */
     reply.payload.keys = (struct ps_bytes){0};
     reply.payload.output_count = 0;
     use_room(answer, &reply);
     reply.stamps.host = ps_host_id();
+    /* The last of this host's: what follows is the network's, and the client's own. */
     reply.stamps.ns[3] = ps_unix_ns(answer->context->clock);
     ps_encode_ask_reply(&reply, answer->reply);
     PS_TRY(ps_buffer_status(answer->reply, &answer->error));
     *message = begin_message(answer->reply);
+    /* Where it lies in shared memory nothing follows. */
     if (reply.payload.content.size > 0)
         add_content(parcel, &(*message)->data.raw.slice_buffer);
     return PS_OK;
@@ -88,10 +100,12 @@ static enum ps_status answer_message(struct ps_call_answer *answer, grpc_byte_bu
 static bool fill_room(struct ps_call_answer *answer, const struct ps_taking *taking, uint64_t size)
 {
     struct ps_shared_loan *loan;
+    /* One behind another, as their tensors say. */
     size_t at = 0;
     if (size == 0 || size > answer->programs.room.size || answer->programs.room.segment == 0 ||
         ps_shared_loan_take(answer->context, &answer->programs.room, &loan, NULL) != PS_OK)
         return false;
+    /* The taker's own memory, which it has lent for this. */
     uint8_t *room = (uint8_t *)(uintptr_t)ps_shared_loan_bytes(loan).data;
     for (size_t i = 0; i < taking->row_count; i++) {
         struct ps_view content = taking->rows[i].question->payload.content;
@@ -104,6 +118,7 @@ static bool fill_room(struct ps_call_answer *answer, const struct ps_taking *tak
 
 static enum ps_status taken_message(struct ps_call_answer *answer, grpc_byte_buffer **message)
 {
+    /* None of it is an answer, too: then the message is empty. */
     const struct ps_taking *taking = &answer->programs.take.taking;
     uint64_t size = 0;
     for (size_t i = 0; i < taking->row_count; i++) {
@@ -113,8 +128,10 @@ static enum ps_status taken_message(struct ps_call_answer *answer, grpc_byte_buf
                                                .asked = row->asked,
                                                .payload = row->question->payload};
         ps_encode_taken(&taken, answer->reply);
+        /* Known before anything is copied: all of it fits, or none goes there. */
         size += row->question->payload.content.size;
     }
+    /* Before the head is ended, which says where the content is. */
     bool is_shared = fill_room(answer, taking, size);
     ps_encode_take_content(is_shared ? size : 0, is_shared ? 0 : (size_t)size, answer->reply);
     PS_TRY(ps_buffer_status(answer->reply, &answer->error));
@@ -126,6 +143,7 @@ static enum ps_status taken_message(struct ps_call_answer *answer, grpc_byte_buf
 
 enum ps_status ps_program_message_create(struct ps_call_answer *answer, grpc_byte_buffer **message)
 {
+    /* A touch and a leave have none: their reply is the empty message that others have. */
     PS_ASSERT(ps_program_has_reply(answer));
     return answer->programs.ask.asking.request != NULL ? answer_message(answer, message)
                                                        : taken_message(answer, message);

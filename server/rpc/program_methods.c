@@ -3,7 +3,10 @@
  * service's to say; the replies are put together in program_message.c.
  *
  * A request is decoded once: what is to stay of it is the mailbox's, and its content stays in the
- * message that has brought it, or in the memory that its client shares with this server. */
+ * message that has brought it, or in the memory that its client shares with this server.
+ *
+ * An Ask of an app that has a handler in this process is answered within its first look, in most
+ * cases: it is never parked, and its reply goes out on the thread that has read it. */
 #include "server/rpc/program_methods.h"
 
 #include "base/assert.h"
@@ -26,11 +29,14 @@ static enum ps_status find_room(struct ps_call_answer *answer, const struct ps_s
 {
     struct ps_shared_loan *loan;
     *room = (struct ps_program_room){.size = 0};
+    /* An answer then comes in the message. */
     if (range->segment == 0)
         return PS_OK;
     enum ps_status status = ps_shared_loan_take(answer->context, range, &loan, &answer->error);
     if (status != PS_OK)
+        /* Its client shares this memory no more, and looks for the answer in the message. */
         return status == PS_ERR_UNAVAILABLE ? PS_OK : status;
+    /* Where the client will look: it is told how many of them the answer takes. */
     const struct ps_bytes bytes = ps_shared_loan_bytes(loan);
     *room = (struct ps_program_room){.bytes = (uint8_t *)(uintptr_t)bytes.data,
                                      .size = bytes.size,
@@ -42,9 +48,11 @@ static enum ps_status find_room(struct ps_call_answer *answer, const struct ps_s
 static enum ps_status ask(struct ps_call_answer *answer, struct ps_ask_request *request)
 {
     struct ps_program_room room;
+    /* Of the content; the room has a loan of its own. */
     struct ps_shared_loan *loan = NULL;
     struct ps_bytes piece;
     struct ps_hold hold = answer->hold;
+    /* Read where it lies, for as long as the request is open. */
     if (request->shared.segment != 0) {
         PS_TRY(ps_shared_loan_take(answer->context, &request->shared, &loan, &answer->error));
         piece = ps_shared_loan_bytes(loan);
@@ -56,6 +64,7 @@ static enum ps_status ask(struct ps_call_answer *answer, struct ps_ask_request *
         status = ps_service_ask(answer->context->service, request, &hold, &room,
                                 ps_call_patience_ms(answer, request->wait_ms),
                                 &answer->programs.ask, &answer->error);
+    /* The parcel has a count of its own by now, if it keeps the content. */
     if (loan != NULL)
         ps_shared_loan_drop(loan);
     return status;
@@ -71,11 +80,13 @@ enum ps_serve_progress ps_serve_ask(struct ps_call_answer *answer)
                                                  &answer->error);
         return follow_ask(answer);
     }
+    /* What is refused is not asked again. */
     answer->asked = true;
     answer->status =
         ps_decode_ask(answer->request, answer->context->memory, &request, &decoded, &answer->error);
     if (answer->status != PS_OK)
         return PS_SERVE_DONE;
+    /* Also where it is none: then nothing is of its size. */
     answer->programs.room = request.room;
     answer->status = ask(answer, &request);
     ps_decoded_release(&decoded);
@@ -93,6 +104,7 @@ static enum ps_serve_progress follow_ask(struct ps_call_answer *answer)
         return PS_SERVE_WAITS;
     }
     if (answer->status != PS_OK)
+        /* At once, and not first when the call is free: its reply may be long on its way. */
         ps_service_leave_ask(service, wait);
     return PS_SERVE_DONE;
 }
@@ -141,6 +153,7 @@ static enum ps_serve_progress follow_take(struct ps_call_answer *answer)
 
 enum ps_serve_progress ps_serve_answer(struct ps_call_answer *answer)
 {
+    /* Four kilobytes, since a message has a bound on its answers. */
     enum ps_status statuses[PS_PROGRAM_TAKEN_MAX];
     struct ps_answer_request request;
     struct ps_decoded decoded;
@@ -151,6 +164,7 @@ enum ps_serve_progress ps_serve_answer(struct ps_call_answer *answer)
                                       &answer->error);
     if (answer->status != PS_OK)
         return PS_SERVE_DONE;
+    /* As large as it may be: it is copied into the parcels of the answers, and no further. */
     if (request.shared.segment != 0) {
         answer->status =
             ps_shared_loan_take(answer->context, &request.shared, &loan, &answer->error);
@@ -166,6 +180,7 @@ enum ps_serve_progress ps_serve_answer(struct ps_call_answer *answer)
         answer->status = ps_service_answer_taken(answer->context->service, &request, &hold,
                                                  statuses, &answer->error);
     if (answer->status == PS_OK)
+        /* Each answer has its own status: one that came too late harms no other. */
         ps_encode_answer_reply(statuses, request.answer_count, answer->reply);
     if (loan != NULL)
         ps_shared_loan_drop(loan);
@@ -177,6 +192,7 @@ enum ps_serve_progress ps_serve_answer(struct ps_call_answer *answer)
 
 static void tell_app(void *self, const struct ps_app_state *state)
 {
+    /* Names are the mailbox's, and are written while its lock is held. */
     ps_encode_app_state(state, self);
 }
 
@@ -184,6 +200,7 @@ static void tell_app(void *self, const struct ps_app_state *state)
 enum ps_serve_progress ps_serve_apps(struct ps_call_answer *answer)
 {
     struct ps_rpc_context *context = answer->context;
+    /* Nothing of the request is looked at: it has nothing to say. */
     struct ps_mailbox *mailbox = ps_service_mailbox(context->service);
     ps_mailbox_tell(mailbox, ps_now_ms(context->clock), tell_app, answer->reply);
     ps_encode_apps_epoch(ps_mailbox_epoch(mailbox), answer->reply);

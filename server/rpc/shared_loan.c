@@ -28,6 +28,7 @@ enum ps_status ps_shared_loan_take(struct ps_rpc_context *context,
                                    const struct ps_shared_range *range, struct ps_shared_loan **out,
                                    struct ps_error *error)
 {
+    /* Then no client was told of any. */
     if (context->shared == NULL)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "this server shares no memory");
     if (range->size > context->message_bytes_max)
@@ -35,9 +36,11 @@ enum ps_status ps_shared_loan_take(struct ps_rpc_context *context,
                        "shared memory: %" PRIu64 " bytes are more than the %" PRIu64
                        " of the largest message",
                        range->size, context->message_bytes_max);
+    /* Found only when there is something to hold it. */
     struct ps_shared_loan *loan = ps_zeroed(context->memory, sizeof *loan);
     if (loan == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a loan");
+    /* The loan outlives its call, and the context outlives both. */
     loan->memory = context->memory;
     atomic_init(&loan->references, 1);
     enum ps_status status = ps_shared_memory_find(context->shared, range, &loan->hold, error);
@@ -57,6 +60,7 @@ struct ps_bytes ps_shared_loan_bytes(const struct ps_shared_loan *loan)
 static void *keep(void *self)
 {
     struct ps_shared_loan *loan = self;
+    /* Any holder may give it to another. */
     unsigned before = atomic_fetch_add(&loan->references, 1);
     PS_ASSERT(before > 0);
     return loan;
@@ -76,6 +80,8 @@ void ps_shared_loan_drop(void *self)
     PS_ASSERT(before > 0);
     if (before > 1)
         return;
+    /* Here the server may close its end of the client's connection, if the client has closed
+     * its own. */
     ps_shared_memory_release(&loan->hold);
     ps_release(loan->memory, loan);
 }
@@ -84,6 +90,7 @@ void ps_shared_loan_drop(void *self)
 static void copy_parts(void *argument)
 {
     struct copying *copying = argument;
+    /* The same for each thread; only `next` is written. */
     size_t size = copying->content.size;
     size_t at;
     while ((at = atomic_fetch_add(&copying->next, PART_BYTES)) < size)
@@ -94,8 +101,10 @@ static void copy_parts(void *argument)
 /* One thread does not fill the memory's bandwidth. */
 void ps_shared_copy(struct ps_rpc_context *context, struct ps_view content, uint8_t *room)
 {
+    /* On this stack: all threads are done when the crew returns. */
     struct copying copying = {.content = content, .room = room};
     const struct ps_crew crew = ps_helpers_crew(&context->helpers);
+    /* To wake others costs more than to copy so little. */
     if (content.size < PS_SPREAD_BYTES_MIN)
         copy_parts(&copying);
     else

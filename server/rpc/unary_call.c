@@ -456,8 +456,7 @@ static void lose_patience(void *owner)
     (void)grpc_call_cancel(call->call.call, NULL);
 }
 
-/* A call may end before its answer was made, or after the message has taken what was pulled: what
- * is left goes here. */
+/* A call may end before its answer was made, or after the message has taken what was pulled. */
 static void release_served(struct ps_call_answer *answer)
 {
     if (answer->single.begun) {
@@ -476,8 +475,7 @@ static void release_served(struct ps_call_answer *answer)
     answer->worker.inquiry = NULL;
 }
 
-/* The call is free when all that is in flight for it has come back. A buffer that grew for one long
- * reply is not kept. */
+/* When all that is in flight for it has come back. A buffer that grew for a long reply goes. */
 static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)

@@ -28,6 +28,7 @@ static void note(struct ps_bench_pair *pair, uint64_t *count, bool is_over, int 
 /* At three places: a value that was put together wrongly has another value's bytes somewhere. */
 static void stamp(uint8_t *bytes, uint64_t size, uint64_t number)
 {
+    /* Rounded down to whole words. */
     const uint64_t places[] = {0, size / 2, size - sizeof number};
     PS_ASSERT(size >= sizeof number);
     for (size_t i = 0; i < PS_ARRAY_COUNT(places); i++)

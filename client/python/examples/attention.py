@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention and feed-forward apart, as StepMesh's example has them: workers that hold attention push
-two tensors each step and pull one, and a server program answers all of them at once.
+"""Attention and feed-forward apart, as StepMesh's example has them: workers that hold attention
+push two tensors each step and pull one, and a server program answers all of them at once.
 
     attention.py server  SERVERS RANK  WORKERS STEPS
     attention.py worker  SERVERS RANK  WORKERS STEPS [TRACE.svg]

@@ -113,8 +113,10 @@ static int add_types(PyObject *module)
     state->serving_type = ps_python_make_type(module, &ps_python_serving_spec);
     state->batch_type = ps_python_make_type(module, &ps_python_batch_spec);
     state->piece_type = ps_python_make_type(module, &ps_python_piece_spec);
+    state->rendezvous_type = ps_python_make_type(module, &ps_python_rendezvous_spec);
+    state->value_type = ps_python_make_type(module, &ps_python_value_spec);
     if (state->customer_type == NULL || state->serving_type == NULL || state->batch_type == NULL ||
-        state->piece_type == NULL)
+        state->piece_type == NULL || state->rendezvous_type == NULL || state->value_type == NULL)
         return -1;
     if (state->client_type == NULL || state->operation_type == NULL ||
         state->replica_type == NULL || state->table_replica_type == NULL ||
@@ -137,6 +139,8 @@ static int visit_state(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->serving_type);
     Py_VISIT(state->batch_type);
     Py_VISIT(state->piece_type);
+    Py_VISIT(state->rendezvous_type);
+    Py_VISIT(state->value_type);
     Py_VISIT(state->as_source);
     Py_VISIT(state->as_target);
     Py_VISIT(state->make_error);
@@ -157,6 +161,8 @@ static int clear_state(PyObject *module)
     Py_CLEAR(state->serving_type);
     Py_CLEAR(state->batch_type);
     Py_CLEAR(state->piece_type);
+    Py_CLEAR(state->rendezvous_type);
+    Py_CLEAR(state->value_type);
     Py_CLEAR(state->as_source);
     Py_CLEAR(state->as_target);
     Py_CLEAR(state->make_error);

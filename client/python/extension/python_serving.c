@@ -1,68 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `_pserver.Serving`: batched serving, of a worker or of a server program. What was taken stays in
- * the library's memory and is seen through pieces: objects with a buffer, of which each keeps its
- * batch alive, and the batch the serving that its memory goes back to. */
+/* `_pserver.Serving`: batched serving, of a worker or of a server program, which are one type since
+ * they begin, meet and end in the same way. What programs do is in python_served.c.
+ *
+ * A worker's arrays are in use from push_pull on. Their buffers are held until a wait has found that
+ * the request is over; a wait whose own time has passed leaves them. */
 #include "python_programs.h"
-
-struct serving {
-    PyObject_HEAD struct ps_python_client *client; /* owned reference */
-    struct ps_serving *serving;                    /* NULL: closed */
-    struct ps_python_held *held;                   /* of requests that may not be over */
-    struct ps_python_held *rooms;                  /* registered buffers, until the end */
-    size_t batches;                                /* that are alive */
-};
-
-/* A batch: nothing but its end. */
-struct batch {
-    PyObject_HEAD struct serving *serving; /* owned reference */
-    struct ps_serving_batch *batch;
-};
-
-struct piece {
-    PyObject_HEAD PyObject *batch; /* owned reference */
-    void *content;
-    size_t size;
-};
-
-/* ---- Pieces and batches ---- */
-
-static int get_buffer(PyObject *object, Py_buffer *view, int flags)
-{
-    struct piece *self = (struct piece *)object;
-    return PyBuffer_FillInfo(view, object, self->content, (Py_ssize_t)self->size, 0, flags);
-}
-
-static void end_piece(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    Py_DECREF(((struct piece *)object)->batch);
-    PyObject_Free(object);
-    Py_DECREF(type);
-}
-
-static void end_batch(PyObject *object)
-{
-    struct batch *self = (struct batch *)object;
-    PyTypeObject *type = Py_TYPE(object);
-    if (!ps_python_client_forked(self->serving->client))
-        ps_serving_batch_release(self->batch);
-    self->serving->batches--;
-    Py_DECREF(self->serving);
-    PyObject_Free(object);
-    Py_DECREF(type);
-}
-
-/* None for nothing. */
-static PyObject *piece_of(PyObject *batch, PyTypeObject *type, const void *content, size_t size)
-{
-    struct piece *piece = PyObject_New(struct piece, type);
-    if (piece == NULL)
-        return NULL;
-    piece->batch = Py_NewRef(batch);
-    piece->content = (void *)(uintptr_t)content;
-    piece->size = size;
-    return (PyObject *)piece;
-}
 
 /* ---- Life ---- */
 
@@ -91,7 +33,7 @@ static PyObject *open_serving(PyTypeObject *type, PyObject *arguments, PyObject 
     int status = ps_serving_init(client->client, &options, &opened, &error);
     if (status != PSCLIENT_OK)
         return ps_python_raise(state, status, error.text, NULL);
-    struct serving *self = PyObject_New(struct serving, type);
+    struct ps_python_serving *self = PyObject_New(struct ps_python_serving, type);
     if (self == NULL) {
         (void)ps_serving_stop(opened, 0, NULL);
         return NULL;
@@ -108,7 +50,8 @@ static PyObject *open_serving(PyTypeObject *type, PyObject *arguments, PyObject 
 
 /* Batches refer to the serving, so that it does not go before them; a stop is refused while there
  * are some. Buffers go when the library is done with them. */
-static int shut(struct serving *self, unsigned long long timeout_ms, struct psclient_error *error)
+static int shut(struct ps_python_serving *self, unsigned long long timeout_ms,
+                struct psclient_error *error)
 {
     struct ps_serving *serving = self->serving;
     if (serving == NULL || ps_python_client_forked(self->client))
@@ -132,7 +75,7 @@ static int shut(struct serving *self, unsigned long long timeout_ms, struct pscl
 
 static void deallocate(PyObject *object)
 {
-    struct serving *self = (struct serving *)object;
+    struct ps_python_serving *self = (struct ps_python_serving *)object;
     PyTypeObject *type = Py_TYPE(object);
     (void)shut(self, 0, NULL);
     Py_DECREF(self->client);
@@ -141,19 +84,20 @@ static void deallocate(PyObject *object)
 }
 
 /* NULL with an exception. */
-static struct serving *check(PyObject *object)
+struct ps_python_serving *ps_python_serving_check(PyObject *object)
 {
-    struct serving *self = (struct serving *)object;
+    struct ps_python_serving *self = (struct ps_python_serving *)object;
     if (!ps_python_client_check(self->client))
         return NULL;
     if (self->serving != NULL)
         return self;
-    return (struct serving *)ps_python_raise(self->client->state, PS_PYTHON_CLOSED,
-                                             "this serving was stopped", NULL);
+    return (struct ps_python_serving *)ps_python_raise(self->client->state, PS_PYTHON_CLOSED,
+                                                       "this serving was stopped", NULL);
 }
 
 /* None, or the exception. */
-static PyObject *nothing_of(struct serving *self, int status, const struct psclient_error *error)
+PyObject *ps_python_serving_result(struct ps_python_serving *self, int status,
+                                   const struct psclient_error *error)
 {
     if (status != PSCLIENT_OK)
         return ps_python_raise(self->client->state, status, error->text, NULL);
@@ -163,7 +107,7 @@ static PyObject *nothing_of(struct serving *self, int status, const struct pscli
 /* (timeout_ms): 0 meets nobody. */
 static PyObject *stop(PyObject *object, PyObject *arguments)
 {
-    struct serving *self = check(object);
+    struct ps_python_serving *self = ps_python_serving_check(object);
     struct psclient_error error;
     unsigned long long timeout_ms;
     if (self == NULL || !PyArg_ParseTuple(arguments, "K:stop", &timeout_ms))
@@ -171,13 +115,13 @@ static PyObject *stop(PyObject *object, PyObject *arguments)
     if (self->batches > 0)
         return PyErr_Format(PyExc_RuntimeError, "arrays of %zu batches are still in use",
                             self->batches);
-    return nothing_of(self, shut(self, timeout_ms, &error), &error);
+    return ps_python_serving_result(self, shut(self, timeout_ms, &error), &error);
 }
 
 /* (include_server, include_worker, timeout_ms). */
 static PyObject *barrier(PyObject *object, PyObject *arguments)
 {
-    struct serving *self = check(object);
+    struct ps_python_serving *self = ps_python_serving_check(object);
     struct psclient_error error;
     int servers;
     int workers;
@@ -188,7 +132,7 @@ static PyObject *barrier(PyObject *object, PyObject *arguments)
     PyThreadState *thread = ps_python_enter(self->client);
     int status = ps_serving_barrier(self->serving, servers, workers, timeout_ms, &error);
     ps_python_leave(self->client, thread);
-    return nothing_of(self, status, &error);
+    return ps_python_serving_result(self, status, &error);
 }
 
 /* ---- Workers ---- */
@@ -214,7 +158,7 @@ static void drop_joined(struct ps_python_held *held)
  * has waited; so a program that pushes waits for what it has pushed. */
 static PyObject *push_pull(PyObject *object, PyObject *arguments)
 {
-    struct serving *self = check(object);
+    struct ps_python_serving *self = ps_python_serving_check(object);
     struct psclient_tensor *pushed = NULL;
     struct psclient_tensor *pulled = NULL;
     struct ps_python_held *held[2] = {NULL, NULL};
@@ -256,7 +200,7 @@ static PyObject *push_pull(PyObject *object, PyObject *arguments)
 }
 
 /* Everything of that number goes, one after another: letting go may run Python code. */
-static void release(struct serving *self, uint64_t number)
+static void release(struct ps_python_serving *self, uint64_t number)
 {
     struct ps_python_held **at = &self->held;
     while (*at != NULL) {
@@ -275,7 +219,7 @@ static void release(struct serving *self, uint64_t number)
  * the wait. */
 static PyObject *wait_for(PyObject *object, PyObject *arguments)
 {
-    struct serving *self = check(object);
+    struct ps_python_serving *self = ps_python_serving_check(object);
     struct psclient_error error;
     unsigned long long handler;
     unsigned long long timeout_ms;
@@ -289,13 +233,13 @@ static PyObject *wait_for(PyObject *object, PyObject *arguments)
     ps_python_leave(self->client, thread);
     if (known == PSCLIENT_OK && ps_serving_is_open(self->serving, handler) == 0)
         release(self, first);
-    return nothing_of(self, status, &error);
+    return ps_python_serving_result(self, status, &error);
 }
 
 /* (handler) -> handlers. */
 static PyObject *get_all_handlers(PyObject *object, PyObject *arguments)
 {
-    struct serving *self = check(object);
+    struct ps_python_serving *self = ps_python_serving_check(object);
     struct psclient_error error;
     unsigned long long handler;
     uint64_t first = 0;
@@ -330,7 +274,7 @@ static PyObject *trace_row(const struct ps_serving_trace *row)
 /* (handler) -> a row for each server. Asked twice, since nobody knows the number before. */
 static PyObject *fetch_trace(PyObject *object, PyObject *arguments)
 {
-    struct serving *self = check(object);
+    struct ps_python_serving *self = ps_python_serving_check(object);
     struct psclient_error error;
     unsigned long long handler;
     size_t count = 0;
@@ -354,275 +298,18 @@ static PyObject *fetch_trace(PyObject *object, PyObject *arguments)
     return rows;
 }
 
-/* ---- Server programs ---- */
-
-/* (key, dtype, element size, shape, piece or None). */
-static PyObject *tensor_row(struct serving *self, PyObject *batch,
-                            const struct psclient_tensor *tensor, uint64_t key)
-{
-    PyObject *shape = PyTuple_New((Py_ssize_t)tensor->rank);
-    for (uint32_t i = 0; shape != NULL && i < tensor->rank; i++) {
-        PyObject *extent = PyLong_FromUnsignedLongLong(tensor->shape[i]);
-        if (extent == NULL || PyTuple_SetItem(shape, (Py_ssize_t)i, extent) != 0)
-            Py_CLEAR(shape);
-    }
-    PyObject *piece = Py_NewRef(Py_None);
-    if (shape != NULL && tensor->content != NULL) {
-        Py_DECREF(piece);
-        piece = piece_of(batch, self->client->state->piece_type, tensor->content, tensor->size);
-    }
-    if (shape == NULL || piece == NULL) {
-        Py_XDECREF(shape);
-        Py_XDECREF(piece);
-        return NULL;
-    }
-    return Py_BuildValue("(KIInNN)", (unsigned long long)key, (unsigned)tensor->dtype,
-                         (unsigned)tensor->element_size, (Py_ssize_t)tensor->size, shape, piece);
-}
-
-static PyObject *tensor_rows(struct serving *self, PyObject *batch,
-                             const struct psclient_tensor *tensors, const uint64_t *keys,
-                             size_t count)
-{
-    PyObject *rows = PyList_New(0);
-    for (size_t i = 0; rows != NULL && i < count; i++) {
-        PyObject *row = tensor_row(self, batch, &tensors[i], keys[i]);
-        if (row == NULL || PyList_Append(rows, row) != 0)
-            Py_CLEAR(rows);
-        Py_XDECREF(row);
-    }
-    return rows;
-}
-
-/* In the order of the dataclass in serving.py. Small parts are copied to objects of Python's. */
-static PyObject *request_row(struct serving *self, PyObject *batch,
-                             const struct ps_serving_request *request)
-{
-    PyObject *tensors =
-        tensor_rows(self, batch, request->tensors, request->tensor_keys, request->tensor_count);
-    PyObject *wanted =
-        tensor_rows(self, batch, request->wanted, request->wanted_keys, request->wanted_count);
-    if (tensors == NULL || wanted == NULL) {
-        Py_XDECREF(tensors);
-        Py_XDECREF(wanted);
-        return NULL;
-    }
-    return Py_BuildValue(
-        "(KIIiiKONNy#y#y#)", (unsigned long long)request->handler, (unsigned)request->worker,
-        (unsigned)request->customer, (int)request->kind, (int)request->command,
-        (unsigned long long)request->timestamp, request->again != 0 ? Py_True : Py_False, tensors,
-        wanted, (const char *)request->keys, (Py_ssize_t)(request->key_count * sizeof(uint64_t)),
-        (const char *)request->lens,
-        (Py_ssize_t)(request->lens != NULL ? request->key_count * sizeof(uint32_t) : 0),
-        (const char *)request->body, (Py_ssize_t)request->body_size);
-}
-
-/* Ranks out of a list; false with an exception. PyMem's memory is the caller's in any case. */
-static bool read_ranks(PyObject *sequence, uint32_t **ranks, size_t *count)
-{
-    Py_ssize_t size = PySequence_Size(sequence);
-    if (size < 0)
-        return false;
-    *count = (size_t)size;
-    *ranks = PyMem_Calloc((size_t)size + 1, sizeof **ranks);
-    if (*ranks == NULL)
-        return PyErr_NoMemory() != NULL;
-    for (Py_ssize_t i = 0; i < size; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        (*ranks)[i] = item != NULL ? (uint32_t)PyLong_AsUnsignedLong(item) : 0;
-        Py_XDECREF(item);
-        if (PyErr_Occurred())
-            return false;
-    }
-    return true;
-}
-
-/* A batch as rows. The library's batch is this one's from now on, in any case. */
-static PyObject *rows_of(struct serving *self, struct ps_serving_batch *taken)
-{
-    struct batch *batch = PyObject_New(struct batch, self->client->state->batch_type);
-    if (batch == NULL) {
-        ps_serving_batch_release(taken);
-        return NULL;
-    }
-    batch->serving = (struct serving *)Py_NewRef((PyObject *)self);
-    batch->batch = taken;
-    self->batches++;
-    PyObject *rows = PyList_New(0);
-    for (size_t i = 0; rows != NULL && i < taken->count; i++) {
-        PyObject *row = request_row(self, (PyObject *)batch, &taken->requests[i]);
-        if (row == NULL || PyList_Append(rows, row) != 0)
-            Py_CLEAR(rows);
-        Py_XDECREF(row);
-    }
-    Py_DECREF(batch);
-    return rows;
-}
-
-/* (workers, max, partial, timeout_ms) -> rows; None: nothing came in time. */
-static PyObject *get_batch(PyObject *object, PyObject *arguments)
-{
-    struct serving *self = check(object);
-    struct ps_serving_batch *batch = NULL;
-    struct ps_serving_wish wish = {0};
-    struct psclient_error error;
-    uint32_t *ranks = NULL;
-    PyObject *workers;
-    unsigned long long timeout_ms;
-    if (self == NULL || !PyArg_ParseTuple(arguments, "OIiK:get_batch", &workers, &wish.max,
-                                          &wish.partial, &timeout_ms))
-        return NULL;
-    if (!read_ranks(workers, &ranks, &wish.worker_count)) {
-        PyMem_Free(ranks);
-        return NULL;
-    }
-    wish.workers = ranks;
-    PyThreadState *thread = ps_python_enter(self->client);
-    int status = ps_serving_get_batch(self->serving, &wish, timeout_ms, &batch, &error);
-    ps_python_leave(self->client, thread);
-    PyMem_Free(ranks);
-    if (status == PSCLIENT_UNKNOWN)
-        Py_RETURN_NONE;
-    if (status != PSCLIENT_OK)
-        return ps_python_raise(self->client->state, status, error.text, NULL);
-    return rows_of(self, batch);
-}
-
-/* (handler, status, text, tensors, lens, body, timeout_ms). */
-static PyObject *reply(PyObject *object, PyObject *arguments)
-{
-    struct serving *self = check(object);
-    struct ps_serving_reply answer = {0};
-    struct psclient_tensor *tensors = NULL;
-    struct ps_python_held *held = NULL;
-    uint64_t *keys = NULL;
-    struct psclient_error error;
-    PyObject *list;
-    PyObject *result = NULL;
-    unsigned long long handler;
-    unsigned long long timeout_ms;
-    const char *lens;
-    const char *body;
-    Py_ssize_t lens_size;
-    Py_ssize_t body_size;
-    if (self == NULL ||
-        !PyArg_ParseTuple(arguments, "KizOy#y#K:reply", &handler, &answer.status, &answer.text,
-                          &list, &lens, &lens_size, &body, &body_size, &timeout_ms))
-        return NULL;
-    if (ps_python_read_tensors(list, PyBUF_SIMPLE, &tensors, &keys, &answer.tensor_count, &held)) {
-        answer.tensors = tensors;
-        answer.len_count = (size_t)lens_size / sizeof(uint32_t);
-        answer.lens = answer.len_count > 0 ? (const uint32_t *)(const void *)lens : NULL;
-        answer.body = body;
-        answer.body_size = (size_t)body_size;
-        PyThreadState *thread = ps_python_enter(self->client);
-        int status = ps_serving_reply(self->serving, handler, &answer, timeout_ms, &error);
-        ps_python_leave(self->client, thread);
-        result = nothing_of(self, status, &error);
-    }
-    ps_python_let_go(held);
-    PyMem_Free(tensors);
-    PyMem_Free(keys);
-    return result;
-}
-
-/* One of the slices: (handler, first row, rows). */
-static bool read_slice(PyObject *row, struct ps_serving_slice *slice)
-{
-    unsigned long long handler;
-    unsigned long long begin;
-    unsigned long long count;
-    if (!PyArg_ParseTuple(row, "KKK:slice", &handler, &begin, &count))
-        return false;
-    *slice = (struct ps_serving_slice){.handler = handler, .row_begin = begin, .row_count = count};
-    return true;
-}
-
-/* ([tensor], slices, timeout_ms). */
-static PyObject *respond_vec(PyObject *object, PyObject *arguments)
-{
-    struct serving *self = check(object);
-    struct psclient_tensor *tensors = NULL;
-    struct ps_python_held *held = NULL;
-    struct ps_serving_slice *slices = NULL;
-    uint64_t *keys = NULL;
-    struct psclient_error error;
-    size_t tensor_count = 0;
-    PyObject *list;
-    PyObject *rows;
-    PyObject *result = NULL;
-    unsigned long long timeout_ms;
-    if (self == NULL || !PyArg_ParseTuple(arguments, "OOK:respond_vec", &list, &rows, &timeout_ms))
-        return NULL;
-    Py_ssize_t count = PySequence_Size(rows);
-    slices = PyMem_Calloc(count > 0 ? (size_t)count : 1, sizeof *slices);
-    bool is_read = count >= 0 && slices != NULL;
-    for (Py_ssize_t i = 0; is_read && i < count; i++) {
-        PyObject *row = PySequence_GetItem(rows, i);
-        is_read = row != NULL && read_slice(row, &slices[i]);
-        Py_XDECREF(row);
-    }
-    if (is_read &&
-        ps_python_read_tensors(list, PyBUF_SIMPLE, &tensors, &keys, &tensor_count, &held) &&
-        tensor_count == 1) {
-        PyThreadState *thread = ps_python_enter(self->client);
-        int status = ps_serving_respond_vec(self->serving, tensors, slices, (size_t)count,
-                                            timeout_ms, &error);
-        ps_python_leave(self->client, thread);
-        result = nothing_of(self, status, &error);
-    }
-    ps_python_let_go(held);
-    PyMem_Free(slices);
-    PyMem_Free(tensors);
-    PyMem_Free(keys);
-    return result != NULL || PyErr_Occurred()
-               ? result
-               : PyErr_Format(PyExc_ValueError, "one tensor is cut, not %zu", tensor_count);
-}
-
-/* (buffer, ranks, keys as bytes). The buffer is held until the end. */
-static PyObject *register_recv_buffer(PyObject *object, PyObject *arguments)
-{
-    struct serving *self = check(object);
-    struct psclient_error error;
-    uint32_t *ranks = NULL;
-    PyObject *memory;
-    PyObject *list;
-    const char *keys;
-    Py_ssize_t size;
-    size_t count = 0;
-    if (self == NULL ||
-        !PyArg_ParseTuple(arguments, "OOy#:register_recv_buffer", &memory, &list, &keys, &size))
-        return NULL;
-    struct ps_python_held *held = ps_python_hold(1);
-    if (held == NULL || !ps_python_hold_buffer(held, memory, PyBUF_WRITABLE) ||
-        !read_ranks(list, &ranks, &count) || count != (size_t)size / sizeof(uint64_t)) {
-        ps_python_let_go(held);
-        PyMem_Free(ranks);
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "as many keys as workers");
-    }
-    int status = ps_serving_register_recv_buffer(
-        self->serving, held->buffers[0].buf, (size_t)held->buffers[0].len, ranks,
-        (const uint64_t *)(const void *)keys, count, &error);
-    PyMem_Free(ranks);
-    if (status != PSCLIENT_OK) {
-        ps_python_let_go(held);
-        return nothing_of(self, status, &error);
-    }
-    held->next = self->rooms;
-    self->rooms = held;
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef methods[] = {
     {"push_pull", push_pull, METH_VARARGS, "push_pull(pushed, pulled, timeout_ms) -> handler"},
     {"wait", wait_for, METH_VARARGS, "wait(handler, timeout_ms)"},
     {"get_all_handlers", get_all_handlers, METH_VARARGS, "get_all_handlers(handler)"},
     {"fetch_trace", fetch_trace, METH_VARARGS, "fetch_trace(handler) -> rows"},
-    {"get_batch", get_batch, METH_VARARGS, "get_batch(workers, max, partial, timeout_ms)"},
-    {"reply", reply, METH_VARARGS, "reply(handler, status, text, tensors, lens, body, timeout_ms)"},
-    {"respond_vec", respond_vec, METH_VARARGS, "respond_vec([tensor], slices, timeout_ms)"},
-    {"register_recv_buffer", register_recv_buffer, METH_VARARGS,
+    {"get_batch", ps_python_get_batch, METH_VARARGS,
+     "get_batch(workers, max, partial, timeout_ms)"},
+    {"reply", ps_python_reply, METH_VARARGS,
+     "reply(handler, status, text, tensors, lens, body, timeout_ms)"},
+    {"respond_vec", ps_python_respond_vec, METH_VARARGS,
+     "respond_vec([tensor], slices, timeout_ms)"},
+    {"register_recv_buffer", ps_python_register_recv_buffer, METH_VARARGS,
      "register_recv_buffer(buffer, ranks, keys)"},
     {"barrier", barrier, METH_VARARGS, "barrier(include_server, include_worker, timeout_ms)"},
     {"stop", stop, METH_VARARGS, "stop(timeout_ms)"},
@@ -634,21 +321,6 @@ static PyType_Slot slots[] = {{Py_tp_new, (void *)open_serving},
                               {0, NULL}};
 
 PyType_Spec ps_python_serving_spec = {.name = "pserver._pserver.Serving",
-                                      .basicsize = sizeof(struct serving),
+                                      .basicsize = sizeof(struct ps_python_serving),
                                       .flags = Py_TPFLAGS_DEFAULT,
                                       .slots = slots};
-
-static PyType_Slot batch_slots[] = {{Py_tp_dealloc, (void *)end_batch}, {0, NULL}};
-
-PyType_Spec ps_python_batch_spec = {.name = "pserver._pserver.Batch",
-                                    .basicsize = sizeof(struct batch),
-                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                    .slots = batch_slots};
-
-static PyType_Slot piece_slots[] = {
-    {Py_tp_dealloc, (void *)end_piece}, {Py_bf_getbuffer, (void *)get_buffer}, {0, NULL}};
-
-PyType_Spec ps_python_piece_spec = {.name = "pserver._pserver.Piece",
-                                    .basicsize = sizeof(struct piece),
-                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                    .slots = piece_slots};

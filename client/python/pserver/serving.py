@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batched serving under StepMesh's names: workers push tensors and pull others, step after step, and
-a server program takes the requests of all workers together.
+"""Batched serving under StepMesh's names: workers push tensors and pull others, step after step,
+and a server program takes the requests of all workers together.
 
     import pserver.serving as f                    # import fserver_lib as f
 

@@ -24,16 +24,22 @@ static bool end_everything(struct ps_mailbox *mailbox, struct ps_app *app, const
 void ps_mailbox_init(struct ps_mailbox *mailbox, const struct ps_allocator *memory,
                      const struct ps_mailbox_bounds *bounds, uint32_t life)
 {
+    /* Zeros would not be bounds but refusals of everything; whoever has options fills them in.
+     */
     PS_ASSERT(bounds->apps_max > 0 && bounds->requests_max > 0 && bounds->parties_max > 0);
     PS_ASSERT(bounds->lease_ms > 0);
     *mailbox =
         (struct ps_mailbox){.memory = memory, .bounds = *bounds, .life = life != 0 ? life : 1};
+    /* The same rank as other queues have: nothing is locked within but logs, and parcels are
+     * released without it where that matters. */
     ps_mutex_init(&mailbox->lock, PS_RANK_QUEUE);
 }
 
 /* Whoever held a request has given it back: what is left is in the tables only. */
 void ps_mailbox_fini(struct ps_mailbox *mailbox)
 {
+    /* In three steps: requests end, then what is kept of them goes, then nothing refers to the
+     * apps. */
     struct ps_app *app, *next;
     ps_mutex_lock(&mailbox->lock);
     HASH_ITER(hh, mailbox->apps, app, next)
@@ -41,6 +47,7 @@ void ps_mailbox_fini(struct ps_mailbox *mailbox)
         (void)end_everything(mailbox, app, "the server has ended", (struct ps_mailbox_now){0});
         app->has_handler = false;
     }
+    /* Kept ones refer to their apps and senders. */
     while (mailbox->kept != NULL)
         ps_mailbox_forget(mailbox, mailbox->kept);
     HASH_ITER(hh, mailbox->apps, app, next)
@@ -100,10 +107,12 @@ static bool end_everything(struct ps_mailbox *mailbox, struct ps_app *app, const
     struct ps_program_sender *sender, *next_sender;
     bool wakes = app->request_count > 0;
     /* Each of the four lists that a request can be in, and then nobody has any. */
+    /* Each end takes the first of the list away, so that the list is its own loop. */
     while (app->waiting != NULL)
         ps_mailbox_end(mailbox, app->waiting, PS_ERR_ABORTED, text, NULL, now);
     while (app->handled != NULL)
         ps_mailbox_end(mailbox, app->handled, PS_ERR_ABORTED, text, NULL, now);
+    /* Those that waited for one before them: it comes no more. */
     HASH_ITER(hh, app->senders, sender, next_sender)
     {
         while (sender->held != NULL)
@@ -136,6 +145,7 @@ enum ps_status ps_mailbox_find_or_add_app(struct ps_mailbox *mailbox, uint32_t i
 {
     const struct ps_allocator *memory = mailbox->memory;
     bool refused = false;
+    /* Nearly every call finds it. */
     struct ps_app *app = ps_mailbox_find_app(mailbox, id);
     *out = app;
     if (app != NULL)
@@ -146,6 +156,7 @@ enum ps_status ps_mailbox_find_or_add_app(struct ps_mailbox *mailbox, uint32_t i
                          "app %" PRIu32 ": there are %" PRIu32 " apps, and no more may there be",
                          id, mailbox->bounds.apps_max);
     app = ps_zeroed(memory, sizeof *app);
+    /* A table that has no memory for the entry leaves everything as it was. */
     if (app != NULL) {
         app->id = id;
         HASH_ADD(hh, mailbox->apps, id, sizeof app->id, app);
@@ -165,6 +176,7 @@ static void drop_app(struct ps_mailbox *mailbox, struct ps_app *app)
     const struct ps_allocator *memory = mailbox->memory;
     struct ps_program_worker *worker, *next_worker;
     struct ps_program_sender *sender, *next_sender;
+    /* Requests that are kept count: their app stays with them. */
     PS_ASSERT(app->known_count == 0 && app->takers == NULL && !app->has_handler);
     HASH_ITER(hh, app->workers, worker, next_worker)
     {
@@ -192,9 +204,11 @@ static bool sweep_takers(struct ps_mailbox *mailbox, struct ps_app *app, struct 
     {
         char how[64];
         PS_ASSERT(taker->lease_ms > 0);
+        /* By the server's own clock: no clock of a taker is asked. */
         uint64_t silent_ms = now.ms - taker->heard_ms;
         if (taker->calls > 0 || now.ms < taker->heard_ms || silent_ms < taker->lease_ms)
             continue;
+        /* The number is for people: a lease that is too short for a program shows here. */
         (void)snprintf(how, sizeof how, "has said nothing for %" PRIu64 " ms", silent_ms);
         wakes |= ps_mailbox_end_taker(mailbox, app, taker, how, now);
     }
@@ -207,6 +221,7 @@ static void sweep_orphans(struct ps_mailbox *mailbox, struct ps_app *app, struct
     const struct ps_bytes why = ps_bytes_of_text("nobody waited for it any more");
     struct ps_program_request *request, *next;
     DL_FOREACH_SAFE(app->waiting, request, next) {
+        /* Its client may be on its way with the same token; after that time it is given up. */
         if (request->calls == 0 && now.ms >= request->came_ms + mailbox->bounds.kept_ms)
             ps_mailbox_end(mailbox, request, PS_ERR_ABORTED, why, NULL, now);
     }
@@ -220,6 +235,8 @@ static void sweep_senders(struct ps_mailbox *mailbox, struct ps_app *app, uint64
     struct ps_program_sender *sender, *next;
     HASH_ITER(hh, app->senders, sender, next)
     {
+        /* Much longer than an answer is kept: numbers cost little, and by them late repeats are
+         * known. */
         if (sender->open > 0 || now_ms < sender->heard_ms + 16 * mailbox->bounds.kept_ms)
             continue;
         PS_ASSERT(sender->held == NULL && sender->ended == NULL);
@@ -235,10 +252,12 @@ bool ps_mailbox_sweep(struct ps_mailbox *mailbox, struct ps_mailbox_now now)
     struct ps_app *app, *next;
     bool wakes = false;
     ps_mutex_lock(&mailbox->lock);
+    /* What is too old first: it may be all that an app still has. */
     ps_mailbox_trim(mailbox, now.ms);
     PS_ASSERT(mailbox->kept_bytes <= mailbox->bounds.kept_bytes_max);
     HASH_ITER(hh, mailbox->apps, app, next)
     {
+        /* Before takers are looked at: what waits now may be given out in this turn. */
         wakes |= ps_mailbox_close_gaps(mailbox, app, now.ms);
         wakes |= sweep_takers(mailbox, app, now);
         sweep_orphans(mailbox, app, now);
@@ -258,11 +277,13 @@ bool ps_mailbox_sweep(struct ps_mailbox *mailbox, struct ps_mailbox_now now)
 void ps_mailbox_unref(struct ps_mailbox *mailbox, struct ps_program_request *request)
 {
     PS_ASSERT(request->references > 0);
+    /* Under the lock in any case, so that the count need not be atomic. */
     if (--request->references > 0)
         return;
     PS_ASSERT(!request->is_in_tables && request->calls == 0);
     ps_parcel_release(request->question);
     ps_parcel_release(request->answer);
+    /* The client's memory is its own again only behind this. */
     if (request->room.drop != NULL)
         request->room.drop(request->room.kept);
     ps_release(mailbox->memory, request);

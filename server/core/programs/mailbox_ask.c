@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request comes: as a new one, or as a repeat of one that is known. Whatever it needs is
- * allocated before anything changes, so that a refusal of memory is a refusal of the whole request. */
+ * allocated before anything changes, so that a refusal of memory refuses the whole request.
+ *
+ * A repeat is known in two ways. Its token finds it as long as it is open, or its answer is kept.
+ * Of a sender that numbers its requests it is known for longer than that, by the number alone: one
+ * that has come and is not in the tables any more must not be carried out again, and is told that
+ * nobody can say how it ended. What has neither token nor number is a new request each time.
+ *
+ * A call and its request are two things. A request may have several calls, of a client that lost
+ * its connection and asks again, or none, while that client is on its way. What ends with the last
+ * call is only what nobody could ask for again. */
 #include "server/core/programs/mailbox.h"
 
 #include "base/assert.h"
@@ -45,11 +54,13 @@ static enum ps_status ask_locked(struct ps_mailbox *mailbox, const struct ps_ask
                        "app %" PRIu32 ": the server of shard %" PRIu32
                        " is another one: nobody can say whether it was carried out",
                        ask->asked.app, mailbox->shard);
+    /* A repeat is not held to the bounds: the first has been let in. */
     PS_TRY(find_known(mailbox, ask, out, error));
     if (*out != NULL)
         return PS_OK;
     /* The app may stay behind when the request is refused: the next sweep takes it. */
     PS_TRY(ps_mailbox_find_or_add_app(mailbox, ask->asked.app, &app, error));
+    /* Before any memory is taken for the request itself. */
     PS_TRY(check_room(mailbox, app, bytes, error));
     PS_TRY(make_request(mailbox, app, ask, now, &request, error));
     *out = request;
@@ -81,10 +92,12 @@ enum ps_status ps_mailbox_ask(struct ps_mailbox *mailbox, const struct ps_ask_re
         request->question = question;
         request->room = *room;
         count_in(mailbox, request);
+        /* It may wait for one before it, or be what others wait for. */
         ps_mailbox_put_in_order(request);
         *wakes = request->app->takers != NULL;
     }
     ps_mutex_unlock(&mailbox->lock);
+    /* Without the lock: a parcel may be the last to hold a message of megabytes. */
     if (!is_new) {
         ps_parcel_release(question);
         drop_room(room);
@@ -97,6 +110,8 @@ enum ps_status ps_mailbox_ask(struct ps_mailbox *mailbox, const struct ps_ask_re
 static enum ps_status find_known(struct ps_mailbox *mailbox, const struct ps_ask_request *ask,
                                  struct ps_program_request **out, struct ps_error *error)
 {
+    /* Tokens are random, but of different clients: the app keeps those of two programs apart.
+     */
     const struct ps_program_token token = {ask->token, ask->asked.app};
     const struct ps_app *app = ps_mailbox_find_app(mailbox, ask->asked.app);
     struct ps_program_sender *sender = NULL;
@@ -106,10 +121,12 @@ static enum ps_status find_known(struct ps_mailbox *mailbox, const struct ps_ask
     PS_ASSERT(app->id == ask->asked.app);
     if (token.token != 0)
         HASH_FIND(hh_token, mailbox->by_token, &token, sizeof token, *out);
+    /* Open, or ended with its answer still there: the call joins it. */
     if (*out != NULL && ((*out)->state != PS_PROGRAM_ENDED || (*out)->has_answer))
         return PS_OK;
     if (*out == NULL && ask->sender != 0)
         HASH_FIND(hh, app->senders, &ask->sender, sizeof ask->sender, sender);
+    /* A number that has not come yet is a new request, whoever asks. */
     if (*out == NULL && (sender == NULL || ask->order >= sender->next))
         return PS_OK;
     *out = NULL;
@@ -126,11 +143,13 @@ static enum ps_status check_room(const struct ps_mailbox *mailbox, const struct 
     const struct ps_mailbox_bounds *bounds = &mailbox->bounds;
     PS_ASSERT(mailbox->kept_bytes <= mailbox->bytes);
     /* Answers that are kept count apart: they go when they have to, and refuse nobody. */
+    /* Of the app: a program that stands still must not fill the mailbox for others. */
     if (app->request_count >= bounds->requests_max)
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_PROGRAMS, 0,
                          "app %" PRIu32 ": %" PRIu32
                          " requests are not answered, and no more may be (--program-requests)",
                          app->id, app->request_count);
+    /* Of all apps: memory is the machine's. */
     if (mailbox->bytes - mailbox->kept_bytes + bytes > bounds->bytes_max)
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_PROGRAMS, 0,
                          "app %" PRIu32 ": %" PRIu64
@@ -148,6 +167,7 @@ static enum ps_status make_request(struct ps_mailbox *mailbox, struct ps_app *ap
 {
     struct ps_program_worker *worker;
     struct ps_program_sender *sender = NULL;
+    /* A sender that says nothing of others begins with this one. */
     uint64_t first = ask->order_from != 0 ? ask->order_from : ask->order;
     PS_TRY(ps_mailbox_find_or_add_worker(mailbox, app, ask->asked.worker, &worker, error));
     /* A sender that is new here begins where it says, and not with 1: it may have numbered for an
@@ -175,6 +195,7 @@ static enum ps_status make_request(struct ps_mailbox *mailbox, struct ps_app *ap
         ps_release(mailbox->memory, request);
         return status;
     }
+    /* A number that was not used is used by the next. */
     mailbox->made++;
     /* Answers that the sender has got go now that nothing can fail. */
     if (sender != NULL) {
@@ -195,6 +216,7 @@ static enum ps_status enter_tables(struct ps_mailbox *mailbox, struct ps_program
     PS_ASSERT(!request->is_in_tables);
     HASH_ADD(hh, mailbox->by_handle, handle, sizeof request->handle, request);
     if (!refused && request->token.token != 0) {
+        /* Only what has a token can be asked again. */
         HASH_ADD(hh_token, mailbox->by_token, token, sizeof request->token, request);
         if (refused)
             HASH_DELETE(hh, mailbox->by_handle, request);
@@ -212,6 +234,7 @@ static void count_in(struct ps_mailbox *mailbox, struct ps_program_request *requ
     struct ps_app *app = request->app;
     PS_ASSERT(request->question != NULL && app->request_count < mailbox->bounds.requests_max);
     app->request_count++;
+    /* Known as long as it is in a table, also when it has ended. */
     app->known_count++;
     request->worker->open++;
     app->bytes += request->question->bytes;
@@ -227,11 +250,13 @@ static enum ps_status fail_late(const struct ps_program_request *request, struct
     const struct ps_app *app = request->app;
     uint64_t waited_ms = now.ms - request->came_ms;
     PS_ASSERT(request->state != PS_PROGRAM_ENDED);
+    /* What it does with it nobody can say: it may be carried out after all. */
     if (request->state == PS_PROGRAM_TAKEN)
         return ps_fail(error, PS_ERR_TIMEOUT,
                        "app %" PRIu32 ": the program has the request, and has not answered it in "
                        "%" PRIu64 " ms",
                        app->id, waited_ms);
+    /* The most frequent mistake of a new user. */
     if (app->takers == NULL && !app->has_handler)
         return ps_fail(error, PS_ERR_TIMEOUT,
                        "app %" PRIu32 ": no program takes its requests: not in %" PRIu64 " ms",
@@ -251,6 +276,7 @@ enum ps_status ps_mailbox_await(struct ps_mailbox *mailbox, struct ps_asking *as
     PS_ASSERT(request != NULL);
     ps_mutex_lock(&mailbox->lock);
     if (request->state == PS_PROGRAM_ENDED) {
+        /* In the program's own words, behind the number of its app. */
         if (request->status != PS_OK)
             status = ps_fail(error, request->status, "app %" PRIu32 ": %s", request->asked.app,
                              request->why);
@@ -303,6 +329,7 @@ void ps_mailbox_stop_asking(struct ps_mailbox *mailbox, struct ps_asking *asking
     asking->request = NULL;
     ps_mutex_lock(&mailbox->lock);
     PS_ASSERT(request->calls > 0);
+    /* The count and the reference are two things: a handler has the latter only. */
     request->calls--;
     if (request->calls == 0 && request->token.token == 0 &&
         (request->state == PS_PROGRAM_WAITING || request->state == PS_PROGRAM_HELD))

@@ -2,7 +2,11 @@
 /* How requests end, and what is kept of them. An ended request with a token stays as long as its
  * answer may be asked for again: its sender says how far it has got them, and beyond that bytes,
  * numbers and time bound them. The struct stays a little longer than the answer: by it a repeat is
- * told that nobody can say. */
+ * told that nobody can say.
+ *
+ * The three bounds are of different kinds. Bytes take answers and leave the structs, the oldest
+ * first; their number and their time take both. What is not bounded is what a call waits with: that
+ * is the request's own until its last call has left, and counts for the connection then. */
 #include "server/core/programs/mailbox_parts.h"
 
 #include "base/assert.h"
@@ -21,12 +25,14 @@ static void drop_question(struct ps_mailbox *mailbox, struct ps_program_request 
 {
     struct ps_app *app = request->app;
     uint64_t bytes = request->question->bytes;
+    /* Counted when it came, by the same number. */
     PS_ASSERT(mailbox->bytes >= bytes && app->bytes >= bytes);
     app->bytes -= bytes;
     mailbox->bytes -= bytes;
     /* A handler that has deferred may still read it: it goes with the request. */
     if (request->taker == 0 && request->state == PS_PROGRAM_TAKEN)
         return;
+    /* Small ones are most; a large one was kept by reference and is let go. */
     ps_parcel_release(request->question);
     request->question = NULL;
 }
@@ -35,6 +41,7 @@ static void drop_question(struct ps_mailbox *mailbox, struct ps_program_request 
 static void leave_list(struct ps_program_request *request)
 {
     struct ps_app *app = request->app;
+    /* With its sender, or with its app and its worker. */
     if (request->state != PS_PROGRAM_TAKEN) {
         ps_mailbox_pull_out(request);
         return;
@@ -45,6 +52,7 @@ static void leave_list(struct ps_program_request *request)
         DL_DELETE(taker->taken, request);
         taker->taken_count--;
     } else {
+        /* A handler may have it still, and is told by its own late answer that nobody waits. */
         DL_DELETE(app->handled, request);
         app->handled_count--;
     }
@@ -54,6 +62,7 @@ static void leave_list(struct ps_program_request *request)
 static struct ps_program_taker *taker_of(const struct ps_program_request *request)
 {
     struct ps_program_taker *taker = NULL;
+    /* A taker that is gone has had its requests taken from it before. */
     if (request->taker != 0) {
         HASH_FIND(hh, request->app->takers, &request->taker, sizeof taker->id, taker);
         PS_ASSERT(taker != NULL);
@@ -69,8 +78,10 @@ void ps_mailbox_end(struct ps_mailbox *mailbox, struct ps_program_request *reque
                     struct ps_mailbox_now now)
 {
     struct ps_app *app = request->app;
+    /* Cut and not refused: the status is what counts. */
     size_t size = why.size < sizeof request->why ? why.size : sizeof request->why - 1;
     PS_ASSERT(request->state != PS_PROGRAM_ENDED);
+    /* By its state, so that the state changes behind it. */
     leave_list(request);
     drop_question(mailbox, request);
     request->state = PS_PROGRAM_ENDED;
@@ -84,9 +95,12 @@ void ps_mailbox_end(struct ps_mailbox *mailbox, struct ps_program_request *reque
     PS_ASSERT(app->request_count > 0 && request->worker->open > 0);
     app->request_count--;
     request->worker->open--;
+    /* The worker may be dropped when nothing of its is open. */
     request->worker = NULL;
+    /* What a program refuses is a failure, too: people look for those. */
     app->answered += status == PS_OK;
     app->failed += status != PS_OK;
+    /* Nobody can ask again for one without: its answer goes to the calls that wait now. */
     if (request->token.token != 0)
         keep(mailbox, request);
     else
@@ -100,6 +114,7 @@ static void keep(struct ps_mailbox *mailbox, struct ps_program_request *request)
     PS_ASSERT(!request->is_kept && request->is_in_tables);
     request->is_kept = true;
     request->has_answer = true;
+    /* In the order of ending, which is that of age. */
     DL_APPEND(mailbox->kept, request);
     if (mailbox->oldest_answer == NULL)
         mailbox->oldest_answer = request;
@@ -107,6 +122,7 @@ static void keep(struct ps_mailbox *mailbox, struct ps_program_request *request)
     mailbox->kept_bytes += bytes;
     mailbox->bytes += bytes;
     request->app->bytes += bytes;
+    /* By this list its sender lets go of it. */
     if (request->sender != NULL)
         DL_APPEND2(request->sender->ended, request, ended_prev, ended_next);
     ps_mailbox_trim(mailbox, request->ended_ms);
@@ -129,6 +145,7 @@ static void drop_answer(struct ps_mailbox *mailbox, struct ps_program_request *r
     uint64_t bytes = request->answer != NULL ? request->answer->bytes : 0;
     if (!request->has_answer)
         return;
+    /* From now on a repeat is told that nobody can say. */
     request->has_answer = false;
     /* Answers go in any order, since senders say which they have got. */
     if (mailbox->oldest_answer == request)
@@ -137,6 +154,7 @@ static void drop_answer(struct ps_mailbox *mailbox, struct ps_program_request *r
     mailbox->kept_bytes -= bytes;
     mailbox->bytes -= bytes;
     request->app->bytes -= bytes;
+    /* One of them may be about to read it. */
     if (request->calls > 0)
         return;
     ps_parcel_release(request->answer);
@@ -147,6 +165,7 @@ static void drop_answer(struct ps_mailbox *mailbox, struct ps_program_request *r
 void ps_mailbox_forget(struct ps_mailbox *mailbox, struct ps_program_request *request)
 {
     const struct ps_allocator *memory = mailbox->memory;
+    /* Twice would take the reference of somebody else. */
     PS_ASSERT(request->state == PS_PROGRAM_ENDED && request->is_in_tables);
     drop_answer(mailbox, request);
     if (request->is_kept) {
@@ -156,12 +175,14 @@ void ps_mailbox_forget(struct ps_mailbox *mailbox, struct ps_program_request *re
             DL_DELETE2(request->sender->ended, request, ended_prev, ended_next);
         request->is_kept = false;
     }
+    /* A late answer finds nothing. */
     HASH_DELETE(hh, mailbox->by_handle, request);
     if (request->token.token != 0)
         HASH_DELETE(hh_token, mailbox->by_token, request);
     request->is_in_tables = false;
     PS_ASSERT(request->app->known_count > 0);
     request->app->known_count--;
+    /* Its last request may be what kept the sender. */
     if (request->sender != NULL) {
         PS_ASSERT(request->sender->open > 0);
         request->sender->open--;
@@ -174,6 +195,7 @@ void ps_mailbox_forget(struct ps_mailbox *mailbox, struct ps_program_request *re
 void ps_mailbox_trim(struct ps_mailbox *mailbox, uint64_t now_ms)
 {
     const struct ps_mailbox_bounds *bounds = &mailbox->bounds;
+    /* Also the one that has just ended, if it is larger than all that may be kept. */
     while (mailbox->oldest_answer != NULL && mailbox->kept_bytes > bounds->kept_bytes_max)
         drop_answer(mailbox, mailbox->oldest_answer);
     PS_ASSERT(mailbox->kept_bytes <= bounds->kept_bytes_max);
@@ -191,6 +213,7 @@ static enum ps_status check_answer(const struct ps_program_request *request,
     PS_ASSERT(answer->handle != 0 || request == NULL);
     if (request == NULL)
         return PS_ERR_NOT_FOUND;
+    /* Known still, so that a second answer is told from one to nobody. */
     if (request->state == PS_PROGRAM_ENDED)
         return answer->token != 0 && request->answer_token == answer->token &&
                        request->taker == answer->taker
@@ -208,6 +231,7 @@ enum ps_status ps_mailbox_answer(struct ps_mailbox *mailbox, const struct ps_mai
                                  struct ps_mailbox_now now, bool *wakes)
 {
     struct ps_program_request *request;
+    /* Ours in any case: the request takes it, or it is released below. */
     struct ps_parcel *parcel = answer->parcel;
     *wakes = false;
     ps_mutex_lock(&mailbox->lock);
@@ -216,6 +240,7 @@ enum ps_status ps_mailbox_answer(struct ps_mailbox *mailbox, const struct ps_mai
     if (status == PS_OK && request->state == PS_PROGRAM_TAKEN) {
         *wakes = request->is_parked;
         PS_ASSERT(answer->room_size <= request->room.size);
+        /* Before it ends: what has ended does not change. */
         request->answer_token = answer->token;
         request->room_size = answer->room_size;
         ps_mailbox_end(mailbox, request, answer->status, answer->text, parcel, now);
@@ -235,8 +260,11 @@ bool ps_mailbox_end_taker(struct ps_mailbox *mailbox, struct ps_app *app,
 {
     const struct ps_allocator *memory = mailbox->memory;
     char why[PS_PROGRAM_WHY_BYTES];
+    /* Askers of what it had, and calls of its own that wait. */
     bool wakes = taker->taken != NULL || taker->calls > 0;
     PS_ASSERT((taker->taken == NULL) == (taker->taken_count == 0));
+    /* By name and by number: names are what people give, numbers what tells two of one name
+     * apart. */
     (void)snprintf(why, sizeof why, "the taker \"%.*s\" (%016" PRIx64 ") %s", (int)taker->name_size,
                    taker->name, taker->id, how);
     while (taker->taken != NULL) {
@@ -246,6 +274,7 @@ bool ps_mailbox_end_taker(struct ps_mailbox *mailbox, struct ps_app *app,
             continue;
         }
         DL_DELETE(taker->taken, request);
+        /* The next taker is told that another may have begun. */
         request->is_again = true;
         request->taker = 0;
         ps_mailbox_put_back(request);

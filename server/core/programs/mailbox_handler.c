@@ -15,6 +15,7 @@
 enum ps_status ps_mailbox_register(struct ps_mailbox *mailbox, uint32_t id, struct ps_error *error)
 {
     struct ps_app *app;
+    /* Before calls arrive; the lock is for the assertion's sake. */
     ps_mutex_lock(&mailbox->lock);
     enum ps_status status = ps_mailbox_find_or_add_app(mailbox, id, &app, error);
     if (status == PS_OK && (app->has_handler || app->takers != NULL))
@@ -35,15 +36,20 @@ struct ps_program_request *ps_mailbox_next(struct ps_mailbox *mailbox, uint32_t 
     ps_mutex_lock(&mailbox->lock);
     struct ps_app *app = ps_mailbox_find_app(mailbox, id);
     if (app != NULL && app->has_handler && !app->is_running)
+        /* Priorities and orders count for handlers as for takers. */
         request = app->waiting;
+    /* The handler has it from here on, whether or not it answers soon. */
     if (request != NULL) {
         PS_ASSERT(request->state == PS_PROGRAM_WAITING);
         app->is_running = true;
         ps_mailbox_pull_out(request);
         request->state = PS_PROGRAM_TAKEN;
+        /* Which is nobody's number: takers have others. */
         request->taker = 0;
         request->taken_ns = now.unix_ns;
         request->references++;
+        /* It stays here until it is answered, which may be long after the handler has returned.
+         */
         DL_APPEND(app->handled, request);
         app->handled_count++;
     }
@@ -59,6 +65,7 @@ bool ps_mailbox_handled(struct ps_mailbox *mailbox, uint32_t id, uint64_t *next)
     struct ps_app *app = ps_mailbox_find_app(mailbox, id);
     /* An app with a handler stays. */
     PS_ASSERT(app != NULL && app->is_running);
+    /* Another thread may be about the app from here on. */
     app->is_running = false;
     *next = app->waiting != NULL ? app->waiting->handle : 0;
     bool is_awaited = app->waiting != NULL && app->waiting->calls > 0;

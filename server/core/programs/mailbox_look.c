@@ -15,6 +15,7 @@ enum { TOLD_TAKERS_MAX = 64 };
 static void tell_app(const struct ps_app *app, uint64_t now_ms,
                      void (*tell)(void *self, const struct ps_app_state *state), void *self)
 {
+    /* On the stack: what is told is borrowed for the call only. */
     struct ps_app_taker takers[TOLD_TAKERS_MAX];
     const struct ps_program_taker *taker;
     struct ps_app_state state = {.app = app->id,
@@ -29,7 +30,9 @@ static void tell_app(const struct ps_app *app, uint64_t now_ms,
         takers[state.taker_count++] = (struct ps_app_taker){
             .taker = 0, .name = ps_bytes_of_text("handler"), .taken = app->handled_count};
     for (taker = app->takers; taker != NULL; taker = taker->hh.next) {
+        /* Of all, also of those that are not told by name. */
         state.taken += taker->taken_count;
+        /* Counted above all the same. */
         if (state.taker_count == TOLD_TAKERS_MAX)
             continue;
         takers[state.taker_count++] = (struct ps_app_taker){
@@ -71,6 +74,7 @@ void ps_mailbox_count(struct ps_mailbox *mailbox, uint64_t *apps, uint64_t *byte
 static uint64_t check_waiting(const struct ps_app *app)
 {
     const struct ps_program_request *request, *last = NULL;
+    /* Both lists are walked, and have the same requests. */
     uint32_t count = 0, of_workers = 0;
     uint64_t bytes = 0;
     DL_FOREACH(app->waiting, request)
@@ -99,6 +103,7 @@ static uint64_t check_waiting(const struct ps_app *app)
 static void check_app(const struct ps_app *app, uint64_t *bytes)
 {
     const struct ps_program_request *request;
+    /* The other two kinds are added while their lists are walked. */
     uint32_t count = app->waiting_count + app->handled_count;
     *bytes += check_waiting(app);
     DL_FOREACH(app->handled, request)
@@ -131,6 +136,7 @@ static void check_app(const struct ps_app *app, uint64_t *bytes)
 void ps_mailbox_check(struct ps_mailbox *mailbox)
 {
     const struct ps_program_request *request;
+    /* Summed up anew, and compared with what was counted on the way. */
     uint64_t bytes = 0, kept_bytes = 0;
     uint32_t kept = 0;
     ps_mutex_lock(&mailbox->lock);

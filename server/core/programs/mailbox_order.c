@@ -18,6 +18,7 @@
 static bool goes_before(const struct ps_program_request *a, const struct ps_program_request *b)
 {
     PS_ASSERT(a->seq != b->seq);
+    /* As they are: a program that gives none gives all the same. */
     if (a->asked.priority != b->asked.priority)
         return a->asked.priority > b->asked.priority;
     return a->seq < b->seq;
@@ -28,6 +29,7 @@ static void put_into_app(struct ps_app *app, struct ps_program_request *request)
 {
     struct ps_program_request *before = app->waiting != NULL ? app->waiting->prev : NULL;
     PS_ASSERT(request->app == app);
+    /* From the last one backwards, to the first that stays before it. */
     while (before != NULL && goes_before(request, before))
         before = before == app->waiting ? NULL : before->prev;
     if (before != NULL)
@@ -57,6 +59,7 @@ void ps_mailbox_put_back(struct ps_program_request *request)
     struct ps_app *app = request->app;
     PS_ASSERT(request->state != PS_PROGRAM_ENDED);
     request->state = PS_PROGRAM_WAITING;
+    /* One that comes back has its number, and with it its place. */
     if (request->seq == 0)
         request->seq = ++app->seq;
     put_into_app(app, request);
@@ -84,6 +87,7 @@ static void let_on(struct ps_program_sender *sender)
         struct ps_program_request *request = sender->held;
         PS_ASSERT(request->state == PS_PROGRAM_HELD);
         DL_DELETE(sender->held, request);
+        /* Also of one that came too late for its gap: the number goes up only. */
         sender->next = request->order + 1;
         ps_mailbox_put_back(request);
     }
@@ -98,7 +102,9 @@ void ps_mailbox_put_in_order(struct ps_program_request *request)
         ps_mailbox_put_back(request);
         return;
     }
+    /* If nothing is missing it is held for no longer than this call. */
     hold(sender, request);
+    /* What waited for such a gap goes on. */
     let_on(sender);
 }
 
@@ -107,6 +113,7 @@ void ps_mailbox_pull_out(struct ps_program_request *request)
 {
     struct ps_app *app = request->app;
     PS_ASSERT(request->state == PS_PROGRAM_HELD || request->state == PS_PROGRAM_WAITING);
+    /* Those behind it wait for the gap that it leaves, for a while. */
     if (request->state == PS_PROGRAM_HELD) {
         DL_DELETE(request->sender->held, request);
         return;
@@ -147,6 +154,7 @@ enum ps_status ps_mailbox_find_or_add_worker(struct ps_mailbox *mailbox, struct 
         return PS_OK;
     worker = ps_zeroed(memory, sizeof *worker);
     if (worker != NULL) {
+        /* The key of its entry: it does not change. */
         worker->rank = rank;
         HASH_ADD(hh, app->workers, rank, sizeof worker->rank, worker);
     }
@@ -166,6 +174,7 @@ static bool drop_a_sender(struct ps_mailbox *mailbox, struct ps_app *app)
     struct ps_program_sender *sender, *next, *oldest = NULL;
     HASH_ITER(hh, app->senders, sender, next)
     {
+        /* Of others a late repeat could not be told from a new request. */
         if (sender->open == 0 && (oldest == NULL || sender->heard_ms < oldest->heard_ms))
             oldest = sender;
     }
@@ -198,6 +207,7 @@ enum ps_status ps_mailbox_find_or_add_sender(struct ps_mailbox *mailbox, struct 
     sender = ps_zeroed(memory, sizeof *sender);
     if (sender != NULL) {
         sender->id = id;
+        /* What was before it is none of this server's. */
         sender->next = first;
         sender->from = first;
         HASH_ADD(hh, app->senders, id, sizeof sender->id, sender);
@@ -220,7 +230,9 @@ void ps_mailbox_sender_done(struct ps_mailbox *mailbox, struct ps_program_sender
     PS_ASSERT(sender->from <= sender->next);
     if (from <= sender->from)
         return;
+    /* A repeat of one before it comes too late, and is told so. */
     sender->from = from;
+    /* Gaps before it close: nobody will fill them. */
     if (sender->next < from)
         sender->next = from;
     while (request != NULL) {
@@ -242,10 +254,13 @@ bool ps_mailbox_close_gaps(struct ps_mailbox *mailbox, struct ps_app *app, uint6
     {
         if (sender->held == NULL || now_ms < sender->held->came_ms + mailbox->bounds.hold_ms)
             continue;
+        /* As if all before it had come. */
         sender->next = sender->held->order;
         let_on(sender);
         wakes = true;
     }
+    /* Ranks are numbers that workers say: without this a client could make the server remember
+     * any number of them. */
     if (HASH_COUNT(app->workers) > mailbox->bounds.parties_max)
         drop_idle_workers(mailbox, app);
     return wakes;

@@ -29,9 +29,11 @@ static enum ps_status check_take(const struct ps_take_request *take, struct ps_e
     PS_ASSERT(take->worker_count <= PS_PROGRAM_WORKERS_MAX);
     if (take->taker == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "app %" PRIu32 ": a taker has a number", take->app);
+    /* A call that takes nothing has no turn. */
     if (take->turn == 0 && !take->touch && !take->leave)
         return ps_fail(error, PS_ERR_BAD_INPUT, "app %" PRIu32 ": turns begin with 1", take->app);
     for (size_t i = 0; i < take->worker_count; i++) {
+        /* One of each: of a worker that is named twice two would be meant. */
         for (size_t j = 0; j < i; j++) {
             if (take->workers[i] == take->workers[j])
                 return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -59,13 +61,16 @@ static enum ps_status take_locked(struct ps_mailbox *mailbox, const struct ps_ta
     taker->heard_ms = now.ms;
     taker->lease_ms = take->lease_ms != 0 ? take->lease_ms : mailbox->bounds.lease_ms;
     taker->again = take->again;
+    /* Names may change; the number does not. */
     taker->name_size = (uint32_t)take->name.size;
     if (take->name.size > 0)
         memcpy(taker->name, take->name.data, take->name.size);
+    /* A program that ends cleanly does not leave its workers to wait for its lease. */
     if (take->leave) {
         *wakes = ps_mailbox_end_taker(mailbox, app, taker, "has left", now);
         return PS_OK;
     }
+    /* It is busy, and was heard. */
     if (take->touch)
         return PS_OK;
     /* An older call of this taker, if one waits, finds that it is not the last. */
@@ -91,6 +96,7 @@ enum ps_status ps_mailbox_take(struct ps_mailbox *mailbox, const struct ps_take_
         memcpy(taking->workers, take->workers, size);
         taking->worker_count = take->worker_count;
     }
+    /* All that needs memory of any size is there. */
     ps_mutex_lock(&mailbox->lock);
     enum ps_status status = take_locked(mailbox, take, now, taking, wakes, error);
     ps_mutex_unlock(&mailbox->lock);
@@ -114,6 +120,7 @@ static enum ps_status find_or_add_taker(struct ps_mailbox *mailbox, struct ps_ap
     *out = taker;
     if (taker != NULL)
         return PS_OK;
+    /* A taker is forgotten when it is silent, so that the bound is on those that live. */
     if (HASH_COUNT(app->takers) >= mailbox->bounds.parties_max)
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_PROGRAMS, 0,
                          "app %" PRIu32 " has %" PRIu32 " takers, and no more may it have", app->id,
@@ -144,6 +151,7 @@ static enum ps_status begin_turn(struct ps_program_taker *taker, const struct ps
     PS_ASSERT(take->turn != 0);
     taker->turn = take->turn;
     taking->taker = take->taker;
+    /* By this an older call finds that it is not the last. */
     taking->serial = ++taker->serial;
     taking->max = take->max != 0 ? take->max : 1;
     taking->partial = take->partial;
@@ -165,17 +173,22 @@ static enum ps_status collect_locked(struct ps_mailbox *mailbox, struct ps_takin
     bool is_repeat;
     if (app != NULL)
         HASH_FIND(hh, app->takers, &taking->taker, sizeof taking->taker, taker);
+    /* Its lease has ended while the call was on its way; what it says next makes it known
+     * again. */
     if (taker == NULL)
         return ps_fail(error, PS_ERR_ABORTED, "app %" PRIu32 ": this taker is forgotten",
                        taking->app);
     taker->heard_ms = now.ms;
+    /* Its client has given it up, or the network has: the newer one takes. */
     if (taker->serial != taking->serial)
         return ps_fail(error, PS_ERR_CANCELLED, "app %" PRIu32 ": another call of this taker came",
                        taking->app);
     size_t ready = count_ready(app, taker, taking, &is_repeat);
+    /* Of any worker one is enough: whoever wants many does not wait for all of them. */
     size_t wanted = taking->worker_count > 0 ? taking->worker_count : 1;
     if (ready < wanted && !is_repeat && !is_last)
         return ps_fail(error, PS_ERR_NOT_READY, "nothing to take");
+    /* The time is over. An empty answer is no failure: the taker comes again. */
     if (ready == 0 || (ready < wanted && !is_repeat && !taking->partial))
         return PS_OK;
     taking->rows = ps_zeroed_array(mailbox->memory, ready, sizeof *taking->rows);
@@ -214,6 +227,7 @@ static size_t count_ready(struct ps_app *app, const struct ps_program_taker *tak
         return app->waiting_count < taking->max ? app->waiting_count : taking->max;
     for (size_t i = 0; i < taking->worker_count; i++) {
         const struct ps_program_worker *worker;
+        /* A worker that nobody has heard of has nothing. */
         HASH_FIND(hh, app->workers, &taking->workers[i], sizeof taking->workers[i], worker);
         count += worker != NULL && worker->waiting != NULL;
     }
@@ -228,6 +242,7 @@ static void fill_row(struct ps_taken_row *row, const struct ps_program_request *
                                  .again = request->is_again,
                                  .asked = request->asked,
                                  .question = ps_parcel_acquire(request->question)};
+    /* When it came, and when it was given out: of this host's clock. */
     row->asked.stamps.ns[2] = request->came_ns;
     row->asked.stamps.ns[3] = request->taken_ns;
 }
@@ -240,6 +255,7 @@ static void take_one(struct ps_program_taker *taker, struct ps_program_request *
     ps_mailbox_pull_out(request);
     request->state = PS_PROGRAM_TAKEN;
     request->taker = taker->id;
+    /* By which a repeat of the call finds it. */
     request->turn = taker->turn;
     request->taken_ns = now.unix_ns;
     DL_APPEND(taker->taken, request);
@@ -275,6 +291,7 @@ static size_t take_rows(struct ps_app *app, struct ps_program_taker *taker,
     }
     while (taking->worker_count == 0 && app->waiting != NULL && count < taking->max) {
         request = app->waiting;
+        /* The first goes out however large it is: it must go at some time. */
         bytes += request->question->payload.content.size;
         if (count > 0 && bytes > bytes_max)
             break;
@@ -290,6 +307,7 @@ void ps_mailbox_stop_taking(struct ps_mailbox *mailbox, struct ps_taking *taking
 {
     struct ps_program_taker *taker = NULL;
     PS_ASSERT(taking->row_count == 0 || taking->rows != NULL);
+    /* References only: what was taken stays the taker's. */
     for (size_t i = 0; i < taking->row_count; i++)
         ps_parcel_release(taking->rows[i].question);
     if (taking->is_in) {

@@ -24,6 +24,7 @@ static void *put(struct place *place, const void *from, size_t size)
     void *to = place->at;
     PS_ASSERT(size == 0 || from != NULL);
     if (size > 0)
+        /* Sizes were added up by the caller in the same order. */
         memcpy(to, from, size);
     place->at += size;
     return to;
@@ -49,6 +50,7 @@ static struct ps_parcel *make(const struct ps_allocator *memory,
                               const struct ps_program_payload *payload, size_t pieces,
                               size_t copied, struct place *place)
 {
+    /* The codec has bounded all of these; the sum is small beside the content. */
     size_t tensors = payload->tensor_count * sizeof *payload->tensors;
     size_t outputs = payload->output_count * sizeof *payload->outputs;
     PS_ASSERT(payload->tensor_count <= PS_PROGRAM_TENSORS_MAX);
@@ -58,6 +60,7 @@ static struct ps_parcel *make(const struct ps_allocator *memory,
                              (copied > 0 ? copied + CONTENT_ALIGNMENT : 0));
     if (parcel == NULL)
         return NULL;
+    /* The rest of the block is written once, where its content is known. */
     memset(parcel, 0, sizeof *parcel);
     parcel->memory = memory;
     parcel->bytes = sizeof *parcel + small;
@@ -65,12 +68,14 @@ static struct ps_parcel *make(const struct ps_allocator *memory,
     struct ps_program_payload *own = &parcel->payload;
     *own = *payload;
     place->at = (uint8_t *)(parcel + 1) + pieces * sizeof(struct ps_bytes);
+    /* From here on everything points into the block itself. */
     own->tensors = put(place, payload->tensors, tensors);
     own->outputs = put(place, payload->outputs, outputs);
     /* Eight bytes each before four bytes each before text. */
     own->keys = put_bytes(place, payload->keys);
     own->lens = put_bytes(place, payload->lens);
     own->body = put_bytes(place, payload->body);
+    /* For vectors of whatever width the processor has. */
     if (copied > 0)
         place->at +=
             (CONTENT_ALIGNMENT - (uintptr_t)place->at % CONTENT_ALIGNMENT) % CONTENT_ALIGNMENT;
@@ -85,6 +90,7 @@ struct ps_parcel *ps_parcel_create(const struct ps_allocator *memory,
     const struct ps_view content = payload->content;
     void *kept = is_worth_keeping(content.size, hold) ? hold->keep(hold->self) : NULL;
     struct place place;
+    /* What is copied is one piece, whatever the network had cut it into. */
     size_t pieces = kept != NULL ? content.piece_count : 1;
     struct ps_parcel *parcel =
         make(memory, payload, pieces, kept != NULL ? 0 : content.size, &place);
@@ -105,6 +111,7 @@ struct ps_parcel *ps_parcel_create(const struct ps_allocator *memory,
         return parcel;
     }
     ps_view_copy(content, 0, place.at, content.size);
+    /* An empty one is a piece of nothing, which walkers pass over. */
     list[0] = (struct ps_bytes){place.at, content.size};
     return parcel;
 }
@@ -142,6 +149,7 @@ void ps_parcel_release(struct ps_parcel *parcel)
         return;
     unsigned before = atomic_fetch_sub(&parcel->references, 1);
     PS_ASSERT(before > 0);
+    /* Somebody else has it still. */
     if (before > 1)
         return;
     /* The network's buffers go before what points into them is released. */

@@ -72,6 +72,8 @@ struct ps_rendezvous_asked {
     size_t done_count;
     const uint64_t *give_back;
     size_t give_back_count;
+    const uint64_t *cancel; /* that are to wait no more, and keep what they have */
+    size_t cancel_count;
     uint64_t range_bytes; /* most of one value in the reply; 0: values come whole */
 };
 

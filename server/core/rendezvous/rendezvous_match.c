@@ -339,6 +339,24 @@ void ps_step_give_back(struct ps_step *step, uint64_t id, bool *wakes)
     end_receive(step, receive, PS_ERR_CANCELLED);
 }
 
+/* Unlike a receive that is given back, whose caller has said that it takes nothing any more: here
+ * it may be about to. */
+bool ps_step_cancel(struct ps_step *step, uint64_t id, bool *wakes)
+{
+    struct ps_step_receive *receive = find_receive(step, id);
+    PS_ASSERT(receive == NULL || receive->over == PS_OK);
+    if (receive == NULL)
+        return true;
+    if (receive->value != NULL)
+        return false;
+    struct ps_held_value *none = take_value(receive);
+    PS_ASSERT(none == NULL);
+    receive->queue->was_received = false;
+    *wakes = true;
+    end_receive(step, receive, PS_ERR_CANCELLED);
+    return true;
+}
+
 /* A strict step's key is remembered once it was used. */
 static void drop_queue_if_idle(struct ps_step *step, struct ps_step_queue *queue)
 {

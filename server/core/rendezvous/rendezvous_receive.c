@@ -17,7 +17,7 @@ static enum ps_status end_receives(struct ps_rendezvous *rendezvous, struct ps_s
                                    struct ps_error *error)
 {
     PS_ASSERT(asked->done_with != NULL || asked->done_count == 0);
-    if (asked->done_count + asked->give_back_count == 0)
+    if (asked->done_count + asked->give_back_count + asked->cancel_count == 0)
         return PS_OK;
     PS_TRY(ps_recent_ids_reserve(&rendezvous->over, error));
     for (size_t i = 0; i < asked->done_count; i++) {
@@ -32,6 +32,12 @@ static enum ps_status end_receives(struct ps_rendezvous *rendezvous, struct ps_s
         ps_recent_ids_add(&rendezvous->over,
                           ps_rendezvous_number_of(step->id, asked->give_back[i]));
     }
+    /* A value that came first is received, whatever its reader hears first: its answer may be on
+     * its way. One that has nothing gets nothing any more, in whichever call it comes again. */
+    for (size_t i = 0; i < asked->cancel_count; i++)
+        if (ps_step_cancel(step, asked->cancel[i], wakes))
+            ps_recent_ids_add(&rendezvous->over,
+                              ps_rendezvous_number_of(step->id, asked->cancel[i]));
     return PS_OK;
 }
 

@@ -181,6 +181,10 @@ void ps_step_leave(struct ps_step *step, struct ps_step_receive *receive);
 void ps_step_done(struct ps_step *step, uint64_t id);
 void ps_step_give_back(struct ps_step *step, uint64_t id, bool *wakes);
 
+/* The receive is over, unless it has a value: then it keeps that, and this returns false. `*wakes`:
+ * somebody waits with it. */
+PS_MUST_USE bool ps_step_cancel(struct ps_step *step, uint64_t id, bool *wakes);
+
 /* The step begins, in this mode: receives that wait are kept.
  *
  * PS_ERR_MISMATCH   another session has begun it, or this one in another mode ("Double init"); or

@@ -86,6 +86,10 @@
     X(gauge, device_pinned_max, "ps_device_pinned_limit_bytes",                                   \
       "Most of them for values that readers get, the ring aside.")                                \
     X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
+    X(counter, device_copies, "ps_device_copies_total",                                           \
+      "Copies that the device was asked for, over the bus and on it.")                            \
+    X(counter, device_waits, "ps_device_waits_total",                                             \
+      "Times that a thread waited for the device.")                                               \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \
     X(gauge, journal_queued, "ps_journal_queue_bytes",                                            \

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/journal_rows.h"
+#include "server/core/requests/rendezvous_calls.h"
 #include "server/core/update/parameter_rows.h"
 
 static uint64_t due(struct ps_service *service, struct ps_parameter *parameter);
@@ -110,4 +111,18 @@ void ps_service_swept(struct ps_service *service, struct ps_parameter *parameter
     parameter->expiry->swept = before_version;
     service->position_at_begin++;
     atomic_fetch_add(&service->row_room.expired, gone);
+}
+
+/* ---- Everything that time ends ---- */
+
+/* The coordinator comes by with each turn, at the latest with the next keepalive. */
+void ps_service_sweep(struct ps_service *service)
+{
+    ps_service_expire_rows(service);
+    ps_service_sweep_rendezvous(service);
+    ps_service_sweep_programs(service);
+    if (atomic_load(&service->staging.count) == 0)
+        return;
+    ps_staging_sweep(&service->staging, ps_now_ms(service->clock));
+    ps_service_count_ranges(service);
 }

@@ -95,8 +95,9 @@ PS_MUST_USE enum ps_status ps_service_answer_taken(struct ps_service *service,
 PS_MUST_USE enum ps_status ps_service_answer(struct ps_service *service,
                                              const struct ps_mailbox_answer *answer);
 
-/* For handlers. */
+/* For handlers: threads that help with large work; its run may be NULL. */
 struct ps_mailbox *ps_service_mailbox(struct ps_service *service);
+struct ps_crew ps_service_program_crew(const struct ps_service *service);
 
 /* For the service itself: at its begin and end, when it loses its shard, and with each turn of the
  * coordinator. */

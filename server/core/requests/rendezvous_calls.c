@@ -146,8 +146,10 @@ enum ps_status ps_service_send_tensor(struct ps_service *service,
                                             .value = value};
     PS_TRY(ps_rendezvous_send_part(&service->rendezvous, &of, &sent, &made.epoch, &made.is_whole,
                                    &wakes, error));
+    /* On success only, as every result. */
     *reply = made;
     /* A repeat counts once more: what is counted are calls that were answered. */
+    /* Of a value in parts the last counts as one. */
     if (made.is_whole)
         ps_counter_add(service->metrics.tensors_sent, 1);
     ps_counter_add(service->metrics.tensor_bytes, request->content.size);
@@ -173,6 +175,8 @@ enum ps_status ps_service_recv_tensors(struct ps_service *service,
                                               .done_count = request->done_count,
                                               .give_back = request->give_back,
                                               .give_back_count = request->give_back_count,
+                                              .cancel = request->cancel,
+                                              .cancel_count = request->cancel_count,
                                               .range_bytes = request->range_bytes};
     enum ps_status status =
         ps_rendezvous_receive(&service->rendezvous, &of, &asked, &wait->receiving, &wakes, error);

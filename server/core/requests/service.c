@@ -456,18 +456,6 @@ void ps_service_count_ranges(struct ps_service *service)
     ps_gauge_set(service->metrics.pinned_bytes, (double)bytes);
 }
 
-/* The coordinator comes by with each turn, at the latest with the next keepalive. */
-void ps_service_sweep(struct ps_service *service)
-{
-    ps_service_expire_rows(service);
-    ps_service_sweep_rendezvous(service);
-    ps_service_sweep_programs(service);
-    if (atomic_load(&service->staging.count) == 0)
-        return;
-    ps_staging_sweep(&service->staging, ps_now_ms(service->clock));
-    ps_service_count_ranges(service);
-}
-
 /* With the cut held alone no push is under way, so that numbers of different rooms must fit each
  * other: every position of the journal is a version of some parameter. */
 void ps_service_check(const struct ps_service *constant)

@@ -56,6 +56,8 @@ struct ps_service {
     struct ps_random *random;   /* borrowed; may be NULL; used with the cut held alone */
     uint64_t started_ms;
     uint64_t launches_counted; /* of the device; whoever shows the metrics */
+    uint64_t copies_counted;   /* the same of copies */
+    uint64_t waits_counted;    /* and of waits */
     uint64_t evicted_counted;  /* of rows; the same */
     uint64_t expired_counted;
     struct ps_service_listener listener; /* set before calls arrive */

@@ -73,6 +73,7 @@ bool ps_row_table_has_room(const struct ps_row_table *table, uint64_t keys)
     PS_ASSERT(keys <= UINT64_MAX / 2);
     if (settings->rows_max == 0)
         return true;
+    /* None of them need have a row for this: the rows that they have count twice here. */
     if (settings->full == PS_TABLE_REFUSE)
         return ps_row_table_rows(table) + keys <= settings->rows_max;
     return keys <= ps_row_shares(settings->rows_max).share / 16 * 15;
@@ -117,7 +118,9 @@ static double sum_of_weights(const struct ps_row_table *table, const struct ps_r
     return weights;
 }
 
-/* One allocation, the words with 8 bytes first. */
+/* One allocation, the words with 8 bytes first. Gradients stay where they are kept, and are read
+ * there in the order of the hashes, in which each part has them already: so many walks forward side
+ * by side, which a processor follows by itself. */
 static bool open_joining(struct joining *joining, const struct ps_row_part *parts, uint32_t count)
 {
     const struct ps_row_table *table = joining->push->table;

@@ -167,6 +167,8 @@ START_TEST(receives_come_back)
                                                  .done_count = 3,
                                                  .give_back = given,
                                                  .give_back_count = 1,
+                                                 .cancel = done,
+                                                 .cancel_count = 2,
                                                  .range_bytes = 1 << 21,
                                                  .shard = 2};
     struct ps_recv_tensors_request read;
@@ -197,6 +199,8 @@ START_TEST(receives_come_back)
     }
     ck_assert_uint_eq(read.done_count, 3);
     ck_assert_mem_eq(read.done_with, done, sizeof done);
+    ck_assert_uint_eq(read.cancel_count, 2);
+    ck_assert_mem_eq(read.cancel, done, 2 * sizeof done[0]);
     ck_assert_uint_eq(read.give_back_count, 1);
     ck_assert_uint_eq(read.give_back[0], 5);
 }
