@@ -34,7 +34,8 @@
  *           for.
  * Blocking: pserver_start until the server's address is bound; pserver_wait until it has ended.
  * Errors:   a status; the error has the text.
- * Memory:   a request is the handler's until it is answered; all that was read of it ends then.
+ * Memory:   a request is the handler's until it is answered; all that was read of it ends then. One
+ *           that is not answered by the end of pserver_wait must not be answered any more.
  */
 #ifndef PSERVER_PROGRAM_H
 #define PSERVER_PROGRAM_H

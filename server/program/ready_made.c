@@ -194,6 +194,7 @@ static void apply_parts(void *argument)
     struct spread *spread = argument;
     size_t at;
     while ((at = atomic_fetch_add(&spread->next, SPREAD_PART_BYTES)) < spread->size) {
+        /* The last part is what is left. */
         size_t left = spread->size - at;
         apply_run(spread->store, spread->values + at, spread->pushed + at,
                   spread->out != NULL ? spread->out + at : NULL,
@@ -205,6 +206,7 @@ static void apply_parts(void *argument)
 static void apply_long(const struct ps_value_store *store, uint8_t *values, const uint8_t *pushed,
                        uint8_t *out, size_t size)
 {
+    /* On this stack: all threads are done when the crew returns. */
     struct spread spread = {
         .store = store, .values = values, .pushed = pushed, .out = out, .size = size};
     if (size < SPREAD_BYTES_MIN || store->crew.run == NULL)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a question to the health and the reflection service, as LastApplied, as what a
- * server says of the others and of workers, and as the messages of the rendezvous. */
+ * server says of the others and of workers, and as the messages of the rendezvous and of server
+ * programs. */
 #include "fuzz_target.h"
 
 #include "proto/applied_codec.h"
 #include "proto/cluster_codec.h"
 #include "proto/health_codec.h"
+#include "proto/program_codec.h"
 #include "proto/reflection_codec.h"
 #include "proto/rendezvous_codec.h"
 #include "proto/worker_codec.h"
@@ -73,6 +75,73 @@ static void read_rendezvous(struct ps_view view)
         abort();
 }
 
+/* What their reader does with a payload: contents are where the tensors say, and no more. */
+static void check_payload(const struct ps_program_payload *payload, bool is_elsewhere)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < payload->tensor_count; i++) {
+        size += payload->tensors[i].size;
+        if (payload->tensors[i].facts.rank > PS_VALUE_RANK_MAX)
+            abort();
+    }
+    if (payload->tensor_count > PS_PROGRAM_TENSORS_MAX ||
+        payload->output_count > PS_PROGRAM_TENSORS_MAX || payload->keys.size % 8 != 0 ||
+        payload->lens.size % 4 != 0 || (!is_elsewhere && size != payload->content.size))
+        abort();
+}
+
+static void read_program_requests(struct ps_view view)
+{
+    const struct ps_allocator *heap = ps_allocator_heap();
+    struct ps_ask_request ask;
+    struct ps_take_request take;
+    struct ps_answer_request answer;
+    struct ps_decoded decoded;
+    if (ps_decode_ask(view, heap, &ask, &decoded, NULL) == PS_OK)
+        check_payload(&ask.payload, ask.payload.content.size == 0);
+    ps_decoded_release(&decoded);
+    if (ps_decode_take(view, heap, &take, &decoded, NULL) == PS_OK &&
+        (take.max > PS_PROGRAM_TAKEN_MAX || take.worker_count > PS_PROGRAM_WORKERS_MAX ||
+         take.name.size > PS_PROGRAM_NAME_BYTES_MAX))
+        abort();
+    ps_decoded_release(&decoded);
+    if (ps_decode_answer(view, heap, &answer, &decoded, NULL) == PS_OK) {
+        for (size_t i = 0; i < answer.answer_count; i++)
+            for (size_t j = 0; j < answer.answers[i].part_count; j++)
+                if (answer.answers[i].parts[j].tensor >= answer.tensor_count)
+                    abort();
+    }
+    ps_decoded_release(&decoded);
+}
+
+static void read_program_replies(struct ps_view view)
+{
+    const struct ps_allocator *heap = ps_allocator_heap();
+    struct ps_ask_reply reply;
+    struct ps_take_reply taken;
+    struct ps_decoded decoded;
+    const struct ps_app_state *states;
+    enum ps_status statuses[4];
+    size_t count;
+    uint64_t epoch;
+    if (ps_decode_ask_reply(view, heap, &reply, &decoded, NULL) == PS_OK)
+        check_payload(&reply.payload, reply.shared_size != 0);
+    ps_decoded_release(&decoded);
+    if (ps_decode_take_reply(view, heap, &taken, &decoded, NULL) == PS_OK)
+        for (size_t i = 0; i < taken.taken_count; i++)
+            check_payload(&taken.taken[i].payload, taken.shared_size != 0);
+    ps_decoded_release(&decoded);
+    if (ps_decode_app_states(view, heap, &states, &count, &epoch, &decoded, NULL) == PS_OK)
+        for (size_t i = 0; i < count; i++)
+            for (size_t j = 0; j < states[i].taker_count; j++)
+                if (states[i].takers[j].name.size > PS_PROGRAM_NAME_BYTES_MAX)
+                    abort();
+    ps_decoded_release(&decoded);
+    enum ps_status status = ps_decode_answer_reply(view, statuses, 4, NULL);
+    if (status != PS_OK && status != PS_ERR_BAD_INPUT)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ps_bytes bytes = {data, size};
@@ -83,6 +152,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     read_applied(ps_view_of(&bytes));
     read_rendezvous(ps_view_of(&bytes));
+    read_program_requests(ps_view_of(&bytes));
+    read_program_replies(ps_view_of(&bytes));
 
     struct ps_cluster_reply cluster = {0};
     if (ps_decode_cluster(ps_view_of(&bytes), ps_allocator_heap(), &cluster, NULL) == PS_OK &&

@@ -192,6 +192,7 @@ def memory_needed(settings):
     return (2 * size_of(settings["PSERVER_MEMORY_BYTES"])
             + size_of(settings.get("PSERVER_STAGING_BYTES", "1GiB"))
             + size_of(settings.get("PSERVER_RENDEZVOUS_BYTES", "1GiB"))
+            + size_of(settings.get("PSERVER_PROGRAM_BYTES", "1GiB"))
             + size_of(settings.get("PSERVER_JOURNAL_QUEUE_BYTES", "64MiB"))
             + int(settings.get("PSERVER_CLIENTS_MAX", "16384")) * (16 << 10)
             + (256 << 20))

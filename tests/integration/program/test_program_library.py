@@ -3,7 +3,7 @@
 """Workers, by hand, of a server program over libpserver: its handlers have what is asked without
 any call of a taker, and answer at once or later, each request once.
 
-usage: test_program_library.py PROGRAM_SERVER DESCRIPTOR_SET
+usage: test_program_library.py PROGRAM_SERVER DESCRIPTOR_SET PSCTL
 """
 import array
 import os
@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import test_rpc  # noqa: E402
 from test_rpc import TIMEOUT, TYPES  # noqa: E402
 
+PSCTL = sys.argv[3]
 PUSH, PULL, PUSH_PULL, SIMPLE, BATCH = range(5)
 ADD, ASSIGN, LATER, REFUSES, SILENT, ROOM = range(6)
 
@@ -163,6 +164,10 @@ class Handlers(LibraryTest):
         with self.assertRaises(grpc.RpcError) as caught:
             self.stub("Take")(message("TakeRequest", app=ADD, taker=1, turn=1), timeout=TIMEOUT)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.ALREADY_EXISTS)
+        table = subprocess.run([PSCTL, "apps", "--servers", f"127.0.0.1:{self.port}"],
+                               capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout
+        self.assertEqual(len(table.splitlines()), 7)
+        self.assertIn("handler", table)
         apps = self.stub("ListApps")(message("ListAppsRequest"), timeout=TIMEOUT).apps
         self.assertEqual(sorted(app.app for app in apps), list(range(6)))
 
