@@ -69,6 +69,8 @@ static void add_record(struct ps_serving *serving, struct ps_serving_record *rec
     serving->next_handler += record->count;
     DL_APPEND(serving->records, record);
     serving->record_count++;
+    /* From the front, where the oldest are; one that is open ends this, and is taken with a
+     * later request. */
     while (serving->record_count > RECORDS_MAX && serving->records->is_released)
         forget(serving, serving->records);
     ps_mutex_unlock(&serving->lock);
@@ -154,9 +156,12 @@ static enum ps_status make(struct ps_serving *serving, const struct psclient_ten
     request->wanted = ps_zeroed_array(memory, pulled_count + 1, sizeof *request->wanted);
     request->contents = ps_zeroed_array(memory, pulled_count + 1, sizeof *request->contents);
     enum ps_status status = PS_OK;
+    /* One look at all three: release takes what is there. */
     if (request->record == NULL || request->wanted == NULL || request->contents == NULL)
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a request");
     for (size_t i = 0; status == PS_OK && i < pulled_count; i++) {
+        /* The caller's array of structs may go when this returns; the memory that they name may
+         * not. */
         request->contents[i] = pulled[i].content;
         status = ps_serving_tensor_in(&pulled[i], pulled_keys != NULL ? pulled_keys[i] : i,
                                       "tensor to pull", i, &request->wanted[i], error);
@@ -189,6 +194,7 @@ static enum ps_status send(struct serving_request *request, const struct psclien
     const struct ps_allocator *memory = serving->client->memory;
     struct ps_program_tensor *tensors = ps_zeroed_array(memory, pushed_count + 1, sizeof *tensors);
     struct ps_ask_wish *wishes = ps_zeroed_array(memory, serving->server_count, sizeof *wishes);
+    /* 0 stands for the time of the serving. */
     const struct ps_kv_call how = {.timeout_ms = timeout_ms};
     const struct ps_ask_call call = {
         .kind = PS_ASK_BATCH, .call = &how, .take = take, .release = release, .self = request};
@@ -243,6 +249,7 @@ static enum ps_status take_tensors(struct serving_request *request, size_t serve
     for (size_t i = 0; i < request->wanted_each; i++) {
         size_t size = (size_t)payload->tensors[i].size;
         ps_view_copy(payload->content, offset, request->contents[first + i], size);
+        /* Contents follow each other in the reply as their tensors do. */
         offset += size;
     }
     return PS_OK;

@@ -44,6 +44,7 @@ static void add(struct sums *sums, const struct ps_serving_request *request)
         sums->values = ps_zeroed_array(ps_allocator_heap(), count, sizeof *sums->values);
         sums->count = sums->values != NULL ? count : 0;
     }
+    /* Requests of one run have one size. */
     if (count > sums->count)
         _exit(2);
     for (size_t i = 0; i < count; i++)
@@ -59,6 +60,7 @@ static void serve_batch(struct ps_serving *serving, struct sums *sums,
     for (size_t i = 0; i < batch->count; i++)
         add(sums, &batch->requests[i]);
     for (size_t i = 0; i < batch->count; i++) {
+        /* As large as what was pushed, which is what a push and pull wants. */
         struct psclient_tensor tensor = batch->requests[i].tensors[0];
         tensor.content = sums->values;
         const struct ps_serving_reply reply = {.tensors = &tensor, .tensor_count = 1};
@@ -79,7 +81,9 @@ static void serve(const struct ps_bench_adder_order *order)
                                              .rank = order->rank,
                                              .workers = order->workers,
                                              .name = "psbench"};
+    /* All of the workers, in the order of their ranks. */
     const struct ps_serving_wish wish = {.worker_mask = (UINT64_C(1) << order->workers) - 1};
+    /* Made with the first request, whose size nobody knows before. */
     struct sums sums = {0};
     struct psclient_error error;
     struct psclient *client = NULL;
@@ -89,6 +93,7 @@ static void serve(const struct ps_bench_adder_order *order)
     for (;;) {
         struct ps_serving_batch *batch = NULL;
         int status = ps_serving_get_batch(serving, &wish, WAIT_MS, &batch, &error);
+        /* Between two measurements nobody asks. */
         if (status == PSCLIENT_UNKNOWN)
             continue;
         must(status, &error);
@@ -114,6 +119,8 @@ enum ps_status ps_bench_adder_start(struct ps_bench_adder *adder, struct ps_erro
         _exit(0);
     }
     (void)close(ends[1]);
+    /* The child has its own end; this one's copy was closed, or it would keep the child from
+     * hearing that the parent has gone. */
     adder->orders = ends[0];
     return adder->pid > 0
                ? PS_OK

@@ -77,6 +77,8 @@ static enum ps_status run(struct ps_bench *bench, struct asks *asks, struct ps_e
     PS_TRY(ps_bench_team_run(&asks->team, 1, &figures, error));
     for (uint64_t repeat = 0; repeat < asks->options->repeat; repeat++) {
         struct ps_bench_figures raw = {0};
+        /* Raw sockets and requests follow each other within a repeat, since a machine's speed
+         * drifts. */
         ps_bench_progress(bench, "raw sockets");
         PS_TRY(ps_bench_team_run(&asks->raw.team, ps_bench_reference_ms(bench), &raw, error));
         PS_TRY(measure(bench, asks, &raw, error));
@@ -102,6 +104,8 @@ static enum ps_status prepare(struct asks *asks, struct ps_error *error)
     asks->pulled = ps_zeroed_array(heap, servers * options->workers, asks->part);
     if (asks->pushed == NULL || asks->pulled == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for values");
+    /* Small whole numbers: every sum is exact for a long time, and zeros among them find a
+     * value that was written where none was pushed. */
     for (size_t i = 0; i < servers * asks->part / sizeof(float); i++)
         asks->pushed[i] = (float)(i % 3);
     PS_TRY(ps_bench_raw_rounds_open(&asks->raw, options->workers, servers, asks->part, error));
@@ -114,6 +118,7 @@ static enum ps_status prepare(struct asks *asks, struct ps_error *error)
 static enum ps_status start_servers(struct ps_bench *bench, struct asks *asks,
                                     struct ps_error *error)
 {
+    /* Of the bench only the program is another one. */
     struct ps_bench own = *bench;
     char path[PS_BENCH_PATH_MAX];
     if (asks->is_inside) {
@@ -128,6 +133,7 @@ static enum ps_status start_servers(struct ps_bench *bench, struct asks *asks,
 static enum ps_status begin(struct ps_bench *bench, struct asks *asks, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
+    /* Every server has one key, the first of its range. */
     uint64_t servers = options->server_count;
     ps_bench_progress(bench, "starting");
     PS_TRY(start_servers(bench, asks, error));
@@ -141,6 +147,8 @@ static enum ps_status begin(struct ps_bench *bench, struct asks *asks, struct ps
         (void)snprintf(order.busy_poll, sizeof order.busy_poll, "%s", options->busy_poll_text);
         PS_TRY(ps_bench_adder_serve(&asks->adders[i], &order, error));
     }
+    /* A handler answers each request by itself; a program that takes a gang keeps its workers
+     * in step. */
     asks->team = (struct ps_bench_team){
         .step = step, .self = asks, .worker_count = options->workers, .is_free = asks->is_inside};
     for (uint64_t worker = 0; worker < options->workers; worker++)
@@ -174,6 +182,7 @@ static enum ps_status measure(struct ps_bench *bench, struct asks *asks,
 {
     const struct ps_bench_options *options = bench->options;
     struct ps_bench_figures figures = {0};
+    /* Of one request, one way. */
     size_t bytes = asks->part * options->server_count;
     struct ps_bench_row *row = ps_bench_promised_row(
         bench, asks->is_inside ? "program_inside" : "program_beside", asks->job.promise, bytes, 1);
@@ -193,6 +202,7 @@ static enum ps_status step(void *self, uint64_t worker, uint64_t round, struct p
 {
     struct asks *asks = self;
     uint64_t servers = asks->options->server_count;
+    /* The same values for all workers, and room of each one's own. */
     size_t count = servers * asks->part / sizeof(float);
     struct psclient_error reason = {0};
     const struct ps_kv_pairs pairs = {.keys = asks->keys,
@@ -225,6 +235,7 @@ static enum ps_status check(struct asks *asks, struct ps_error *error)
     int64_t timestamp = -1;
     if (!asks->is_inside)
         times *= (double)asks->options->workers;
+    /* Beyond this a float32 does not show that another one was added. */
     if (times * 2 >= 16777216.0)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE,
                        "%.0f requests are more than a float32 can show; choose a shorter --time",

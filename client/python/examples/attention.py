@@ -11,21 +11,25 @@ are printed as a table, and drawn.
 """
 
 import sys
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pserver
-from pserver.serving import SERVER, WORKER, Serving
+from pserver.serving import SERVER, WORKER, Serving, Trace
+
+Matrix = npt.NDArray[Any]
 
 ROWS, WIDTH = 4, 32
 STAGES = ("begun", "sent", "arrived", "taken", "answered", "replied", "received", "waited")
 
 
-def weights() -> np.ndarray:
+def weights() -> Matrix:
     """What the feed-forward part multiplies with: small whole numbers, so that sums are exact."""
     return (np.arange(WIDTH * WIDTH, dtype=np.float32) % 5).reshape(WIDTH, WIDTH)
 
 
-def inputs(rank: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+def inputs(rank: int, step: int) -> tuple[Matrix, Matrix]:
     base = np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH) % 7
     return base + np.float32(rank + step % 11), base * np.float32(step % 3)
 
@@ -63,7 +67,7 @@ def work(serving: Serving, rank: int, steps: int, picture: str | None) -> None:
     print(f"worker {rank}: {steps} steps, every value checked")
 
 
-def draw(rows: list, path: str) -> None:
+def draw(rows: list[Trace], path: str) -> None:
     """A bar for each server, in the colours of the stages."""
     colours = ("#4c78a8", "#9ecae9", "#f58518", "#ffbf79", "#54a24b", "#88d27a", "#b279a2")
     total = max(max(row.waited - row.begun, 1) for row in rows)

@@ -36,6 +36,8 @@ static PyObject *open_customer(PyTypeObject *type, PyObject *arguments, PyObject
     struct ps_python_client *client = (struct ps_python_client *)owner;
     if (!ps_python_client_check(client))
         return NULL;
+    /* The argument's type is Python's, the struct's the library's: they are as wide, but not
+     * the same. */
     options.timeout_ms = timeout_ms;
     int status = ps_customer_open(client->client, &options, &opened, &error);
     if (status != PSCLIENT_OK)
@@ -60,6 +62,8 @@ static int shut(struct customer *self, struct psclient_error *error)
     struct ps_customer *customer = self->customer;
     if (customer == NULL)
         return PSCLIENT_OK;
+    /* What the parent began is the parent's: its threads are not here, and its requests are on
+     * its connections. */
     if (ps_python_client_forked(self->client))
         return PSCLIENT_OK;
     PyThreadState *thread = ps_python_enter(self->client);
@@ -67,6 +71,7 @@ static int shut(struct customer *self, struct psclient_error *error)
     ps_python_leave(self->client, thread);
     if (status != PSCLIENT_OK)
         return status;
+    /* Only now: a callback that ran meanwhile could still ask for its customer. */
     self->customer = NULL;
     self->client->replicas--;
     while (self->held != NULL) {
@@ -77,6 +82,8 @@ static int shut(struct customer *self, struct psclient_error *error)
     return PSCLIENT_OK;
 }
 
+/* A customer that is closed stays an object and says so, as every closed thing of Python does.
+ * Closing twice is nothing. */
 static PyObject *close_customer(PyObject *object, PyObject *none)
 {
     (void)none;
@@ -170,7 +177,9 @@ static PyObject *keep(struct customer *self, struct ps_python_held *held, int st
         ps_python_let_go(held);
         return ps_python_raise(self->client->state, status, error->text, NULL);
     }
+    /* From here on the request is found by its number, and its buffers last until it is over. */
     held->number = (uint64_t)timestamp;
+    /* In front, since who waits does so soon after asking. */
     held->next = self->held;
     self->held = held;
     sweep(self);
@@ -235,12 +244,14 @@ static PyObject *ask(PyObject *object, PyObject *arguments)
         ps_python_let_go(held);
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "there are no keys");
     }
+    /* 0 stands for the customer's own time. */
     call.timeout_ms = timeout_ms;
     if (callback != Py_None) {
         held->callback = Py_NewRef(callback);
         call.callback = call_back;
         call.user = held;
     }
+    /* What is pushed says how many values there are; of a pull alone, the room for them does. */
     const Py_buffer *values = found[2] != NULL ? found[2] : found[3];
     pairs.keys = found[0]->buf;
     pairs.key_count = (size_t)found[0]->len / sizeof(uint64_t);
@@ -296,6 +307,8 @@ static PyObject *request(PyObject *object, PyObject *arguments)
     if (held == NULL)
         return NULL;
     call.timeout_ms = timeout_ms;
+    /* Answers find the record by this pointer, which stays where it is until the request is
+     * over. */
     call.user = held;
     PyThreadState *thread = ps_python_enter(self->client);
     int status = ps_simple_app_request(self->customer, head, body, (size_t)size, to, note_body,
@@ -335,6 +348,8 @@ static PyObject *wait_for(PyObject *object, PyObject *arguments)
     /* While the request's own time lasts its arrays are in use. */
     if (status != PSCLIENT_OK && ps_customer_is_open(self->customer, timestamp))
         return ps_python_raise(self->client->state, status, error.text, NULL);
+    /* Answers become objects before the record goes. Of requests by key there are none, and the
+     * list is empty. */
     PyObject *rows = NULL;
     if (status == PSCLIENT_OK)
         rows = bodies_of(*find(self, timestamp));

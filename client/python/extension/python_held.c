@@ -38,6 +38,7 @@ void ps_python_let_go(struct ps_python_held *held)
         PyBuffer_Release(&held->buffers[i]);
     while (held->bodies != NULL) {
         struct ps_python_body *body = held->bodies;
+        /* Taken off before it is freed, as everything here. */
         held->bodies = body->next;
         free(body);
     }
@@ -52,6 +53,8 @@ static bool read_shape(PyObject *shape, struct psclient_tensor *tensor)
     Py_ssize_t rank = PySequence_Size(shape);
     if (rank < 0)
         return false;
+    /* In words of Python's, since a list that is too long is a mistake of the program and not
+     * of the job. */
     if (rank > PSCLIENT_TENSOR_RANK_MAX) {
         PyErr_Format(PyExc_ValueError, "a tensor of %zd dimensions: at most 8 go", rank);
         return false;
@@ -83,6 +86,7 @@ static bool read_tensor(PyObject *row, int flags, struct psclient_tensor *tensor
     *key = number;
     tensor->dtype = dtype;
     tensor->element_size = element_size;
+    /* Contiguous, or the buffer would have been refused. */
     tensor->content = buffer->buf;
     tensor->size = (size_t)buffer->len;
     return true;
@@ -96,6 +100,8 @@ bool ps_python_read_tensors(PyObject *sequence, int flags, struct psclient_tenso
     Py_ssize_t size = PySequence_Size(sequence);
     if (size < 0)
         return false;
+    /* All three are allocated before anything is read: what fails later has something to free,
+     * or NULL. */
     *count = (size_t)size;
     *tensors = PyMem_Calloc((size_t)size + 1, sizeof **tensors);
     *keys = PyMem_Calloc((size_t)size + 1, sizeof **keys);
@@ -107,6 +113,7 @@ bool ps_python_read_tensors(PyObject *sequence, int flags, struct psclient_tenso
     for (Py_ssize_t i = 0; i < size; i++) {
         PyObject *row = PySequence_GetItem(sequence, i);
         bool is_read = row != NULL && read_tensor(row, flags, &(*tensors)[i], &(*keys)[i], *held);
+        /* The row has done its part: its buffer is held, and all else was copied. */
         Py_XDECREF(row);
         if (!is_read)
             return false;

@@ -19,12 +19,15 @@ struct piece {
 
 /* ---- Pieces and batches ---- */
 
+/* The memory is writable: a program may compute in place in what it has taken, which is its own
+ * copy. */
 static int get_buffer(PyObject *object, Py_buffer *view, int flags)
 {
     struct piece *self = (struct piece *)object;
     return PyBuffer_FillInfo(view, object, self->content, (Py_ssize_t)self->size, 0, flags);
 }
 
+/* The last array that looked into it has gone. With the last piece its batch goes. */
 static void end_piece(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -33,6 +36,8 @@ static void end_piece(PyObject *object)
     Py_DECREF(type);
 }
 
+/* The library may give the memory to the next batch at once. In a forked child it is left: the
+ * lock that guards it may be held by a thread that is not here. */
 static void end_batch(PyObject *object)
 {
     struct batch *self = (struct batch *)object;
@@ -51,6 +56,7 @@ static PyObject *piece_of(PyObject *batch, PyTypeObject *type, const void *conte
     struct piece *piece = PyObject_New(struct piece, type);
     if (piece == NULL)
         return NULL;
+    /* A reference to the batch, and not to the serving: memory goes back batch by batch. */
     piece->batch = Py_NewRef(batch);
     piece->content = (void *)(uintptr_t)content;
     piece->size = size;
@@ -63,12 +69,14 @@ static PyObject *piece_of(PyObject *batch, PyTypeObject *type, const void *conte
 static PyObject *tensor_row(struct ps_python_serving *self, PyObject *batch,
                             const struct psclient_tensor *tensor, uint64_t key)
 {
+    /* Extents of 64 bits, as they travel. One that numpy cannot have fails there, in its words. */
     PyObject *shape = PyTuple_New((Py_ssize_t)tensor->rank);
     for (uint32_t i = 0; shape != NULL && i < tensor->rank; i++) {
         PyObject *extent = PyLong_FromUnsignedLongLong(tensor->shape[i]);
         if (extent == NULL || PyTuple_SetItem(shape, (Py_ssize_t)i, extent) != 0)
             Py_CLEAR(shape);
     }
+    /* What is only wanted has no content, and neither has a tensor of no elements. */
     PyObject *piece = Py_NewRef(Py_None);
     if (shape != NULL && tensor->content != NULL) {
         Py_DECREF(piece);
@@ -83,6 +91,7 @@ static PyObject *tensor_row(struct ps_python_serving *self, PyObject *batch,
                          (unsigned)tensor->element_size, (Py_ssize_t)tensor->size, shape, piece);
 }
 
+/* A list, in the order of the request: keys are beside the tensors and need not be different. */
 static PyObject *tensor_rows(struct ps_python_serving *self, PyObject *batch,
                              const struct psclient_tensor *tensors, const uint64_t *keys,
                              size_t count)
@@ -105,6 +114,7 @@ static PyObject *request_row(struct ps_python_serving *self, PyObject *batch,
         tensor_rows(self, batch, request->tensors, request->tensor_keys, request->tensor_count);
     PyObject *wanted =
         tensor_rows(self, batch, request->wanted, request->wanted_keys, request->wanted_count);
+    /* Either may be there: both are let go of. */
     if (tensors == NULL || wanted == NULL) {
         Py_XDECREF(tensors);
         Py_XDECREF(wanted);
@@ -127,6 +137,7 @@ static bool read_ranks(PyObject *sequence, uint32_t **ranks, size_t *count)
     if (size < 0)
         return false;
     *count = (size_t)size;
+    /* One more than needed, so that an empty list has memory, too. */
     *ranks = PyMem_Calloc((size_t)size + 1, sizeof **ranks);
     if (*ranks == NULL)
         return PyErr_NoMemory() != NULL;
@@ -150,6 +161,7 @@ static PyObject *rows_of(struct ps_python_serving *self, struct ps_serving_batch
     }
     batch->serving = (struct ps_python_serving *)Py_NewRef((PyObject *)self);
     batch->batch = taken;
+    /* Counted from here on: the end of the object counts back, whatever becomes of the rows. */
     self->batches++;
     PyObject *rows = PyList_New(0);
     for (size_t i = 0; rows != NULL && i < taken->count; i++) {
@@ -158,6 +170,8 @@ static PyObject *rows_of(struct ps_python_serving *self, struct ps_serving_batch
             Py_CLEAR(rows);
         Py_XDECREF(row);
     }
+    /* The rows' pieces have references of their own. A batch without content goes here, and
+     * with it nothing that anybody looks at. */
     Py_DECREF(batch);
     return rows;
 }
@@ -179,11 +193,13 @@ PyObject *ps_python_get_batch(PyObject *object, PyObject *arguments)
         PyMem_Free(ranks);
         return NULL;
     }
+    /* Copied by the library before it waits. */
     wish.workers = ranks;
     PyThreadState *thread = ps_python_enter(self->client);
     int status = ps_serving_get_batch(self->serving, &wish, timeout_ms, &batch, &error);
     ps_python_leave(self->client, thread);
     PyMem_Free(ranks);
+    /* Not an exception: a program that polls comes here again and again. */
     if (status == PSCLIENT_UNKNOWN)
         Py_RETURN_NONE;
     if (status != PSCLIENT_OK)
@@ -214,6 +230,7 @@ PyObject *ps_python_reply(PyObject *object, PyObject *arguments)
         return NULL;
     if (ps_python_read_tensors(list, PyBUF_SIMPLE, &tensors, &keys, &answer.tensor_count, &held)) {
         answer.tensors = tensors;
+        /* Packed by the Python half, so that the numbers lie as the library reads them. */
         answer.len_count = (size_t)lens_size / sizeof(uint32_t);
         answer.lens = answer.len_count > 0 ? (const uint32_t *)(const void *)lens : NULL;
         answer.body = body;
@@ -259,6 +276,7 @@ PyObject *ps_python_respond_vec(PyObject *object, PyObject *arguments)
         return NULL;
     Py_ssize_t count = PySequence_Size(rows);
     slices = PyMem_Calloc(count > 0 ? (size_t)count : 1, sizeof *slices);
+    /* A sequence that has no length has set its own exception. */
     bool is_read = count >= 0 && slices != NULL;
     for (Py_ssize_t i = 0; is_read && i < count; i++) {
         PyObject *row = PySequence_GetItem(rows, i);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `_pserver.Serving`: batched serving, of a worker or of a server program, which are one type since
- * they begin, meet and end in the same way. What programs do is in python_served.c.
+/* `_pserver.Serving`: batched serving, of a worker or of a server program, which are one type
+ * since they begin, meet and end in the same way. What programs do is in python_served.c.
  *
- * A worker's arrays are in use from push_pull on. Their buffers are held until a wait has found that
- * the request is over; a wait whose own time has passed leaves them. */
+ * A worker's arrays are in use from push_pull on. Their buffers are held until a wait has found
+ * that the request is over; a wait whose own time has passed leaves them. */
 #include "python_programs.h"
 
 /* ---- Life ---- */
@@ -27,6 +27,7 @@ static PyObject *open_serving(PyTypeObject *type, PyObject *arguments, PyObject 
     struct ps_python_client *client = (struct ps_python_client *)owner;
     if (!ps_python_client_check(client))
         return NULL;
+    /* A number that is no role is refused by the library, in its words. */
     options.role = (enum ps_serving_role)role;
     options.timeout_ms = timeout_ms;
     options.lease_ms = lease_ms;
@@ -56,11 +57,13 @@ static int shut(struct ps_python_serving *self, unsigned long long timeout_ms,
     struct ps_serving *serving = self->serving;
     if (serving == NULL || ps_python_client_forked(self->client))
         return PSCLIENT_OK;
+    /* Taken off first: another thread that comes meanwhile finds a serving that was stopped. */
     self->serving = NULL;
     PyThreadState *thread = ps_python_enter(self->client);
     int status = ps_serving_stop(serving, timeout_ms, error);
     ps_python_leave(self->client, thread);
     self->client->replicas--;
+    /* Letting go may run Python code, which must find nothing here any more. */
     struct ps_python_held *lists[2] = {self->held, self->rooms};
     self->held = NULL;
     self->rooms = NULL;
@@ -73,6 +76,8 @@ static int shut(struct ps_python_serving *self, unsigned long long timeout_ms,
     return status;
 }
 
+/* Batches hold a reference each, so that none is alive here. Whoever lets a serving go without
+ * a stop meets nobody. */
 static void deallocate(PyObject *object)
 {
     struct ps_python_serving *self = (struct ps_python_serving *)object;
@@ -112,6 +117,7 @@ static PyObject *stop(PyObject *object, PyObject *arguments)
     unsigned long long timeout_ms;
     if (self == NULL || !PyArg_ParseTuple(arguments, "K:stop", &timeout_ms))
         return NULL;
+    /* Their arrays look into memory that goes with the serving. */
     if (self->batches > 0)
         return PyErr_Format(PyExc_RuntimeError, "arrays of %zu batches are still in use",
                             self->batches);
@@ -229,8 +235,10 @@ static PyObject *wait_for(PyObject *object, PyObject *arguments)
         return NULL;
     PyThreadState *thread = ps_python_enter(self->client);
     int status = ps_serving_wait(self->serving, handler, timeout_ms, &error);
+    /* The request is held under its first handler, whichever of them is waited for. */
     int known = ps_serving_get_all_handlers(self->serving, handler, &first, 1, &count, NULL);
     ps_python_leave(self->client, thread);
+    /* Not by the status: a wait that failed may have been for a request that goes on. */
     if (known == PSCLIENT_OK && ps_serving_is_open(self->serving, handler) == 0)
         release(self, first);
     return ps_python_serving_result(self, status, &error);
@@ -246,6 +254,7 @@ static PyObject *get_all_handlers(PyObject *object, PyObject *arguments)
     size_t count = 0;
     if (self == NULL || !PyArg_ParseTuple(arguments, "K:get_all_handlers", &handler))
         return NULL;
+    /* No server is asked, so that Python's lock is kept. */
     int status = ps_serving_get_all_handlers(self->serving, handler, &first, 1, &count, &error);
     if (status != PSCLIENT_OK)
         return ps_python_raise(self->client->state, status, error.text, NULL);
@@ -283,6 +292,7 @@ static PyObject *fetch_trace(PyObject *object, PyObject *arguments)
     int status = ps_serving_fetch_trace(self->serving, handler, NULL, 0, &count, &error);
     if (status != PSCLIENT_OK)
         return ps_python_raise(self->client->state, status, error.text, NULL);
+    /* The number of servers never changes, so that the second answer is as long as the first. */
     struct ps_serving_trace *found = PyMem_Calloc(count + 1, sizeof *found);
     if (found == NULL)
         return PyErr_NoMemory();
