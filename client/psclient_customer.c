@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: customers, their groups and barriers. What is asked is in psclient_kv_worker.c and
- * psclient_simple_app.c, how a request goes in program_customer.c. */
+ * psclient_simple_app.c, how a request goes in program_customer.c.
+ *
+ * A customer is cheap: a table of what is open, a line for each server, and no thread before the
+ * first callback. ps-lite has a thread for each, and a process with many customers spends its
+ * time in handing messages from one thread to the next; here whoever waits does the work of all,
+ * as for every other call of the client.
+ */
 #include "client/psclient_program.h"
 
 #include "base/assert.h"

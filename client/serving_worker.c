@@ -4,7 +4,8 @@
  * their numbers, which is where interleaved requests of one worker get mixed up there.
  *
  * Handlers are numbers of tensors, as in StepMesh: each request has as many as it has tensors of
- * one server, and is found by any of them. */
+ * one server, and is found by any of them. A record of each stays for its trace when the request is
+ * over: two owners, the list and the request, of which the last to let go gives it back. */
 #include "client/serving_state.h"
 
 #include "base/assert.h"

@@ -2,6 +2,9 @@
 /* The process is made first and told later where its server is: forked while psbench has one
  * thread, and long before gRPC, which does not survive a fork.
  *
+ * What is measured with it is all that a program of a user pays: taking, answering, and the copy of
+ * what is pushed into memory of its own. The adding itself is one pass that any program makes.
+ *
  * It answers from the memory that it adds to. An answer has left that memory when the call returns,
  * so that the next sum may change it. */
 #include "tools/psbench/psbench_adder.h"
@@ -86,6 +89,7 @@ static void serve(const struct ps_bench_adder_order *order)
     /* Made with the first request, whose size nobody knows before. */
     struct sums sums = {0};
     struct psclient_error error;
+    /* The program's own, as a user's would have it. */
     struct psclient *client = NULL;
     struct ps_serving *serving = NULL;
     must(psclient_open(&options, &client, &error), &error);

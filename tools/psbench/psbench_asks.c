@@ -6,10 +6,17 @@
  * every value can be predicted: the check at the end finds one that was carried out twice, or not
  * at all.
  *
+ * The raw sockets carry as many bytes, and go in step as a gang does; nothing is added there. They
+ * are what the machine's loopback gives at best, and the ratio to them is what a request costs.
+ *
  * Two kinds of programs are measured, one after the other. One is a handler in the server's own
  * process (pserver-adder, over libpserver), which answers each request by itself. The other is a
  * process beside the server, which takes and answers: it takes a gang, so that its workers go in
- * step; with one worker that is no condition. */
+ * step; with one worker that is no condition.
+ *
+ * Neither kind of program writes to a disk, and neither promises more than memory: of what a
+ * table or a parameter costs in its place the other benchmarks tell.
+ */
 #include "base/alloc.h"
 #include "client/psclient.h"
 #include "tools/psbench/psbench_adder.h"
@@ -71,6 +78,7 @@ enum ps_status ps_bench_asks(struct ps_bench *bench, struct ps_error *error)
 
 static enum ps_status run(struct ps_bench *bench, struct asks *asks, struct ps_error *error)
 {
+    /* Servers and clients come after everything that is forked. */
     PS_TRY(begin(bench, asks, error));
     /* The first request waits for the programs, and brings their memory to life. */
     struct ps_bench_figures figures = {0};
@@ -197,7 +205,8 @@ static enum ps_status measure(struct ps_bench *bench, struct asks *asks,
     return PS_OK;
 }
 
-/* Values and room are used in place. */
+/* Values and room are used in place. Which worker's request comes first does not matter to the sum,
+ * and the number of the round to nobody: a handler knows of no rounds. */
 static enum ps_status step(void *self, uint64_t worker, uint64_t round, struct ps_error *error)
 {
     struct asks *asks = self;
@@ -210,6 +219,7 @@ static enum ps_status step(void *self, uint64_t worker, uint64_t round, struct p
                                       .type = PSCLIENT_FLOAT32,
                                       .values = asks->pushed,
                                       .value_count = count};
+    /* The round says nothing: what was asked before is over, and what comes is the same. */
     int64_t timestamp = -1;
     (void)round;
     PS_TRY(ps_bench_load_status(ps_kv_worker_zpush_pull(asks->customers[worker], &pairs,

@@ -5,9 +5,21 @@
  * A request uses the memory of its arrays until it is over. So their buffers are held here until
  * somebody has waited for it, or a later request finds that it is over.
  *
+ * ps-lite's Python users have written this layer themselves, and their arrays were collected under
+ * way. Here the extension holds what the library borrows, and the Python half cannot forget it.
+ *
+ * Which is why a request is looked for by number and not by object: a program keeps the timestamp,
+ * as it did with ps-lite, and may drop everything else. What it drops lives on in the list here, in
+ * front the newest, until the request is over.
+ *
  * Answers come on a thread that holds the client's lock, and must not wait for Python's: bodies are
  * copied to memory of C's own there, and become objects when they are asked for. Callbacks come on
- * the customer's own thread, which takes Python's lock for each. */
+ * the customer's own thread, which takes Python's lock for each.
+ *
+ * A client is not closed under its customers: each counts as something that is open, and the
+ * error says so. A customer that Python's collector takes away is closed then, with what is open
+ * given up, since nobody could ask for it any more.
+ */
 #include "python_programs.h"
 
 #include <stdlib.h>
@@ -112,6 +124,7 @@ static struct customer *check(PyObject *object)
     struct customer *self = (struct customer *)object;
     if (!ps_python_client_check(self->client))
         return NULL;
+    /* The client is open, and this one was closed by itself. */
     if (self->customer != NULL)
         return self;
     return (struct customer *)ps_python_raise(self->client->state, PS_PYTHON_CLOSED,
@@ -132,6 +145,7 @@ static struct ps_python_held **find(struct customer *self, int64_t timestamp)
 /* Taken off the list before anything is released, which may run Python code. */
 static void release(struct customer *self, int64_t timestamp)
 {
+    /* A number that is not in the list was let go of before. */
     struct ps_python_held **at = find(self, timestamp);
     struct ps_python_held *held = *at;
     if (held == NULL)
@@ -150,6 +164,7 @@ static void sweep(struct customer *self)
     /* A simple request is kept for its answers. */
     if (oldest == NULL || oldest == self->held || oldest->bodies != NULL)
         return;
+    /* Only the oldest: one look for each request keeps up with them, however many there are. */
     int64_t timestamp = (int64_t)oldest->number;
     if (!ps_customer_is_open(self->customer, timestamp))
         release(self, timestamp);
@@ -161,6 +176,7 @@ static void call_back(void *user, int64_t timestamp, int status, const char *tex
     struct ps_python_held *held = user;
     PyGILState_STATE lock = PyGILState_Ensure();
     PyObject *function = Py_NewRef(held->callback);
+    /* The library's numbers, for the program to compare with those that it keeps. */
     PyObject *result = PyObject_CallFunction(function, "Lis", (long long)timestamp, status, text);
     if (result == NULL)
         PyErr_WriteUnraisable(function);
@@ -258,6 +274,7 @@ static PyObject *ask(PyObject *object, PyObject *arguments)
     pairs.lens = found[1] != NULL ? found[1]->buf : NULL;
     pairs.value_count = values != NULL ? (size_t)values->len / element_size : 0;
     /* Room of another size would be written behind its end. */
+    /* Lengths are one for each key; the room of a push and pull is as large as what is pushed. */
     bool fits = (found[1] == NULL || (size_t)found[1]->len / 4 == pairs.key_count) &&
                 (found[2] == NULL || found[3] == NULL || found[2]->len == found[3]->len);
     if (!fits) {
@@ -284,6 +301,7 @@ static void note_body(void *user, int64_t timestamp, uint32_t node, const void *
     noted->size = size;
     for (size_t i = 0; i < size; i++)
         noted->bytes[i] = ((const unsigned char *)body)[i];
+    /* In front: the list is turned around when it is read. */
     noted->next = held->bodies;
     held->bodies = noted;
 }
@@ -295,14 +313,17 @@ static PyObject *request(PyObject *object, PyObject *arguments)
     struct ps_kv_call call = {0};
     struct psclient_error error;
     int head;
+    /* Bytes as Python has them; a text was encoded by the Python half. */
     const char *body;
     Py_ssize_t size;
+    /* A node or a group; whether the job has it the library says. */
     unsigned to;
     unsigned long long timeout_ms;
     int64_t timestamp = -1;
     if (self == NULL || !PyArg_ParseTuple(arguments, "iy#IiK:request", &head, &body, &size, &to,
                                           &call.priority, &timeout_ms))
         return NULL;
+    /* No buffer: the body is copied into the message before the call returns. */
     struct ps_python_held *held = ps_python_hold(0);
     if (held == NULL)
         return NULL;
@@ -363,6 +384,7 @@ static PyObject *barrier(PyObject *object, PyObject *arguments)
 {
     struct customer *self = check(object);
     struct psclient_error error;
+    /* A sum of ps-lite's numbers. */
     unsigned group;
     unsigned long long timeout_ms;
     if (self == NULL || !PyArg_ParseTuple(arguments, "IK:barrier", &group, &timeout_ms))

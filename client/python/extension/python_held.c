@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers that requests to programs hold, and tensors that are made of them. What Python gives is a
- * sequence of tuples; what the library takes are two arrays. */
+/* Buffers that requests to programs hold, and tensors that are made of them. What Python gives
+ * is a sequence of tuples; what the library takes are two arrays.
+ *
+ * The tuples are (key, dtype, element size, shape, memory). What an element type is called, and
+ * which number it has, only the Python half knows; the memory of a PyTorch tensor comes as an
+ * array of bytes over the same place, since the buffer protocol has no word for most of its
+ * types. So one way serves numpy, PyTorch, and whatever else can show its memory.
+ *
+ * A buffer that is held keeps its array from being resized or freed, and is released by the
+ * thread that has Python's lock. The structs are C's own memory: they are needed while that lock
+ * is not held.
+ *
+ * What is read here is trusted for nothing but its type: sizes against shapes, and numbers of
+ * tensors, are the library's to judge, in one place for all languages.
+ */
 #include "python_programs.h"
 
 #include <stdlib.h>

@@ -2,7 +2,23 @@
 /* Methods of `_pserver.Serving` for server programs. What was taken stays in the library's memory
  * and is seen through pieces: objects with a buffer, of which each keeps its batch alive, and the
  * batch the serving that its memory goes back to. So an array of a batch is as good as one of its
- * own for as long as the program has it, and nothing is copied for Python. */
+ * own for as long as the program has it, and nothing is copied for Python.
+ *
+ * Rows are plain tuples, of which the Python half makes its dataclasses: names of fields are for
+ * people, and people read that half. Their order is that of the dataclasses, which a test of both
+ * would notice at once.
+ *
+ * Answers are given while their call lasts. So their buffers are held for that long and no longer,
+ * and a program may change an array as soon as respond has returned.
+ *
+ * Nothing here waits with Python's lock: a program that waits for its next batch lets other threads
+ * of its process compute, where StepMesh's get_batch spins with the lock held. Waits are cut into
+ * slices by the Python half, between which ctrl-C is heard.
+ *
+ * A registered buffer is the program's own array, which the library writes to whenever it takes.
+ * It is held until the end, so that Python neither moves nor frees it, and it is the program's
+ * business not to read it while another thread takes.
+ */
 #include "python_programs.h"
 
 /* A batch: nothing but its end. */
@@ -53,6 +69,7 @@ static void end_batch(PyObject *object)
 /* None for nothing. */
 static PyObject *piece_of(PyObject *batch, PyTypeObject *type, const void *content, size_t size)
 {
+    /* No memory of its own but this struct: the content is the batch's. */
     struct piece *piece = PyObject_New(struct piece, type);
     if (piece == NULL)
         return NULL;
@@ -250,6 +267,7 @@ PyObject *ps_python_reply(PyObject *object, PyObject *arguments)
 static bool read_slice(PyObject *row, struct ps_serving_slice *slice)
 {
     unsigned long long handler;
+    /* Rows are counted by the library, against the tensor's first dimension. */
     unsigned long long begin;
     unsigned long long count;
     if (!PyArg_ParseTuple(row, "KKK:slice", &handler, &begin, &count))
@@ -274,6 +292,7 @@ PyObject *ps_python_respond_vec(PyObject *object, PyObject *arguments)
     unsigned long long timeout_ms;
     if (self == NULL || !PyArg_ParseTuple(arguments, "OOK:respond_vec", &list, &rows, &timeout_ms))
         return NULL;
+    /* A slice for each request, in the order in which they are to be answered. */
     Py_ssize_t count = PySequence_Size(rows);
     slices = PyMem_Calloc(count > 0 ? (size_t)count : 1, sizeof *slices);
     /* A sequence that has no length has set its own exception. */
@@ -309,12 +328,14 @@ PyObject *ps_python_register_recv_buffer(PyObject *object, PyObject *arguments)
     uint32_t *ranks = NULL;
     PyObject *memory;
     PyObject *list;
+    /* Of as many numbers as there are workers, packed. */
     const char *keys;
     Py_ssize_t size;
     size_t count = 0;
     if (self == NULL ||
         !PyArg_ParseTuple(arguments, "OOy#:register_recv_buffer", &memory, &list, &keys, &size))
         return NULL;
+    /* Held from here to the end of the serving: takes write to it at any time. */
     struct ps_python_held *held = ps_python_hold(1);
     if (held == NULL || !ps_python_hold_buffer(held, memory, PyBUF_WRITABLE) ||
         !read_ranks(list, &ranks, &count) || count != (size_t)size / sizeof(uint64_t)) {

@@ -2,8 +2,16 @@
 /* `_pserver.Serving`: batched serving, of a worker or of a server program, which are one type
  * since they begin, meet and end in the same way. What programs do is in python_served.c.
  *
+ * Handlers are numbers and not objects, as in StepMesh: a port passes them around, keeps them in
+ * lists, and asks for traces of those that are long over.
+ *
  * A worker's arrays are in use from push_pull on. Their buffers are held until a wait has found
- * that the request is over; a wait whose own time has passed leaves them. */
+ * that the request is over; a wait whose own time has passed leaves them.
+ *
+ * Closing a client under a serving is refused in the same way as under a replica. A stop meets
+ * the others first, at a barrier with a time of its own; a time of 0 meets nobody, for programs
+ * that end on their own terms, and for tests.
+ */
 #include "python_programs.h"
 
 /* ---- Life ---- */
@@ -29,6 +37,7 @@ static PyObject *open_serving(PyTypeObject *type, PyObject *arguments, PyObject 
         return NULL;
     /* A number that is no role is refused by the library, in its words. */
     options.role = (enum ps_serving_role)role;
+    /* The struct's types are the library's. */
     options.timeout_ms = timeout_ms;
     options.lease_ms = lease_ms;
     int status = ps_serving_init(client->client, &options, &opened, &error);
@@ -43,6 +52,7 @@ static PyObject *open_serving(PyTypeObject *type, PyObject *arguments, PyObject 
     self->client = (struct ps_python_client *)Py_NewRef(owner);
     self->client->replicas++;
     self->serving = opened;
+    /* Nothing was asked and nothing taken yet. */
     self->held = NULL;
     self->rooms = NULL;
     self->batches = 0;
@@ -129,6 +139,7 @@ static PyObject *barrier(PyObject *object, PyObject *arguments)
 {
     struct ps_python_serving *self = ps_python_serving_check(object);
     struct psclient_error error;
+    /* Truth values, and not counts. */
     int servers;
     int workers;
     unsigned long long timeout_ms;
@@ -148,6 +159,8 @@ static struct ps_python_held *join(struct ps_python_held *a, struct ps_python_he
 {
     if (a == NULL || b == NULL)
         return a != NULL ? a : b;
+    /* Linked here, and again when the request is known: one after the other in the list of what
+     * is held. */
     a->next = b;
     return a;
 }
@@ -171,6 +184,7 @@ static PyObject *push_pull(PyObject *object, PyObject *arguments)
     uint64_t *keys[2] = {NULL, NULL};
     size_t counts[2];
     struct psclient_error error;
+    /* What is pushed, then what is pulled: both are read before anything is sent. */
     PyObject *lists[2];
     unsigned long long timeout_ms;
     uint64_t handler = 0;
@@ -189,6 +203,7 @@ static PyObject *push_pull(PyObject *object, PyObject *arguments)
                      : ps_python_raise(self->client->state, status, error.text, NULL);
     }
     struct ps_python_held *all = join(held[0], held[1]);
+    /* An exception is set: by a list that could not be read, or by the library. */
     if (result == NULL) {
         drop_joined(all);
     } else {
@@ -271,6 +286,7 @@ static PyObject *get_all_handlers(PyObject *object, PyObject *arguments)
 /* In the order of the dataclass in serving.py. */
 static PyObject *trace_row(const struct ps_serving_trace *row)
 {
+    /* Times as they are: 64 bits of nanoseconds, which a double would not hold exactly. */
     return Py_BuildValue("(KIIKKKKKKKKKK)", (unsigned long long)row->handler, row->server,
                          row->worker, (unsigned long long)row->worker_host,
                          (unsigned long long)row->server_host, (unsigned long long)row->begun,
