@@ -87,6 +87,8 @@ static bool read_shape(PyObject *shape, struct psclient_tensor *tensor)
 static bool read_tensor(PyObject *row, int flags, struct psclient_tensor *tensor, uint64_t *key,
                         struct ps_python_held *held)
 {
+    /* Keys have 64 bits, and may be those of tensors or of nothing in particular: the programs
+     * agree on them. */
     unsigned long long number;
     unsigned dtype;
     unsigned element_size;
