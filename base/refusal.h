@@ -30,6 +30,7 @@
     X(PS_REFUSED_SHARED_MEMORY, "shared_memory")         \
     X(PS_REFUSED_LOCAL_USER, "local_user")               \
     X(PS_REFUSED_RENDEZVOUS, "rendezvous")               \
+    X(PS_REFUSED_PROGRAMS, "programs")                   \
     /* Calls that wait. */                               \
     X(PS_REFUSED_WAITING_CALLS, "waiting_calls")         \
     X(PS_REFUSED_WAITING_SHARE, "waiting_share")         \

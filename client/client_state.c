@@ -275,6 +275,8 @@ static void finish(struct psclient *client, struct ps_client_job *job)
 {
     PS_ASSERT(!job->finished);
     job->finished = true;
+    if (job->told != NULL)
+        job->told(job);
     if (job->announced) {
         DL_APPEND(client->finished, job);
         ps_client_tell_event(client);

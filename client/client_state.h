@@ -38,6 +38,9 @@ struct ps_client_job {
     struct ps_batch *batch;
     bool finished;
     bool announced; /* when it is finished, it goes to the list of finished ones */
+    /* Called when it is finished, with the lock of the client, by whoever drives the engine; it may
+     * call nothing of the client. NULL: nobody need hear of it. */
+    void (*told)(struct ps_client_job *job);
     struct ps_client_job *next, *prev; /* in that list; `prev` NULL: not in it */
 };
 

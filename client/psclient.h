@@ -48,8 +48,10 @@
 #include "psclient_clocks.h"
 #include "psclient_last_applied.h"
 #include "psclient_model.h"
+#include "psclient_program.h"
 #include "psclient_rendezvous.h"
 #include "psclient_replica.h"
+#include "psclient_serving.h"
 #include "psclient_table.h"
 #include "psclient_workers.h"
 

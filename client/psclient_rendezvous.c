@@ -12,7 +12,6 @@
 #include "client/psclient_rendezvous.h"
 
 #include "base/assert.h"
-#include "base/hash.h"
 #include "base/random.h"
 #include "client/answers.h"
 #include "client/status_map.h"
@@ -137,8 +136,9 @@ PS_EXPORT void psclient_rendezvous_close(struct psclient_rendezvous *rendezvous)
  * shards, without a word. */
 uint32_t ps_tensor_shard(const struct psclient_rendezvous *rendezvous, const char *key)
 {
+    /* Where the simulator finds it, too. */
     PS_ASSERT(rendezvous->shard_count > 0);
-    return ps_hash_fnv1a32(ps_bytes_of_text(key)) % rendezvous->shard_count;
+    return ps_tensor_shard_of(ps_bytes_of_text(key), rendezvous->shard_count);
 }
 
 /* A server that owns another shard by now refuses the call, and the client learns where the shard
@@ -283,43 +283,19 @@ PS_EXPORT int psclient_rendezvous_cleanup_all(struct psclient *client, uint64_t 
 
 /* ---- Values ---- */
 
-/* The content goes from the caller's memory to the network: the message has it by reference. */
+/* The content goes from the caller's memory to the network: messages have it by reference. */
 PS_EXPORT int psclient_rendezvous_send(struct psclient_rendezvous *rendezvous, const char *key,
                                        const struct psclient_tensor *tensor, uint64_t timeout_ms,
                                        struct psclient_error *error)
 {
+    struct ps_error why = {.status = PS_OK};
+    /* Nothing of the client may be touched in a child of its process. */
     struct psclient *client = rendezvous->client;
-    struct ps_buffer message;
-    const struct ps_bytes content = {tensor->content, tensor->size};
-    struct told told = {rendezvous, ps_tensor_shard(rendezvous, key)};
-    struct ps_send_tensor_request request = {.step = rendezvous->step,
-                                             .epoch = ps_tensor_epoch(rendezvous, told.shard),
-                                             .token = ps_tensor_new_ids(rendezvous, 1),
-                                             .key = ps_bytes_of_text(key),
-                                             .facts = {.dtype = tensor->dtype,
-                                                       .element_size = tensor->element_size,
-                                                       .rank = tensor->rank,
-                                                       .dead = tensor->dead != 0},
-                                             .content = ps_view_of(&content),
-                                             .shard = ps_tensor_named_shard(client, told.shard)};
-    if (tensor->rank > PSCLIENT_TENSOR_RANK_MAX)
-        return ps_client_fail(error, PS_ERR_BAD_INPUT, "a value has at most 8 dimensions");
-    if (request.key.size == 0 || request.key.size > PS_RENDEZVOUS_KEY_BYTES_MAX)
-        return ps_client_fail(error, PS_ERR_BAD_INPUT, "a key has 1 to 1024 bytes");
-    /* Behind the look at the rank. */
-    memcpy(request.facts.extents, tensor->shape, tensor->rank * sizeof tensor->shape[0]);
-    ps_buffer_init(&message, client->memory, 2048);
-    ps_encode_send_tensor(&request, &message);
-    /* The engine repeats the same bytes, and with them the same token. */
-    struct ps_item item = {.shard = told.shard,
-                           .ask = {(const uint8_t *)message.text, message.size},
-                           .ask_content = content,
-                           .answer = {take_epoch, &told}};
-    int result = message.failed ? ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a message")
-                                : ps_client_run_items(client, PS_METHOD_SEND_TENSOR, &item, 1,
-                                                      timeout_ms, NULL, error);
-    ps_buffer_fini(&message);
-    return result;
+    enum ps_status status = ps_client_check_process(client, &why);
+    if (status == PS_OK)
+        status = ps_tensor_send(rendezvous, key, tensor,
+                                ps_deadline_after(client->clock, timeout_ms), &why);
+    return status == PS_OK ? ps_client_succeed(error) : ps_client_fail(error, status, why.text);
 }
 
 /* The tensors are written while answers come, and are as they were when the call fails, but for
@@ -358,17 +334,6 @@ PS_EXPORT int psclient_rendezvous_cancel(struct psclient_rendezvous *rendezvous,
     if (status == PS_OK)
         status = ps_tensor_cancel(rendezvous, ps_deadline_after(client->clock, timeout_ms), &why);
     return status == PS_OK ? ps_client_succeed(error) : ps_client_fail(error, status, why.text);
-}
-
-/* Memory of the caller's own stays as it is. */
-PS_EXPORT void psclient_tensor_release(struct psclient_tensor *tensor)
-{
-    if (tensor->is_owned == 0)
-        return;
-    ps_release(ps_allocator_heap(), tensor->content);
-    tensor->content = NULL;
-    tensor->size = 0;
-    tensor->is_owned = 0;
 }
 
 /* ---- Keys ---- */

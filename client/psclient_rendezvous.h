@@ -53,7 +53,7 @@ struct psclient_tensor {
     int dead;      /* made by a branch that was not taken; content may be empty then */
     void *content; /* received into, when it is not NULL; else the library's, to be released */
     size_t size;   /* bytes; before a receive, for which there is room at `content` */
-    int is_owned;  /* by the library: set by a receive */
+    int is_owned;  /* by the library: not 0 when a receive has set it, and to be left as it is */
 };
 
 /* Zeroed members are the usual ones. */
@@ -78,8 +78,9 @@ int psclient_rendezvous_open(struct psclient *client, uint64_t step,
 /* The step goes on, for others. NULL is allowed. */
 void psclient_rendezvous_close(struct psclient_rendezvous *rendezvous);
 
-/* When it returns the value is in a server's memory: nobody need receive it first. One message:
- * 64 MiB, less a few KiB, unless the servers take larger ones. */
+/* When it returns the value is in a server's memory: nobody need receive it first. Of any size that
+ * the servers have room for (--rendezvous-bytes); PSCLIENT_EXHAUSTED otherwise. Sends of one key
+ * that do not overlap in time are received in their order. */
 int psclient_rendezvous_send(struct psclient_rendezvous *rendezvous, const char *key,
                              const struct psclient_tensor *tensor, uint64_t timeout_ms,
                              struct psclient_error *error);

@@ -33,6 +33,7 @@
 #define PSCLIENT_TABLE_H
 
 #include "psclient_rows_ahead.h"
+#include "psclient_table_rounds.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -100,6 +100,19 @@ int ps_client_step(struct psclient *client, struct ps_item *items,
     return verdict;
 }
 
+/* Rows travel as whole parameters do, so that nothing here asks which of both an item is.
+ *
+ * Two halves of one deadline, as of a step of whole parameters. Rows have no encoder that would
+ * have to be told what became of them. */
+enum ps_status ps_client_step_rows(struct psclient *client, struct ps_item *items, size_t count,
+                                   uint64_t deadline_ms, struct ps_error *error)
+{
+    PS_ASSERT(count > 0 && items[0].worker != 0);
+    /* Servers without a row of this worker have an item, too. */
+    PS_TRY(contribute(client, items, count, deadline_ms, error));
+    return pull_rest(client, items, count, deadline_ms, error);
+}
+
 /* May the step go in one message and wait there? The worker that comes first has that right for the
  * client's life: a second one may have to push before the first one's round is over. A contribution
  * to "the round that is made now" learns only by its answer what it has to wait for. */
@@ -194,6 +207,9 @@ static struct ps_item pull_of(const struct ps_item *item)
 {
     /* Of a contribution that was made before nothing but its round is known. */
     return (struct ps_item){.name = item->name,
+                            .of_table = item->of_table,
+                            .shard = item->shard,
+                            .keys = item->keys,
                             .dtype = item->dtype,
                             .destination = item->destination,
                             .size = item->size,

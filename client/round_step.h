@@ -39,4 +39,10 @@ int ps_client_step(struct psclient *client, struct ps_item *items,
                    struct psclient_parameter *parameters, size_t count, uint64_t timeout_ms,
                    struct psclient_result *results, struct psclient_error *error);
 
+/* The same for items of tables, which have no encoder and stay the caller's: what became of each
+ * stands in it. A failure is that of the call, and no item was answered. */
+PS_MUST_USE enum ps_status ps_client_step_rows(struct psclient *client, struct ps_item *items,
+                                               size_t count, uint64_t deadline_ms,
+                                               struct ps_error *error);
+
 #endif

@@ -101,7 +101,7 @@ static void release(const struct psclient *client, struct adding *adding, struct
 }
 
 /* The server is chosen by the keys, and the name is the same at each of them. */
-static struct ps_item item_of(const struct ps_table_call *call, uint32_t shard)
+struct ps_item ps_table_call_item(const struct ps_table_call *call, uint32_t shard)
 {
     const struct psclient_table *table = call->table;
     struct ps_item item = ps_client_item(table->name, PSCLIENT_FLOAT32);
@@ -110,6 +110,17 @@ static struct ps_item item_of(const struct ps_table_call *call, uint32_t shard)
     item.of_table = true;
     item.shard = shard;
     return item;
+}
+
+/* For tables in rounds, and at no cost for others: what was read says which round comes next, and
+ * nobody has to ask. Versions only rise, and answers of several threads come in any order. */
+void ps_table_call_note(struct psclient_table *table, const struct ps_item *item)
+{
+    PS_ASSERT(item->shard < table->client->shard_count);
+    ps_mutex_lock(&table->mutex);
+    if (item->pulled_version + 1 > table->rounds[item->shard])
+        table->rounds[item->shard] = item->pulled_version + 1;
+    ps_mutex_unlock(&table->mutex);
 }
 
 /* The bytes stay where the cut has packed them until the last attempt is over. */
@@ -152,7 +163,7 @@ static void send_piece(const struct ps_table_call *call, struct adding *adding, 
     struct psclient *client = call->client;
     uint64_t left_ms = ps_time_left_ms(client->clock, call->deadline_ms);
     ps_row_cut_pack(&adding->cut, i);
-    sent->item = item_of(call, adding->cut.pieces[i].shard);
+    sent->item = ps_table_call_item(call, adding->cut.pieces[i].shard);
     add_piece(call, adding, i, &sent->item);
     const struct ps_batch_request request =
         ps_client_request(client, PS_METHOD_PUSH, &sent->item, 1, left_ms);
@@ -201,7 +212,7 @@ static int run_get(const struct ps_table_call *call, const struct getting *getti
     if (items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
     for (size_t i = 0; i < count; i++) {
-        items[i] = item_of(call, getting->cut.pieces[i].shard);
+        items[i] = ps_table_call_item(call, getting->cut.pieces[i].shard);
         get_piece(call, getting, i, &items[i]);
         /* A copy of what the table said when the call began. */
         items[i].clocks = ps_bytes_of_text(call->clocks);
@@ -211,6 +222,8 @@ static int run_get(const struct ps_table_call *call, const struct getting *getti
     uint64_t left_ms = ps_time_left_ms(call->client->clock, call->deadline_ms);
     int result =
         ps_client_run_items(call->client, PS_METHOD_PULL, items, count, left_ms, NULL, error);
+    for (size_t i = 0; result == PSCLIENT_OK && i < count; i++)
+        ps_table_call_note(call->table, &items[i]);
     ps_release(call->client->memory, items);
     return result;
 }
@@ -233,7 +246,7 @@ static struct ps_item *next_item(struct both *both, size_t kind, const struct ps
 {
     PS_ASSERT(both->counts[kind] < both->room);
     struct ps_item *item = &both->items[kind * both->room + both->counts[kind]++];
-    *item = item_of(call, shard);
+    *item = ps_table_call_item(call, shard);
     return item;
 }
 

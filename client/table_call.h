@@ -41,6 +41,12 @@ struct ps_table_rows {
 PS_MUST_USE enum ps_status ps_table_call_begin(struct psclient_table *table, uint64_t timeout_ms,
                                                struct ps_table_call *call, struct ps_error *error);
 
+/* An item of the call for one server: name, type and place. */
+struct ps_item ps_table_call_item(const struct ps_table_call *call, uint32_t shard);
+
+/* A read of that server was answered: the table knows which round of it is next. */
+void ps_table_call_note(struct psclient_table *table, const struct ps_item *item);
+
 /* Adds, then reads; either may be of no keys, and asks nobody then. Everything that can be wrong
  * with the keys is found before anything is sent. */
 int ps_table_call_run(const struct ps_table_call *call, const struct ps_table_rows *adds,

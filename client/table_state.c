@@ -112,7 +112,9 @@ enum ps_status ps_table_create(struct psclient *client, struct ps_bytes name, en
     /* Bounds for another number of servers would send keys where nobody keeps them. */
     enum ps_status status = ps_partition_check(&table->partition, error);
     table->name = ps_copy_text(client->memory, name.data, name.size);
-    if (status == PS_OK && table->name == NULL)
+    /* Zeros: no server was read from. */
+    table->rounds = ps_zeroed_array(client->memory, client->shard_count, sizeof *table->rounds);
+    if (status == PS_OK && (table->name == NULL || table->rounds == NULL))
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a table");
     if (status == PS_OK)
         *out = table;
@@ -129,6 +131,7 @@ void ps_table_destroy(struct psclient_table *table)
     const struct ps_allocator *memory = table->client->memory;
     ps_row_cache_destroy(table->cache);
     ps_mutex_fini(&table->mutex);
+    ps_release(memory, table->rounds);
     ps_release(memory, table->name);
     ps_release(memory, table);
 }

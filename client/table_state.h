@@ -30,6 +30,8 @@ struct psclient_table {
     char clocks[PS_CLOCKS_NAME_BYTES_MAX + 1];
     uint32_t worker;
     uint64_t clock;
+    /* Of each server the round that is next, as far as was read: 1 + its version. 0: not known. */
+    uint64_t *rounds;           /* owned */
     struct ps_row_cache *cache; /* owned; NULL: none. Set while no other call runs */
 };
 

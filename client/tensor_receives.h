@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "client/client_state.h"
 #include "client/psclient_rendezvous.h"
+#include "client/tensors/tensor_wishes.h"
 
 /* Ids to be told to one server with the next call that goes there. */
 struct ps_tensor_ended {
@@ -23,9 +24,7 @@ struct ps_tensor_ended {
 /* A call of psclient_rendezvous_recv_many that waits. */
 struct ps_tensor_waiting {
     struct ps_tensor_waiting *next, *prev;
-    const uint64_t *ids;
-    const uint32_t *shards;
-    size_t count;
+    const struct ps_tensor_wishes *wishes; /* borrowed; shards and ids do not change */
 };
 
 struct psclient_rendezvous {
@@ -41,6 +40,43 @@ struct psclient_rendezvous {
 
 /* Most ids that wait to be told to one server; more are told at once. */
 #define PS_TENSOR_ENDED_MAX 1024
+
+/* What one call tells a server of them. */
+struct ps_tensor_told {
+    uint64_t ended[2 * PS_TENSOR_ENDED_MAX]; /* done with, then given back */
+    size_t done_count, give_back_count;
+};
+
+/* Notes a receive that is over; false: there is no room for more. */
+PS_MUST_USE bool ps_tensor_ended_note(struct psclient_rendezvous *rendezvous, uint32_t shard,
+                                      uint64_t id, bool is_delivered);
+
+/* What a call to this server tells, and that it went well. */
+void ps_tensor_ended_take(struct psclient_rendezvous *rendezvous, uint32_t shard,
+                          struct ps_tensor_told *told);
+void ps_tensor_ended_forget(struct psclient_rendezvous *rendezvous, uint32_t shard,
+                            const struct ps_tensor_told *told);
+
+/* Runs calls of RecvTensors, until `left_ms` and a little. The first item that failed. */
+PS_MUST_USE enum ps_status ps_tensor_run_items(struct psclient *client, struct ps_item *items,
+                                               size_t count, uint64_t left_ms,
+                                               struct ps_error *error);
+
+/* Puts the values of a reply where they belong. */
+PS_MUST_USE enum ps_status ps_tensor_take_values(struct psclient_rendezvous *rendezvous,
+                                                 struct ps_tensor_wishes *wishes,
+                                                 const struct ps_call_reply *reply, uint64_t *epoch,
+                                                 struct ps_error *error);
+
+/* Asks for the next ranges of the values that have begun. */
+PS_MUST_USE enum ps_status ps_tensor_ask_ranges(struct psclient_rendezvous *rendezvous,
+                                                struct ps_tensor_wishes *wishes,
+                                                uint64_t deadline_ms, struct ps_error *error);
+
+/* Memory for the value of tensor `i`, of an array of psclient_tensor: ps_tensor_place.open. */
+PS_MUST_USE enum ps_status ps_tensor_open(void *tensors, size_t i,
+                                          const struct ps_value_facts *facts, uint64_t size,
+                                          uint8_t **content, struct ps_error *error);
 
 /* The server of a key: a step is spread over all of them. */
 uint32_t ps_tensor_shard(const struct psclient_rendezvous *rendezvous, const char *key);
@@ -62,7 +98,12 @@ PS_MUST_USE enum ps_status ps_tensor_receive(struct psclient_rendezvous *rendezv
                                              struct psclient_tensor *tensors, size_t count,
                                              uint64_t deadline_ms, struct ps_error *error);
 
-/* Gives every receive that waits back, which ends it at its server. */
+/* See psclient_rendezvous_send. */
+PS_MUST_USE enum ps_status ps_tensor_send(struct psclient_rendezvous *rendezvous, const char *key,
+                                          const struct psclient_tensor *tensor,
+                                          uint64_t deadline_ms, struct ps_error *error);
+
+/* Ends every receive that waits, at its server; one that has a value there gets it. */
 PS_MUST_USE enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous,
                                             uint64_t deadline_ms, struct ps_error *error);
 

@@ -18,10 +18,10 @@ foreach(kind unit integration asan tsan)
 endforeach()
 add_dependencies(tests_asan tests_unit)
 
-# How long a broken system may hang, in seconds: a test program 1800, a test of Check's 300, or five
+# How long a broken system may hang, in seconds: a test program 3600, a test of Check's 300, or five
 # times what the test has asked for. No test passes or fails by it: a machine that is ten times
 # slower needs less.
-file(WRITE ${CMAKE_BINARY_DIR}/DartConfiguration.tcl "TimeOut: 1800\n")
+file(WRITE ${CMAKE_BINARY_DIR}/DartConfiguration.tcl "TimeOut: 3600\n")
 set(ps_check_patience "CK_DEFAULT_TIMEOUT=60;CK_TIMEOUT_MULTIPLIER=5")
 
 # There are 400 programs to link, which this linker does in half the time.

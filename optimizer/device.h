@@ -36,7 +36,7 @@
 #include "optimizer/optimizer.h"
 
 /* Rises with every change of this header that an older or newer other side would stumble over. */
-#define PS_DEVICE_ABI 6
+#define PS_DEVICE_ABI 7
 
 /* The exported symbol, a ps_device_entry_fn. */
 #define PS_DEVICE_ENTRY "ps_device_entry"
@@ -86,6 +86,11 @@ struct ps_device_stats {
     uint64_t streamed_count; /* snapshots that found no room on the device */
     uint64_t push_count;     /* parameters pushed to */
     uint64_t launch_count;   /* update kernels */
+    uint64_t kernel_count;   /* all kernels, those that look at gradients included */
+    uint64_t copy_count;     /* over the bus and on the device */
+    uint64_t order_count;    /* one stream was told to wait for another */
+    uint64_t wait_count;     /* a thread waited for the device */
+    uint64_t direct_bytes;   /* of gradients, that were copied from registered memory */
     uint64_t bytes_in;       /* gradients and loads */
     uint64_t bytes_out;      /* reads */
 };
@@ -309,6 +314,16 @@ struct ps_device_plugin {
      * few and large pieces. Given back with host_release, before close. */
     void *(*host_acquire)(struct ps_device *device, size_t size);
     void (*host_release)(struct ps_device *device, void *memory, size_t size);
+
+    /* Memory that somebody else has, of whole pages: from now on the device copies gradients of
+     * the native type from where they lie in it, and not by way of the ring's pinned half. All its
+     * pages are pinned by that, and exist from then on: slow. As always a gradient is borrowed for
+     * the call. PS_ERR_NO_MEMORY, PS_ERR_BUSY: it is copied as all memory is, which is no fault. */
+    PS_MUST_USE enum ps_status (*host_register)(struct ps_device *device, void *memory, size_t size,
+                                                struct ps_error *error);
+
+    /* Before the memory goes, and after the last push from it. */
+    void (*host_unregister)(struct ps_device *device, void *memory);
 };
 
 /* NULL when the plugin is of another ABI. */

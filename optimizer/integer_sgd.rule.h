@@ -27,8 +27,17 @@ PS_RULE int64_t ps_whole(double x)
     return (int64_t)x;
 }
 
-/* The random number of element `index` at this step, in (0, 1). */
-PS_RULE double ps_dither(const struct ps_step_whole *step, uint64_t index)
+/* Is chance needed at this step? A rate of exactly 1 leaves nothing to round, and nearest rounding
+ * asks nobody. */
+PS_RULE bool ps_dithers(const struct ps_step_whole *step)
+{
+    return step->stochastic && step->rate != 1.0;
+}
+
+/* What chance says at this step of four elements in a row, the first of them a multiple of four and
+ * `index` one of them. Whoever goes through a run draws once for all four: ten rounds of two
+ * multiplications each are several times what the rest of an element takes. */
+PS_RULE struct ps_philox ps_dither_four(const struct ps_step_whole *step, uint64_t index)
 {
     uint64_t quad = index / 4;
     uint64_t id = step->parameter_id;
@@ -37,19 +46,26 @@ PS_RULE double ps_dither(const struct ps_step_whole *step, uint64_t index)
     counter.word[1] = (uint32_t)(quad >> 32);
     counter.word[2] = (uint32_t)step->number;
     counter.word[3] = (uint32_t)id ^ (uint32_t)(id >> 32);
-    struct ps_philox random = ps_philox_random(counter, step->seed);
+    return ps_philox_random(counter, step->seed);
+}
+
+/* The random number of element `index` (modulo four), in (0, 1): neither end, so that floor(t + u)
+ * of a whole t is t. */
+PS_RULE double ps_dither(const struct ps_philox *four, uint64_t index)
+{
     /* Chosen, not indexed: a GPU would keep the array in memory for that. */
-    uint32_t low = index % 2 == 0 ? random.word[0] : random.word[1];
-    uint32_t high = index % 2 == 0 ? random.word[2] : random.word[3];
+    uint32_t low = index % 2 == 0 ? four->word[0] : four->word[1];
+    uint32_t high = index % 2 == 0 ? four->word[2] : four->word[3];
     return ((double)(index % 4 < 2 ? low : high) + 0.5) * (1.0 / 4294967296.0);
 }
 
 /* d for a rate that is not exactly 1. */
-PS_RULE int64_t ps_integer_step(const struct ps_step_whole *step, uint64_t index, double gradient)
+PS_RULE int64_t ps_integer_step(const struct ps_step_whole *step, const struct ps_philox *four,
+                                uint64_t index, double gradient)
 {
     double target = step->rate * gradient;
     if (step->stochastic)
-        return ps_whole(floor(target + ps_dither(step, index)));
+        return ps_whole(floor(target + ps_dither(four, index)));
     return ps_whole(rint(target));
 }
 
@@ -94,16 +110,17 @@ PS_UNSIGNED_TABLE(MINUS_UNSIGNED)
 #undef MINUS_SIGNED
 #undef MINUS_UNSIGNED
 
-/* The gradient of an unsigned type is of the signed twin: its bits carry the sign. */
-#define INTEGER_SGD_ONE(suffix, T, TWIN)                                                     \
-    PS_RULE void ps_sgd_##suffix(const struct ps_step_whole *step, uint64_t index, T *value, \
-                                 T pushed)                                                   \
-    {                                                                                        \
-        TWIN gradient = (TWIN)pushed;                                                        \
-        int64_t d = gradient;                                                                \
-        if (step->rate != 1.0)                                                               \
-            d = ps_integer_step(step, index, (double)gradient);                              \
-        *value = ps_minus_##suffix(*value, d);                                               \
+/* The gradient of an unsigned type is of the signed twin: its bits carry the sign. `four` is read
+ * where ps_dithers alone, `index` counts modulo four. */
+#define INTEGER_SGD_ONE(suffix, T, TWIN)                                                         \
+    PS_RULE void ps_sgd_##suffix(const struct ps_step_whole *step, const struct ps_philox *four, \
+                                 uint64_t index, T *value, T pushed)                             \
+    {                                                                                            \
+        TWIN gradient = (TWIN)pushed;                                                            \
+        int64_t d = gradient;                                                                    \
+        if (step->rate != 1.0)                                                                   \
+            d = ps_integer_step(step, four, index, (double)gradient);                            \
+        *value = ps_minus_##suffix(*value, d);                                                   \
     }
 #define SIGNED_SGD(suffix, T, U, least, greatest) INTEGER_SGD_ONE(suffix, T, T)
 #define UNSIGNED_SGD(suffix, T, twin, TWIN, greatest) INTEGER_SGD_ONE(suffix, T, TWIN)
@@ -114,14 +131,16 @@ PS_UNSIGNED_TABLE(UNSIGNED_SGD)
 #undef INTEGER_SGD_ONE
 
 /* The same with an unsigned gradient, which can only lower the value. */
-#define UNSIGNED_SGD_ONE(suffix, T, twin, TWIN, greatest)                                     \
-    PS_RULE void ps_sgd_unsigned_##suffix(const struct ps_step_whole *step, uint64_t index,   \
-                                          T *value, T pushed)                                 \
-    {                                                                                         \
-        if (step->rate == 1.0)                                                                \
-            *value = (T)(*value < pushed ? 0 : *value - pushed);                              \
-        else                                                                                  \
-            *value = ps_minus_##suffix(*value, ps_integer_step(step, index, (double)pushed)); \
+#define UNSIGNED_SGD_ONE(suffix, T, twin, TWIN, greatest)                                         \
+    PS_RULE void ps_sgd_unsigned_##suffix(const struct ps_step_whole *step,                       \
+                                          const struct ps_philox *four, uint64_t index, T *value, \
+                                          T pushed)                                               \
+    {                                                                                             \
+        if (step->rate == 1.0)                                                                    \
+            *value = (T)(*value < pushed ? 0 : *value - pushed);                                  \
+        else                                                                                      \
+            *value =                                                                              \
+                ps_minus_##suffix(*value, ps_integer_step(step, four, index, (double)pushed));    \
     }
 PS_UNSIGNED_TABLE(UNSIGNED_SGD_ONE)
 #undef UNSIGNED_SGD_ONE

@@ -168,41 +168,52 @@ PS_DTYPE_TABLE(ADD_LOOP)
 #undef PLAIN_LOOP
 
 /* The index of the element goes along, since stochastic rounding takes its random number from
- * it; that is why these loops are not those of LOOP_0. */
-#define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                             \
-    static void sgd_##suffix(const struct ps_run *run)                             \
-    {                                                                              \
-        OPEN_RUN(T)                                                                \
-        const struct ps_step_whole step = run->step->whole;                        \
-        const uint64_t first = run->first;                                         \
-        for (size_t i = 0; i < count; i++) {                                       \
-            T value = old_values[i];                                               \
-            ps_sgd_##suffix(&step, first + i, &value, load_##suffix(gradient, i)); \
-            new_values[i] = value;                                                 \
-        }                                                                          \
+ * it; that is why these loops are not those of LOOP_0. Chance is asked once for four elements: at
+ * each multiple of four, and where a run begins within such four. */
+#define DRAW(step, four, index, begins)                         \
+    do {                                                        \
+        if (ps_dithers(step) && ((begins) || (index) % 4 == 0)) \
+            *(four) = ps_dither_four(step, index);              \
+    } while (0)
+#define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                                    \
+    static void sgd_##suffix(const struct ps_run *run)                                    \
+    {                                                                                     \
+        OPEN_RUN(T)                                                                       \
+        const struct ps_step_whole step = run->step->whole;                               \
+        const uint64_t first = run->first;                                                \
+        struct ps_philox four = {{0}};                                                    \
+        for (size_t i = 0; i < count; i++) {                                              \
+            T value = old_values[i];                                                      \
+            DRAW(&step, &four, first + i, i == 0);                                        \
+            ps_sgd_##suffix(&step, &four, first + i, &value, load_##suffix(gradient, i)); \
+            new_values[i] = value;                                                        \
+        }                                                                                 \
     }
 PS_SIGNED_TABLE(SIGNED_SGD_LOOP)
 #undef SIGNED_SGD_LOOP
 
 /* Which type the gradient has is asked in the loop, and the answer is the same in each turn:
  * compilers take it out. */
-#define UNSIGNED_SGD_LOOP(suffix, T, twin, TWIN, greatest)                  \
-    static void sgd_##suffix(const struct ps_run *run)                      \
-    {                                                                       \
-        OPEN_RUN(T)                                                         \
-        const struct ps_step_whole step = run->step->whole;                 \
-        const uint64_t first = run->first;                                  \
-        for (size_t i = 0; i < count; i++) {                                \
-            T value = old_values[i];                                        \
-            T pushed = load_##suffix(gradient, i);                          \
-            if (step.gradient_unsigned)                                     \
-                ps_sgd_unsigned_##suffix(&step, first + i, &value, pushed); \
-            else                                                            \
-                ps_sgd_##suffix(&step, first + i, &value, pushed);          \
-            new_values[i] = value;                                          \
-        }                                                                   \
+#define UNSIGNED_SGD_LOOP(suffix, T, twin, TWIN, greatest)                         \
+    static void sgd_##suffix(const struct ps_run *run)                             \
+    {                                                                              \
+        OPEN_RUN(T)                                                                \
+        const struct ps_step_whole step = run->step->whole;                        \
+        const uint64_t first = run->first;                                         \
+        struct ps_philox four = {{0}};                                             \
+        for (size_t i = 0; i < count; i++) {                                       \
+            T value = old_values[i];                                               \
+            T pushed = load_##suffix(gradient, i);                                 \
+            DRAW(&step, &four, first + i, i == 0);                                 \
+            if (step.gradient_unsigned)                                            \
+                ps_sgd_unsigned_##suffix(&step, &four, first + i, &value, pushed); \
+            else                                                                   \
+                ps_sgd_##suffix(&step, &four, first + i, &value, pushed);          \
+            new_values[i] = value;                                                 \
+        }                                                                          \
     }
 PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
+#undef DRAW
 #undef UNSIGNED_SGD_LOOP
 #undef OPEN_STATE
 #undef OPEN_RUN

@@ -30,10 +30,6 @@ enum ps_status ps_table_check(const struct ps_optimizer_settings *settings, enum
     if (table->width > PS_TABLE_WIDTH_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "table.width is %u, 1 to %d are allowed",
                        (unsigned)table->width, PS_TABLE_WIDTH_MAX);
-    /* Contributions to a round are whole gradients of one length, which rows are not. */
-    if (settings->rounds.workers > 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "a table is not trained in rounds (rounds.workers)");
     /* The sum of gradients of one key would have to be checked against rows that are not there
      * yet. */
     if (settings->overflow == PS_OVERFLOW_FAIL)

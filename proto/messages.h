@@ -57,6 +57,10 @@
     X(PS_METHOD_SEND_TENSOR, "pserver.v1.Rendezvous", "SendTensor")        \
     X(PS_METHOD_RECV_TENSORS, "pserver.v1.Rendezvous", "RecvTensors")      \
     X(PS_METHOD_STEP, "pserver.v1.Rendezvous", "StepControl")              \
+    X(PS_METHOD_ASK, "pserver.v1.Programs", "Ask")                         \
+    X(PS_METHOD_TAKE, "pserver.v1.Programs", "Take")                       \
+    X(PS_METHOD_ANSWER, "pserver.v1.Programs", "Answer")                   \
+    X(PS_METHOD_APPS, "pserver.v1.Programs", "ListApps")                   \
     PS_ASKED_TABLE(X)
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,

@@ -40,9 +40,19 @@ PS_MUST_USE enum ps_status ps_decode_recv_tensors(struct ps_view bytes,
                                                   struct ps_decoded *decoded,
                                                   struct ps_error *error);
 
-/* The head of the message: request->content follows it on the wire. */
+/* All of the message but where its content is, which the channel decides and tells last: with
+ * ps_encode_sent_content, behind which content of `size` bytes follows on the wire; or `shared` is
+ * where it is. Of a RecvTensors `shared` is room, if there is any. */
+void ps_encode_sent_content(size_t size, const struct ps_shared_range *shared,
+                            struct ps_buffer *head);
+void ps_encode_receive_room(const struct ps_shared_range *shared, struct ps_buffer *head);
 void ps_encode_send_tensor(const struct ps_send_tensor_request *request, struct ps_buffer *head);
 void ps_encode_recv_tensors(const struct ps_recv_tensors_request *request, struct ps_buffer *bytes);
+
+void ps_encode_send_tensor_reply(const struct ps_send_tensor_reply *reply, struct ps_buffer *bytes);
+PS_MUST_USE enum ps_status ps_decode_send_tensor_reply(struct ps_view bytes,
+                                                       struct ps_send_tensor_reply *reply,
+                                                       struct ps_error *error);
 
 /* One answer, but for its content, which follows on the wire. */
 void ps_encode_received_tensor(const struct ps_received_tensor *received, struct ps_buffer *head);

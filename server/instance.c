@@ -16,7 +16,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-static enum ps_status build(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build(struct ps_instance *instance, const struct ps_preparation *prepare,
+                            struct ps_error *error);
 static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *error);
@@ -32,8 +33,8 @@ static void tell_health(struct ps_instance *instance);
 /* Everything that can be refused for good is refused before a thread runs: an address, a folder, a
  * device. */
 enum ps_status ps_instance_create(const struct ps_pserver_options *options,
-                                  const struct ps_log *log, struct ps_instance **out,
-                                  struct ps_error *error)
+                                  const struct ps_log *log, const struct ps_preparation *prepare,
+                                  struct ps_instance **out, struct ps_error *error)
 {
     struct ps_instance *instance = ps_zeroed(ps_allocator_heap(), sizeof *instance);
     if (instance == NULL)
@@ -54,7 +55,7 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
                 "no --data-dir: parameters live in memory only, and end with this process");
     /* The coordinator's thread is started after all parts: its first turn may use every one of
      * them. */
-    enum ps_status status = build(instance, error);
+    enum ps_status status = build(instance, prepare, error);
     if (status == PS_OK)
         status = ps_instance_start_cluster(instance, error);
     if (status == PS_OK)
@@ -117,6 +118,11 @@ void ps_instance_announce_stop(struct ps_instance *instance)
     ps_service_announce_stop(instance->service);
 }
 
+const char *ps_instance_address(const struct ps_instance *instance)
+{
+    return instance->address;
+}
+
 /* The signal says when it is over; the main thread waits for that and nothing else. */
 void ps_instance_stop(struct ps_instance *instance)
 {
@@ -156,12 +162,16 @@ int ps_instance_exit_code(const struct ps_instance *instance)
 /* In the order of need; a failure leaves what is built to destroy. The device comes before the
  * service, which places parameters on it, and the RPC port before the driver, which publishes the
  * address that was bound. */
-static enum ps_status build(struct ps_instance *instance, struct ps_error *error)
+static enum ps_status build(struct ps_instance *instance, const struct ps_preparation *prepare,
+                            struct ps_error *error)
 {
     PS_TRY(check_data_dir(instance, error));
     PS_TRY(ps_device_guard_open(&instance->device, instance->options, instance->log,
                                 PS_INSTANCE_BROKEN_SIGNAL, error));
     PS_TRY(build_service(instance, error));
+    /* Before the port is bound: no request is there before its handler. */
+    if (prepare != NULL)
+        PS_TRY(prepare->prepare(prepare->self, instance->service, error));
     PS_TRY(ps_access_reload_init(&instance->reload, instance->options, instance->log,
                                  instance->metrics, error));
     PS_TRY(build_stores(instance, error));

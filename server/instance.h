@@ -27,15 +27,26 @@
 #define PS_INSTANCE_BROKEN_SIGNAL SIGUSR2
 
 struct ps_instance;
+struct ps_service;
 
-/* Builds everything and starts the threads. */
+/* What a program does with the service before the first call can come. */
+struct ps_preparation {
+    enum ps_status (*prepare)(void *self, struct ps_service *service, struct ps_error *error);
+    void *self;
+};
+
+/* Builds everything and starts the threads. `prepare` may be NULL. */
 PS_MUST_USE enum ps_status ps_instance_create(const struct ps_pserver_options *options,
                                               const struct ps_log *log,
+                                              const struct ps_preparation *prepare,
                                               struct ps_instance **instance,
                                               struct ps_error *error);
 
 /* Tells probes and the service manager that the server is going; calls are still answered. */
 void ps_instance_announce_stop(struct ps_instance *instance);
+
+/* As clients are told; lives as long as the instance. */
+const char *ps_instance_address(const struct ps_instance *instance);
 
 /* Begins the clean end: drain, last checkpoint, lease given back. Returns at once; the signal says
  * when it is over. */

@@ -145,6 +145,12 @@ static const struct ps_option table[] = {
     OPTION(rendezvous_idle_ms, "rendezvous-idle", PS_OPTION_DURATION, "TIME", "10m", NULL,
            "A step that nobody has used for so long ends, unless it was begun with another time; "
            "whoever waits in it is told."),
+    OPTION(
+        program_bytes, "program-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
+        "Most bytes of requests to server programs that are not answered, and of answers that are "
+        "kept for repeats, an eighth of it at most; more are refused (RESOURCE_EXHAUSTED)."),
+    OPTION(program_requests, "program-requests", PS_OPTION_UINT, "N", "65536", NULL,
+           "Requests to one server program that are not answered."),
     OPTION(clients_max, "clients-max", PS_OPTION_UINT, "N", "16384", NULL,
            "Clients whose requests are remembered, so that a retry is answered and not applied "
            "twice. When one more comes, the one that was silent the longest is forgotten: its "

@@ -63,6 +63,8 @@ struct ps_pserver_options {
     uint64_t rendezvous_steps;
     uint64_t rendezvous_keys;
     uint64_t rendezvous_idle_ms;
+    uint64_t program_bytes;
+    uint64_t program_requests;
     uint64_t clients_max;
     uint64_t client_idle_ms;
     const char *device;

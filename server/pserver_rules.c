@@ -107,6 +107,8 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
         return ps_fail(error, PS_ERR_BAD_INPUT, "--rendezvous-steps must be 1 to 1000000");
     if (options->rendezvous_keys < 2 || options->rendezvous_keys > 100000000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--rendezvous-keys must be 2 to 100000000");
+    if (options->program_requests < 1 || options->program_requests > 1000000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--program-requests must be 1 to 1000000");
     if (options->open_calls < 1 || options->open_calls > 1000000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--open-calls must be 1 to 1000000");
     if (options->connections > 1000000)

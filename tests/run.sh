@@ -62,14 +62,17 @@ tier_tsan() {
     build tsan tests_tsan && "${fixed_layout[@]}" ctest --preset tsan -L '^tsan$' -j $((2 * jobs))
 }
 
-# Check forks each test, so an error ends one child and is reported like any other failure.
+# Check forks each test, so an error ends one child and is reported like any other failure. Programs
+# run side by side: what one has printed comes in one piece, behind its name.
 valgrind_one() { # NAME
-    if CK_DEFAULT_TIMEOUT=240 CK_TIMEOUT_MULTIPLIER=5 timeout 1800 \
+    local said status=0
+    said=$(CK_DEFAULT_TIMEOUT=240 CK_TIMEOUT_MULTIPLIER=5 timeout 3600 \
         valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
-        "build/release/tests/$1"; then
+        "build/release/tests/$1" 2>&1) || status=$?
+    if [ "$status" -eq 0 ]; then
         echo "valgrind passed: $1"
     else
-        echo "valgrind FAILED: $1"
+        printf 'valgrind FAILED: %s (exit code %d)\n%s\n' "$1" "$status" "$(tail -n 60 <<<"$said")"
     fi
 }
 export -f valgrind_one
@@ -90,8 +93,10 @@ tier_valgrind() {
 print_failures() { # LOG
     awk '/^ *[0-9]+\/[0-9]+ Test +#/ { left = /\*\*\*/ && !/Skipped/ ? 60 : 0 }
          /^ +Start +[0-9]+: / { next }
+         /^valgrind FAILED/ { left = 60 }
+         /^valgrind passed/ { left = 0 }
          left > 0 { print; left-- }' "$1"
-    grep -E ' error: |^FAILED: |^valgrind FAILED' "$1" | head -20
+    grep -E ' error: |^FAILED: ' "$1" | head -20
 }
 
 # Runs one tier, and leaves how it ended and how many seconds it took.

@@ -205,8 +205,10 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
     const struct pstrain_options *options = &invocation->options;
     const struct ps_allocator *heap = ps_allocator_heap();
     if (ps_table_run_is_for(options->model))
-        return ps_table_run_prepare(&invocation->table, options, &invocation->clocks,
-                                    &invocation->progress, error);
+        return ps_table_run_prepare(
+            &invocation->table, options, &invocation->clocks,
+            (struct ps_bytes){(const uint8_t *)invocation->rounds.text, invocation->rounds.size},
+            &invocation->progress, error);
     PS_TRY(ps_dataset_load(options->data, heap, &invocation->train, error));
     if (options->test != NULL)
         PS_TRY(ps_dataset_load(options->test, heap, &invocation->test, error));

@@ -16,6 +16,11 @@ static enum ps_status connect_table(struct ps_remote_table *remote, uint64_t tim
 static int put_table(void *context, uint64_t timeout_ms, struct psclient_error *cause);
 static enum ps_status join_clocks(struct ps_remote_table *remote, uint64_t timeout_ms,
                                   struct ps_error *error);
+static enum ps_status join_rounds(struct ps_remote_table *remote, uint64_t timeout_ms,
+                                  struct ps_error *error);
+static enum ps_status step_in_round(struct ps_remote_table *remote,
+                                    const struct ps_row_batch *pushed, struct ps_row_batch *next,
+                                    struct ps_error *error);
 static enum ps_status read_at(struct ps_remote_table *remote, const char *clocks,
                               struct ps_row_batch *batch, struct ps_error *error);
 static enum ps_status push(struct ps_remote_table *remote, const struct ps_row_batch *batch,
@@ -27,6 +32,13 @@ static enum ps_status settle(struct ps_remote_table *remote, int status,
 static const char *clocks_of(const struct ps_remote_table *remote)
 {
     return remote->options.clocks != NULL ? remote->options.table.name : NULL;
+}
+
+/* Rounds take the place of clocks: whoever waits for the others' gradients needs no bound on how
+ * old rows may be. */
+static bool is_sync(const struct ps_remote_table *remote)
+{
+    return remote->options.rounds.size > 0;
 }
 
 /* Every message begins with the worker: several of them write to one terminal. */
@@ -74,7 +86,26 @@ static enum ps_status connect_table(struct ps_remote_table *remote, uint64_t tim
     if (psclient_table_define(options->servers->client, &options->table, timeout_ms, &remote->table,
                               &cause) != PSCLIENT_OK)
         return fail(remote, "define the table", &cause, error);
+    if (is_sync(remote))
+        return join_rounds(remote, timeout_ms, error);
     return options->clocks != NULL ? join_clocks(remote, timeout_ms, error) : PS_OK;
+}
+
+/* The table may be that of an earlier run, with other rounds or none. Where it has these already
+ * nothing changes, so that every worker may say so. */
+static enum ps_status join_rounds(struct ps_remote_table *remote, uint64_t timeout_ms,
+                                  struct ps_error *error)
+{
+    const struct ps_remote_table_options *options = &remote->options;
+    const char *const names[] = {options->table.name};
+    /* Then the version: a worker that was killed goes on with the round that is open, to which it
+     * may have contributed before. */
+    struct psclient_error cause;
+    if (psclient_configure(options->servers->client, names, 1, options->rounds.data,
+                           options->rounds.size, timeout_ms, NULL, NULL, &cause) != PSCLIENT_OK ||
+        psclient_table_version(remote->table, timeout_ms, &remote->clock, &cause) != PSCLIENT_OK)
+        return fail(remote, "set the rounds", &cause, error);
+    return PS_OK;
 }
 
 /* Called by whoever initialises the job; the handle is of no use until that is done. */
@@ -158,6 +189,8 @@ enum ps_status ps_remote_table_step(struct ps_remote_table *remote,
                                     struct ps_error *error)
 {
     PS_ASSERT(remote->table != NULL && pushed->width == remote->options.table.width);
+    if (is_sync(remote))
+        return step_in_round(remote, pushed, next, error);
     /* At the clocks the others have to hear of the push before this worker may wait for them, so
      * that the two calls cannot be one. */
     if (remote->options.clocks != NULL || next == NULL) {
@@ -170,6 +203,32 @@ enum ps_status ps_remote_table_step(struct ps_remote_table *remote,
                                         remote->options.call_timeout_ms, &cause);
     PS_TRY(settle(remote, status, &cause, error));
     return status == PSCLIENT_OK ? PS_OK : ps_remote_table_read(remote, next, error);
+}
+
+/* The last step reads nothing, and waits all the same: the model that is judged then has its
+ * round. */
+static enum ps_status step_in_round(struct ps_remote_table *remote,
+                                    const struct ps_row_batch *pushed, struct ps_row_batch *next,
+                                    struct ps_error *error)
+{
+    const struct psclient_table_step step = {.keys = pushed->keys,
+                                             .count = pushed->row_count,
+                                             .gradients = pushed->gradients,
+                                             .get_keys = next != NULL ? next->keys : NULL,
+                                             .get_count = next != NULL ? next->row_count : 0,
+                                             .rows = next != NULL ? next->rows : NULL,
+                                             .worker = remote->options.worker + 1};
+    struct psclient_table_stepped stepped;
+    struct psclient_error cause;
+    int status = psclient_table_step(remote->table, &step, remote->options.call_timeout_ms,
+                                     &stepped, &cause);
+    PS_TRY(settle(remote, status, &cause, error));
+    if (status == PSCLIENT_OK) {
+        remote->clock = stepped.version;
+        remote->late_pushes += stepped.late > 0 ? 1 : 0;
+        return PS_OK;
+    }
+    return next != NULL ? ps_remote_table_read(remote, next, error) : PS_OK;
 }
 
 /* The clock moves behind the push, whatever became of that: the others would wait for this worker
@@ -198,7 +257,9 @@ static enum ps_status push(struct ps_remote_table *remote, const struct ps_row_b
 static enum ps_status settle(struct ps_remote_table *remote, int status,
                              const struct psclient_error *cause, struct ps_error *error)
 {
-    if (status != PSCLIENT_OK && status != PSCLIENT_UNKNOWN && !is_lost(status))
+    /* A round that is not over in time would not be over in time at the next try. */
+    bool is_open = status == PSCLIENT_UNKNOWN && !is_sync(remote);
+    if (status != PSCLIENT_OK && !is_open && !is_lost(status))
         return fail(remote, "push gradients", cause, error);
     /* A step is over whatever became of its push: the batch is not taken again. */
     remote->steps++;

@@ -7,6 +7,9 @@
  * read that waits until the clocks allow it: the clock moves when the push is in, so that whoever
  * reads at that clock reads the push, too.
  *
+ * In rounds a step is one round trip again: a contribution, and a read behind the round that it is
+ * in. The version of the table is where all workers are, whenever they have begun.
+ *
  * Servers that have lost the table get a new one, whose rows begin at their first values. A push
  * whose fate is open, or that met servers without the table, is counted as lost and not made again:
  * it was applied once or not at all.
@@ -19,6 +22,7 @@
 #ifndef PS_TOOLS_REMOTE_TABLE_H
 #define PS_TOOLS_REMOTE_TABLE_H
 
+#include "base/bytes.h"
 #include "tools/model_servers.h"
 #include "tools/row_batch.h"
 
@@ -27,6 +31,7 @@ struct ps_remote_table_options {
     /* Float32. What it names is borrowed and outlives the table. */
     struct psclient_table_options table;
     const struct psclient_clocks *clocks; /* borrowed; outlives the table. NULL: asynchronous */
+    struct ps_bytes rounds;               /* borrowed; a change that sets the rounds. Empty: none */
     uint64_t call_timeout_ms;
     uint32_t worker; /* number for messages, and the rank at the clocks */
 };
@@ -34,8 +39,8 @@ struct ps_remote_table_options {
 struct ps_remote_table {
     struct ps_remote_table_options options;
     struct psclient_table *table; /* owned; NULL: not open */
-    uint64_t clock;               /* steps that this worker has ended, by the clocks */
-    uint64_t steps, pushes, lost_pushes;
+    uint64_t clock; /* steps that this worker has ended, by the clocks; in rounds the version */
+    uint64_t steps, pushes, lost_pushes, late_pushes;
 };
 
 /* Has the job initialised and the table defined, by this worker or another one, and learns where

@@ -64,6 +64,9 @@ static void print_text(const struct ps_table_report *report)
         (void)printf("test %-10s %.4f\n", name_of(report), measure_of(report, &trained->test));
     }
     ps_train_print_counts(report->progress, report->options->workers);
+    /* Contributions of other runs are never late. */
+    if (report->sync > 0)
+        (void)printf("late            %llu\n", atomic_load(&report->progress->late_pushes));
     /* Of everything, from finding the servers on. */
     (void)printf("seconds         %.2f\n", report->seconds);
 }
@@ -89,6 +92,8 @@ static void print_json(const struct ps_table_report *report)
     json_text(json, "model", report->model);
     json_text(json, "optimizer", report->optimizer);
     json_text(json, "consistency", report->consistency);
+    ps_json_uint(json, "sync", report->sync);
+    ps_json_uint(json, "late_pushes", atomic_load(&report->progress->late_pushes));
     ps_json_uint(json, "workers", report->options->workers);
     ps_json_uint(json, "epochs", report->options->epochs);
     ps_json_uint(json, "width", report->options->table.width);

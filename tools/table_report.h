@@ -14,6 +14,7 @@
 
 struct ps_table_report {
     const char *model, *optimizer, *consistency;
+    uint64_t sync; /* contributions that make a step; 0: asynchronous */
     const struct ps_table_trainer_options *options;
     bool
         is_error; /* the measure is the sum of squared errors; otherwise examples that were right */

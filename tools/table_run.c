@@ -24,7 +24,8 @@ static enum ps_status load_rows(struct ps_table_run *run, struct ps_error *error
 static enum ps_status load_ratings(struct ps_table_run *run, struct ps_error *error);
 static struct psclient_table_options describe_table(const struct ps_table_run *run);
 static struct ps_table_trainer_options describe_run(const struct ps_table_run *run,
-                                                    const struct psclient_clocks *clocks);
+                                                    const struct psclient_clocks *clocks,
+                                                    struct ps_bytes rounds);
 
 /* The option's table has refused all words that are no model. */
 static bool is_factorisation(const char *model)
@@ -41,10 +42,9 @@ bool ps_table_run_is_for(const char *model)
 /* What is refused here would be passed over without a word otherwise. */
 enum ps_status ps_table_run_check(const struct pstrain_options *options, struct ps_error *error)
 {
-    if (options->sync > 0 || options->accumulate > 1 || options->local_steps > 1)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "--sync, --accumulate and --local-steps are not for --model %s: "
-                       "--consistency holds its workers together",
+    /* A worker that goes on by itself would need the rows that it has not read yet. */
+    if (options->local_steps > 1)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--local-steps is not for --model %s",
                        options->model);
     /* A push travels with the next read already; there is nothing more to overlap. */
     if (strcmp(options->pipeline, "1") == 0)
@@ -61,7 +61,7 @@ enum ps_status ps_table_run_check(const struct pstrain_options *options, struct 
 
 /* As of the other models: mistakes in files and options are found before a server is asked. */
 enum ps_status ps_table_run_prepare(struct ps_table_run *run, const struct pstrain_options *options,
-                                    const struct psclient_clocks *clocks,
+                                    const struct psclient_clocks *clocks, struct ps_bytes rounds,
                                     struct ps_trainer_progress *progress, struct ps_error *error)
 {
     /* The struct stays where it is, since the models and the trainer's options point into it. */
@@ -73,7 +73,7 @@ enum ps_status ps_table_run_prepare(struct ps_table_run *run, const struct pstra
                                &run->config, error));
     /* Beside NAME/weight and NAME/bias of the other models, so that one job may have both. */
     (void)snprintf(run->table_name, sizeof run->table_name, "%s/rows", options->name);
-    run->trainer = describe_run(run, clocks);
+    run->trainer = describe_run(run, clocks, rounds);
     /* Of this process alone; the others show their own. */
     progress->examples_all = run->train.example_count * options->epochs / options->parts;
     return PS_OK;
@@ -141,7 +141,8 @@ static struct psclient_table_options describe_table(const struct ps_table_run *r
 
 /* One patience for finding the servers and for every call. */
 static struct ps_table_trainer_options describe_run(const struct ps_table_run *run,
-                                                    const struct psclient_clocks *clocks)
+                                                    const struct psclient_clocks *clocks,
+                                                    struct ps_bytes rounds)
 {
     const struct pstrain_options *options = run->options;
     struct ps_table_trainer_options trainer = {
@@ -150,6 +151,8 @@ static struct ps_table_trainer_options describe_run(const struct ps_table_run *r
         .test = options->test != NULL ? &run->test : NULL,
         .table = describe_table(run),
         .clocks = clocks->workers > 0 ? clocks : NULL,
+        .rounds = rounds,
+        .accumulate = (uint32_t)options->accumulate,
         .workers = (uint32_t)options->workers,
         .part = (uint32_t)options->part,
         .parts = (uint32_t)options->parts,
@@ -177,6 +180,7 @@ enum ps_status ps_table_run_report(const struct ps_table_run *run,
     const struct ps_table_report report = {.model = run->options->model,
                                            .optimizer = run->options->optimizer,
                                            .consistency = run->options->consistency,
+                                           .sync = run->options->sync,
                                            .options = &run->trainer,
                                            .is_error = run->factorises,
                                            .trained = &run->trained,

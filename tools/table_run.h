@@ -39,12 +39,12 @@ PS_MUST_USE enum ps_status ps_table_run_check(const struct pstrain_options *opti
                                               struct ps_error *error);
 
 /* Loads the data into a zeroed run, which stays where it is; fini afterwards in any case. `clocks`
- * are borrowed; without workers there are none. */
-PS_MUST_USE enum ps_status ps_table_run_prepare(struct ps_table_run *run,
-                                                const struct pstrain_options *options,
-                                                const struct psclient_clocks *clocks,
-                                                struct ps_trainer_progress *progress,
-                                                struct ps_error *error);
+ * are borrowed; without workers there are none. So is `rounds`, a change that sets the rounds; it
+ * may be empty. */
+PS_MUST_USE enum ps_status
+ps_table_run_prepare(struct ps_table_run *run, const struct pstrain_options *options,
+                     const struct psclient_clocks *clocks, struct ps_bytes rounds,
+                     struct ps_trainer_progress *progress, struct ps_error *error);
 
 PS_MUST_USE enum ps_status ps_table_run_train(struct ps_table_run *run,
                                               struct ps_trainer_progress *progress,

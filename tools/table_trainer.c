@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "tools/row_batches.h"
 #include "tools/train_share.h"
 
 #include <math.h>
@@ -25,15 +26,16 @@ struct worker {
     struct ps_table_trained *trained;               /* borrowed; NULL: another one notes epochs */
     struct ps_model_servers *servers;               /* borrowed */
     struct ps_thread thread;
-    uint32_t number; /* over all processes */
-    struct ps_train_share share;
-    uint64_t steps; /* of an epoch */
+    uint32_t number;               /* over all processes */
+    struct ps_train_share *shares; /* owned; of the examples: `accumulate` of them */
+    uint64_t steps;                /* of an epoch */
+    uint64_t first;                /* version with which the run began, in rounds */
     struct ps_remote_table table;
-    struct ps_row_batch batches[2]; /* the one that is computed, and the next */
+    struct ps_row_batches batches[2]; /* the one that is computed, and the next */
     struct ps_row_batch judged;
     struct ps_row_score epoch_score;
     uint64_t begun_ns, waiting_ns;
-    uint64_t steps_noted, pushes_noted, lost_noted;
+    uint64_t steps_noted, pushes_noted, lost_noted, late_noted;
     enum ps_status status;
     struct ps_error error;
 };
@@ -46,11 +48,14 @@ static enum ps_status worker_create(struct worker *worker, uint32_t i,
                                     struct ps_model_servers *servers,
                                     struct ps_trainer_progress *progress);
 static void worker_destroy(struct worker *worker);
+static bool is_sync(const struct worker *worker);
 static void worker_main(void *argument);
 static enum ps_status train(struct worker *worker);
 static enum ps_status train_from(struct worker *worker, uint64_t first, uint64_t end);
-static enum ps_status collect(struct worker *worker, uint64_t step, struct ps_row_batch *batch);
-static void compute(struct worker *worker, uint64_t step, struct ps_row_batch *batch);
+static enum ps_status collect(struct worker *worker, uint64_t step, struct ps_row_batches *batches);
+static void compute(struct worker *worker, uint64_t step, struct ps_row_batches *batches);
+static void compute_part(struct worker *worker, uint64_t step, uint32_t part,
+                         struct ps_row_batch *batch);
 static void note_loss(struct worker *worker, const struct ps_row_score *score);
 static void note_steps(struct worker *worker);
 static enum ps_status note_epoch(struct worker *worker, uint64_t epoch);
@@ -75,6 +80,7 @@ enum ps_status ps_table_trainer_run(const struct ps_table_trainer_options *optio
 {
     PS_ASSERT(options->workers > 0 && options->workers <= PS_WORKERS_MAX);
     PS_ASSERT(options->part < options->parts && options->batch > 0);
+    PS_ASSERT(options->accumulate > 0);
     const struct ps_allocator *heap = ps_allocator_heap();
     *trained = (struct ps_table_trained){.epochs = NULL};
     struct worker *workers = ps_zeroed_array(heap, options->workers, sizeof *workers);
@@ -129,7 +135,8 @@ static enum ps_status worker_create(struct worker *worker, uint32_t i,
                                     struct ps_model_servers *servers,
                                     struct ps_trainer_progress *progress)
 {
-    uint64_t count = (uint64_t)options->parts * options->workers;
+    uint32_t each = options->accumulate;
+    uint64_t count = (uint64_t)options->parts * options->workers * each;
     size_t examples = options->train->example_count;
     worker->options = options;
     worker->progress = progress;
@@ -138,18 +145,27 @@ static enum ps_status worker_create(struct worker *worker, uint32_t i,
     worker->number = options->part * options->workers + i;
     worker->steps = ps_train_share_steps((size_t)((examples + count - 1) / count), options->batch);
     for (int k = 0; k < 2; k++)
-        ps_row_batch_init(&worker->batches[k], options->train->width);
+        PS_TRY(ps_row_batches_init(&worker->batches[k], each, options->train->width));
     ps_row_batch_init(&worker->judged, options->train->width);
-    return ps_train_share_init(&worker->share, worker->number, count, examples, options->seed);
+    worker->shares = ps_zeroed_array(ps_allocator_heap(), each, sizeof *worker->shares);
+    if (worker->shares == NULL)
+        return PS_ERR_NO_MEMORY;
+    /* So that one worker that accumulates has the same examples as several that do not. */
+    for (uint32_t k = 0; k < each; k++)
+        PS_TRY(ps_train_share_init(&worker->shares[k], (uint64_t)worker->number * each + k, count,
+                                   examples, options->seed));
+    return PS_OK;
 }
 
 /* Accepts zeros, as a run that failed early leaves them. */
 static void worker_destroy(struct worker *worker)
 {
     ps_remote_table_close(&worker->table);
-    ps_train_share_fini(&worker->share);
+    for (uint32_t i = 0; worker->shares != NULL && i < worker->options->accumulate; i++)
+        ps_train_share_fini(&worker->shares[i]);
+    ps_release(ps_allocator_heap(), worker->shares);
     for (int k = 0; k < 2; k++)
-        ps_row_batch_fini(&worker->batches[k]);
+        ps_row_batches_fini(&worker->batches[k]);
     ps_row_batch_fini(&worker->judged);
 }
 
@@ -163,7 +179,8 @@ static void worker_main(void *argument)
 }
 
 /* With clocks the run is over at the next clock that is a multiple of its steps, for every worker
- * at the same one: one that was killed begins where the servers say it was. */
+ * at the same one: one that was killed begins where the servers say it was. So it is in rounds,
+ * whose clock is the version of the table. */
 static enum ps_status train(struct worker *worker)
 {
     const struct ps_table_trainer_options *options = worker->options;
@@ -171,6 +188,7 @@ static enum ps_status train(struct worker *worker)
     const struct ps_remote_table_options wish = {.servers = worker->servers,
                                                  .table = options->table,
                                                  .clocks = options->clocks,
+                                                 .rounds = options->rounds,
                                                  .call_timeout_ms = options->call_timeout_ms,
                                                  .worker = worker->number};
     PS_TRY(ps_remote_table_open(&worker->table, &wish, &worker->error));
@@ -179,10 +197,27 @@ static enum ps_status train(struct worker *worker)
     uint64_t position = worker->table.clock;
     uint64_t first = steps == 0 ? 0 : position / steps * steps;
     worker->begun_ns = ps_clock_precise_ns();
+    worker->first = first;
     enum ps_status status = steps == 0 ? PS_OK : train_from(worker, position - first, steps);
     note_steps(worker);
     atomic_fetch_add(&worker->progress->training_ns, ps_clock_precise_ns() - worker->begun_ns);
     return status;
+}
+
+/* In rounds nobody is ahead of anybody: the gradients of a step are of one version of the rows. */
+static bool is_sync(const struct worker *worker)
+{
+    return worker->options->rounds.size > 0;
+}
+
+/* The step behind this one. In rounds the servers know: the others may have gone on without this
+ * worker, and a table that was lost begins anew. */
+static uint64_t step_behind(const struct worker *worker, uint64_t step)
+{
+    uint64_t clock = worker->table.clock;
+    if (!is_sync(worker))
+        return step + 1;
+    return clock > worker->first ? clock - worker->first : 0;
 }
 
 /* May the worker begin one more step? Where others wait for it at the clocks, the step that one of
@@ -190,7 +225,7 @@ static enum ps_status train(struct worker *worker)
 static bool may_begin(struct worker *worker, uint64_t ahead)
 {
     bool stops = atomic_load(&worker->progress->stop);
-    if (worker->options->clocks == NULL)
+    if (worker->options->clocks == NULL && !is_sync(worker))
         return !stops;
     return ps_model_servers_begin_round(worker->servers, worker->table.clock + ahead, stops);
 }
@@ -199,63 +234,83 @@ static bool may_begin(struct worker *worker, uint64_t ahead)
  * business but the servers'. */
 static enum ps_status train_from(struct worker *worker, uint64_t step, uint64_t end)
 {
-    struct ps_row_batch *batch = &worker->batches[0];
-    struct ps_row_batch *next = &worker->batches[1];
+    struct ps_row_batches *batches = &worker->batches[0];
+    struct ps_row_batches *next = &worker->batches[1];
     /* One step ahead of the clock is the first; the read for the one behind it is two ahead. */
     if (step >= end || !may_begin(worker, 1))
         return PS_OK;
     uint64_t begin_ns = ps_clock_precise_ns();
-    PS_TRY(collect(worker, step, batch));
-    PS_TRY(ps_remote_table_read(&worker->table, batch, &worker->error));
+    PS_TRY(collect(worker, step, batches));
+    PS_TRY(ps_remote_table_read(&worker->table, batches->joined, &worker->error));
     worker->waiting_ns += ps_clock_precise_ns() - begin_ns;
-    for (bool more = true; more; step++) {
-        compute(worker, step, batch);
+    for (bool more = true; more;) {
+        compute(worker, step, batches);
         /* Asked before the next rows are read: a read at a clock waits for others, which a run
          * that is to stop must not. */
         more = step + 1 < end && may_begin(worker, 2);
         if (more)
             PS_TRY(collect(worker, step + 1, next));
         begin_ns = ps_clock_precise_ns();
-        PS_TRY(ps_remote_table_step(&worker->table, batch, more ? next : NULL, &worker->error));
+        PS_TRY(ps_remote_table_step(&worker->table, batches->joined, more ? next->joined : NULL,
+                                    &worker->error));
         worker->waiting_ns += ps_clock_precise_ns() - begin_ns;
         note_steps(worker);
         /* Judged behind the push, so that the model has all steps of the epoch. */
         if ((step + 1) % worker->steps == 0)
             PS_TRY(note_epoch(worker, step / worker->steps));
-        struct ps_row_batch *computed = batch;
-        batch = next;
+        /* What was collected for the next step is trained all the same: examples that another
+         * step would have had are as good. */
+        step = step_behind(worker, step);
+        more = more && step < end;
+        struct ps_row_batches *computed = batches;
+        batches = next;
         next = computed;
     }
     return PS_OK;
 }
 
-/* The examples of a step; a share that is one shorter than another may have none for the last step
- * of an epoch. */
-static size_t examples_of(struct worker *worker, uint64_t step, const size_t **examples)
+/* The examples of a step and one share; a share that is one shorter than another may have none for
+ * the last step of an epoch. In rounds its worker contributes no rows then, and is waited for all
+ * the same. */
+static size_t examples_of(struct worker *worker, uint64_t step, uint32_t part,
+                          const size_t **examples)
 {
-    ps_train_share_begin(&worker->share, step / worker->steps);
+    struct ps_train_share *share = &worker->shares[part];
+    ps_train_share_begin(share, step / worker->steps);
     *examples = NULL;
-    return ps_train_share_batch(&worker->share, step % worker->steps, worker->options->batch,
-                                examples);
+    return ps_train_share_batch(share, step % worker->steps, worker->options->batch, examples);
 }
 
 /* Keys first, since the rows of a batch are asked for while nothing of it is computed yet. */
-static enum ps_status collect(struct worker *worker, uint64_t step, struct ps_row_batch *batch)
+static enum ps_status collect(struct worker *worker, uint64_t step, struct ps_row_batches *batches)
 {
     const struct ps_keyed_model *model = worker->options->train;
-    const size_t *examples;
-    size_t count = examples_of(worker, step, &examples);
-    return model->collect(model->self, examples, count, batch, &worker->error);
+    for (uint32_t i = 0; i < batches->count; i++) {
+        const size_t *examples;
+        size_t count = examples_of(worker, step, i, &examples);
+        PS_TRY(model->collect(model->self, examples, count, &batches->parts[i], &worker->error));
+    }
+    return ps_row_batches_join(batches, &worker->error);
 }
 
 /* The score is of the rows as they were before this step: a loss that is measured after learning
  * from the same examples would be too good. */
-static void compute(struct worker *worker, uint64_t step, struct ps_row_batch *batch)
+static void compute(struct worker *worker, uint64_t step, struct ps_row_batches *batches)
+{
+    ps_row_batches_spread(batches);
+    for (uint32_t i = 0; i < batches->count; i++)
+        compute_part(worker, step, i, &batches->parts[i]);
+    ps_row_batches_average(batches);
+}
+
+/* Averaged over its examples before it is averaged over the shares, as at a worker of its own. */
+static void compute_part(struct worker *worker, uint64_t step, uint32_t part,
+                         struct ps_row_batch *batch)
 {
     const struct ps_keyed_model *model = worker->options->train;
     struct ps_row_score score = {0};
     const size_t *examples;
-    size_t count = examples_of(worker, step, &examples);
+    size_t count = examples_of(worker, step, part, &examples);
     model->compute(model->self, examples, count, batch, true, &score);
     ps_row_batch_average(batch);
     worker->epoch_score.examples += score.examples;
@@ -285,11 +340,13 @@ static void note_steps(struct worker *worker)
     atomic_fetch_add(&progress->steps, table->steps - worker->steps_noted);
     atomic_fetch_add(&progress->pushes, table->pushes - worker->pushes_noted);
     atomic_fetch_add(&progress->lost_pushes, table->lost_pushes - worker->lost_noted);
+    atomic_fetch_add(&progress->late_pushes, table->late_pushes - worker->late_noted);
     atomic_store(&progress->retries, psclient_retries(worker->servers->client));
     atomic_fetch_add(&progress->waiting_ns, worker->waiting_ns);
     worker->steps_noted = table->steps;
     worker->pushes_noted = table->pushes;
     worker->lost_noted = table->lost_pushes;
+    worker->late_noted = table->late_pushes;
     worker->waiting_ns = 0;
 }
 

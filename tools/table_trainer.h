@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One training run of a model whose parameters are rows of a table: worker threads that read the
- * rows of a mini-batch, compute, and push. Asynchronous, or held together by clocks.
+ * rows of a mini-batch, compute, and push. Asynchronous, or held together by clocks, or in rounds:
+ * then all of them together make one step.
  *
  * Threads:  one per worker, started and joined inside; progress may be read from any thread.
  * Blocking: ps_table_trainer_run until all workers have finished, failed or were stopped.
@@ -20,6 +21,10 @@ struct ps_table_trainer_options {
     const struct ps_keyed_model *test; /* NULL: none */
     struct psclient_table_options table;
     const struct psclient_clocks *clocks; /* borrowed. NULL: asynchronous */
+    struct ps_bytes rounds;               /* borrowed; a change that sets the rounds. Empty: none */
+    /* Shares of which each worker computes a gradient; their average is its step. One worker with
+     * N has the bits of N workers in rounds. */
+    uint32_t accumulate;
     uint32_t workers;
     uint32_t part, parts; /* this process trains share `part` of `parts` */
     uint32_t epochs;

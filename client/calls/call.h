@@ -13,8 +13,9 @@
 #include "base/status.h"
 #include "proto/messages.h"
 
-/* Content of a push or an initialisation lies in so many pieces at most. */
-#define PS_CONTENT_PIECES_MAX 2
+/* Content lies in so many pieces at most: that of an asked call, whose pieces are the caller's
+ * tensors. That of a push has two at most. */
+#define PS_CONTENT_PIECES_MAX 16
 
 struct ps_call_request {
     enum ps_method method; /* says which member holds; STATUS has none */
@@ -30,8 +31,10 @@ struct ps_call_request {
         struct ps_since_request since;
         struct ps_save_request save;
         struct {
-            struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
-            struct ps_view ask_content; /* ... and what follows it as it is */
+            struct ps_bytes ask;               /* of PS_ASKED_TABLE: the message ... */
+            struct ps_view ask_content;        /* ... SEND_TENSOR: and its content */
+            size_t ask_room;                   /* RECV_TENSORS: content that the reply may have */
+            struct ps_shared_range ask_shared; /* the channel's: where that is, in shared memory */
         };
         struct {
             struct ps_push_request push;
@@ -69,7 +72,10 @@ struct ps_call_reply {
         struct ps_list_reply list;
         struct ps_save_reply save;
         struct ps_bundle_reply since; /* an answer to each pull */
-        struct ps_view ask;           /* of PS_ASKED_TABLE: the whole message */
+        struct {
+            struct ps_view ask;       /* of PS_ASKED_TABLE: the whole message */
+            struct ps_bytes ask_room; /* RECV_TENSORS: shared memory that it may speak of */
+        };
         struct {
             struct ps_push_reply push;
             struct ps_pull_reply pull;

@@ -12,6 +12,7 @@
 #include "proto/bundle_codec.h"
 #include "proto/change_codec.h"
 #include "proto/clock_codec.h"
+#include "proto/rendezvous_codec.h"
 
 /* A row's functions know which member of request and reply is theirs. */
 #define ENCODER(member)                                                                        \
@@ -77,6 +78,23 @@ static void encode_ask(const struct ps_call_request *request, struct ps_buffer *
     ps_buffer_append(head, request->ask);
 }
 
+/* How the content goes, in the message or in shared memory, is known only when the message leaves:
+ * the asker has written all but that. */
+static void encode_send_tensor(const struct ps_call_request *request, struct ps_buffer *head)
+{
+    PS_ASSERT(request->ask_room == 0);
+    ps_buffer_append(head, request->ask);
+    ps_encode_sent_content(request->ask_content.size, &request->ask_shared, head);
+}
+
+/* Room for what comes is told like the place of what goes. */
+static void encode_recv_tensors(const struct ps_call_request *request, struct ps_buffer *head)
+{
+    PS_ASSERT(request->ask_content.size == 0);
+    ps_buffer_append(head, request->ask);
+    ps_encode_receive_room(&request->ask_shared, head);
+}
+
 static enum ps_status decode_ask(struct ps_view bytes, const struct ps_allocator *memory,
                                  struct ps_call_reply *reply, struct ps_decoded *decoded,
                                  struct ps_error *error)
@@ -85,6 +103,7 @@ static enum ps_status decode_ask(struct ps_view bytes, const struct ps_allocator
     (void)decoded;
     (void)error;
     reply->ask = bytes;
+    reply->ask_room = (struct ps_bytes){NULL, 0};
     return PS_OK;
 }
 
@@ -201,18 +220,22 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
  * barrier's repeats have one token, as those of a value that is sent, those of a receive one id,
  * those of an initialisation the number of their client, and one of LastApplied begins another
  * session, which ends one that nothing was sent under. */
-#define OWN_ROW(TAG)               \
-    [TAG] = {.is_asked = true,     \
-             .reads = true,        \
-             .bundle = NO_BUNDLE,  \
-             .encode = encode_ask, \
+#define OWN_ROW_BY(TAG, encoder)  \
+    [TAG] = {.is_asked = true,    \
+             .reads = true,       \
+             .bundle = NO_BUNDLE, \
+             .encode = encoder,   \
              .decode = decode_ask},
+#define OWN_ROW(TAG) OWN_ROW_BY(TAG, encode_ask)
         OWN_ROW(PS_METHOD_BARRIER) OWN_ROW(PS_METHOD_APPLIED) OWN_ROW(PS_METHOD_CLUSTER)
             OWN_ROW(PS_METHOD_BEGIN_INIT) OWN_ROW(PS_METHOD_END_INIT) OWN_ROW(PS_METHOD_JOIN)
                 OWN_ROW(PS_METHOD_LEAVE) OWN_ROW(PS_METHOD_WORKERS) OWN_ROW(PS_METHOD_PROGRESS)
-                    OWN_ROW(PS_METHOD_SEND_TENSOR) OWN_ROW(PS_METHOD_RECV_TENSORS)
-                        OWN_ROW(PS_METHOD_STEP)
+                    OWN_ROW_BY(PS_METHOD_SEND_TENSOR, encode_send_tensor)
+                        OWN_ROW_BY(PS_METHOD_RECV_TENSORS, encode_recv_tensors)
+                            OWN_ROW(PS_METHOD_STEP) OWN_ROW(PS_METHOD_ASK) OWN_ROW(PS_METHOD_TAKE)
+                                OWN_ROW(PS_METHOD_ANSWER) OWN_ROW(PS_METHOD_APPS)
 #undef OWN_ROW
+#undef OWN_ROW_BY
 };
 
 #undef AT

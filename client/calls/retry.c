@@ -44,7 +44,7 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
     if (ends_something && (status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT))
         return PS_VERDICT_FAILED;
     /* The server has waited for as long as the caller wished, and says who is missing. */
-    if (method == PS_METHOD_BARRIER && status == PS_ERR_TIMEOUT)
+    if ((method == PS_METHOD_BARRIER || method == PS_METHOD_ASK) && status == PS_ERR_TIMEOUT)
         return PS_VERDICT_FAILED;
 
     switch (ps_status_remedy(status)) {

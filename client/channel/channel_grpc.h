@@ -281,6 +281,9 @@ struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
 struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
                                           const struct ps_pull_request *pull);
 
+/* The same of an asked call, whose content or room is there. */
+void ps_shared_way_ask(const struct ps_shared_way *way, struct ps_call_request *told);
+
 /* Can the flight not leave? Its content was to go as one through shared memory, found no room
  * there, and is more than this server takes in a message. The engine sends it again, in ranges. */
 bool ps_flight_is_stranded(struct ps_flight *flight);

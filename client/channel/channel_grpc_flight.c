@@ -44,6 +44,8 @@ static void encode_plain(const struct ps_flight_part *part, struct ps_buffer *he
         told.push = ps_shared_way_push(&part->shared, &told.push);
     else if (told.method == PS_METHOD_PULL)
         told.pull = ps_shared_way_pull(&part->shared, &told.pull);
+    else if (row->is_asked)
+        ps_shared_way_ask(&part->shared, &told);
     if (row->encode != NULL)
         row->encode(&told, head);
 }
@@ -428,6 +430,10 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     const struct ps_method_row *row = ps_method_row(reply->method);
     if (row->decode != NULL)
         PS_TRY(row->decode(view, flight->side->memory, reply, &flight->decoded, error));
+    const struct ps_shared_way *way = &flight->parts[0].shared;
+    /* Where in the room each value is only its reader knows: a reply may have several. */
+    if (reply->method == PS_METHOD_RECV_TENSORS && way->pull_size > 0)
+        reply->ask_room = (struct ps_bytes){way->slot.bytes, way->pull_size};
     if (reply->method != PS_METHOD_PULL)
         return PS_OK;
     return ps_shared_way_found(&flight->parts[0].shared, &reply->pull, error);

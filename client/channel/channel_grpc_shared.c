@@ -40,6 +40,18 @@ struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
     return told;
 }
 
+/* A tensor that is sent, or room for one that is received. */
+void ps_shared_way_ask(const struct ps_shared_way *way, struct ps_call_request *told)
+{
+    size_t size = way->push_size + way->pull_size;
+    if (size == 0)
+        return;
+    PS_ASSERT(way->push_size == 0 || way->pull_size == 0);
+    told->ask_content = (struct ps_view){NULL, 0, 0};
+    told->ask_shared = way->slot.range;
+    told->ask_shared.size = size;
+}
+
 /* Below the least size, content is as fast in the message, also beside content that is not. */
 static size_t worth(const struct ps_flight *flight, size_t size)
 {
@@ -69,6 +81,10 @@ static size_t wish(const struct ps_flight *flight, const struct ps_call_request 
     const struct ps_pull_request *pull = ps_call_pull_of(request);
     way->push_size = push != NULL ? worth(flight, push->content.size) : 0;
     way->pull_size = pull != NULL ? worth(flight, pull->size_wish) : 0;
+    if (request->method == PS_METHOD_SEND_TENSOR)
+        way->push_size = worth(flight, request->ask_content.size);
+    else if (request->method == PS_METHOD_RECV_TENSORS)
+        way->pull_size = worth(flight, request->ask_room);
     return slot_bytes(way);
 }
 
@@ -79,7 +95,10 @@ static void fill(const struct ps_call_request *request, struct ps_shared_way *wa
     const struct ps_push_request *push = ps_call_push_of(request);
     if (way->push_size == 0)
         return;
-    if (is_looked_at(push))
+    /* Of a tensor nobody asks whether it is finite. */
+    if (push == NULL)
+        ps_view_copy(request->ask_content, 0, way->slot.bytes, way->push_size);
+    else if (is_looked_at(push))
         way->push_finite = ps_finite_copy(way->slot.bytes, push->content.pieces[0].data,
                                           way->push_size, push->dtype);
     else

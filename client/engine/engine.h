@@ -165,8 +165,9 @@ struct ps_item {
     struct ps_bytes keys;
     union {
         struct {
-            struct ps_bytes ask;         /* of PS_ASKED_TABLE: the message ... */
-            struct ps_bytes ask_content; /* ... and what follows it, which is not copied */
+            struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
+            struct ps_view ask_content; /* ... and what follows it, which is not copied */
+            size_t ask_room;            /* RECV_TENSORS: content that the reply may have */
         };
         uint32_t rows_max;                    /* LIST */
         const struct ps_since_request *since; /* SINCE */

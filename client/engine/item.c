@@ -105,9 +105,9 @@ static enum ps_status check_rows(enum ps_method method, const struct ps_item *it
     int name_size = (int)(item->name.size < PS_NAME_BYTES_MAX ? item->name.size : 64);
     const char *name = (const char *)item->name.data;
     PS_ASSERT(!row->pushes || item->encoded->encoding == PS_ENCODING_ROWS);
-    /* A read that waits for clocks may be of no rows: it says that its worker changes none. */
+    /* A read that waits for clocks may be of no rows: it says that its worker changes none. One
+     * without rows or clocks asks for the version alone. */
     PS_ASSERT(!row->pulls || item->destination != NULL);
-    PS_ASSERT(!row->pulls || item->keys.size > 0 || item->clocks.size > 0);
     if ((unsigned)item->dtype >= PS_DTYPE_COUNT)
         return ps_fail(error, PS_ERR_BAD_INPUT, "table %.*s: %u is not an element type", name_size,
                        name, (unsigned)item->dtype);

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 /* A range's content: its scales and its quanta, its indices and its values, or all in one. */
-#define PS_RANGE_PIECES_MAX PS_CONTENT_PIECES_MAX
+#define PS_RANGE_PIECES_MAX 2
 
 struct ps_range_cut {
     enum ps_encoding encoding; /* of the content */

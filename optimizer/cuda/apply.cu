@@ -13,12 +13,12 @@
                                    AT_ONCE(TAG, states_, T));                                    \
     }
 #define ENCODED_KERNEL(TAG, rule, states_, suffix, T)                                            \
-    PS_WIDE_KERNEL encoded_##rule##_##suffix(                                                    \
+    PS_WIDE_KERNEL decoded_##rule##_##suffix(                                                    \
         const struct ps_cuda_run run, const struct ps_cuda_verdict *verdict, STEP_##suffix step) \
     {                                                                                            \
         if (admit(verdict, &step))                                                               \
-            encoded_span_##rule##_##suffix(&step, &run, span_of_run(run.count, PAIR(T)),         \
-                                           AT_ONCE_ENCODED(states_, T), true);                   \
+            encoded_span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)),         \
+                                           AT_ONCE_ENCODED(states_, T));                         \
     }
 #define FLOAT_KERNELS(suffix, T, f)       \
     PS_FLOAT_RULES(RUN_KERNEL, suffix, T) \
@@ -42,10 +42,18 @@ PS_UNSIGNED_TABLE(UNSIGNED_KERNELS)
         return PS_LAUNCH_MANY(run_##rule##_##suffix,                                            \
                               BLOCKS_FOR(apply->run.count, PACK(T) * AT_ONCE(TAG, states_, T)), \
                               apply->grid, stream, apply->run, apply->verdict, step);
-#define LAUNCH_ENCODED(TAG, rule, states_, suffix, T)                                    \
-    case TAG:                                                                            \
-        return PS_LAUNCH_MANY(encoded_##rule##_##suffix, BLOCKS_FOR(run.count, PAIR(T)), \
+#define LAUNCH_ENCODED(TAG, rule, states_, suffix, T)                                       \
+    case TAG:                                                                               \
+        return PS_LAUNCH_MANY(decoded_##rule##_##suffix,                                    \
+                              BLOCKS_FOR(run.count, PACK(T) * AT_ONCE_ENCODED(states_, T)), \
                               apply->grid, stream, run, apply->verdict, step);
+
+/* A list of elements where the rule changes the others, too. */
+static bool goes_by_chunks(const struct ps_cuda_apply *apply)
+{
+    return apply->run.gradient.encoding == PS_ENCODING_TOP_K &&
+           !ps_encoding_touches_named_only(apply->step->settings);
+}
 
 #define FLOAT_APPLY(suffix, T, f)                                                        \
     static int encoded_##suffix(const struct ps_cuda_apply *apply, void *stream)         \
@@ -61,6 +69,8 @@ PS_UNSIGNED_TABLE(UNSIGNED_KERNELS)
     static int apply_##suffix(const struct ps_cuda_apply *apply, void *stream)           \
     {                                                                                    \
         const struct ps_step_##suffix step = apply->step->suffix;                        \
+        if (goes_by_chunks(apply))                                                       \
+            return ps_cuda_launch_scattered(apply, stream);                              \
         if (apply->run.gradient.encoding != PS_ENCODING_NATIVE)                          \
             return encoded_##suffix(apply, stream);                                      \
         switch ((int)apply->step->settings->rule) {                                      \
@@ -106,6 +116,7 @@ int ps_cuda_launch_apply(const struct ps_cuda_apply *apply, void *stream)
     PS_ASSERT(aligned(run->values) && aligned(run->states[0]) && aligned(run->states[1]));
     PS_ASSERT(aligned(run->gradient.elements));
     PS_ASSERT(run->gradient.encoding != PS_ENCODING_INT8 || run->first % PS_ENCODING_GROUP == 0);
+    PS_ASSERT(run->first % 4 == 0);
     switch (apply->step->dtype) {
 #define APPLY(TAG, suffix, T, SUM, label) \
     case TAG:                             \

@@ -40,8 +40,14 @@
 #define PS_KERNEL static __global__ void __launch_bounds__(PS_THREADS)
 
 /* The same, with four blocks a multiprocessor in mind: left alone, ptxas squeezes some kernels into
- * 32 registers and spills. */
-#define PS_WIDE_KERNEL static __global__ void __launch_bounds__(PS_THREADS, 4)
+ * 32 registers and spills. For compute capability 10 it needs more registers for the same and spills
+ * with 64 of them: three blocks there, with 80. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+#define PS_BLOCKS 3
+#else
+#define PS_BLOCKS 4
+#endif
+#define PS_WIDE_KERNEL static __global__ void __launch_bounds__(PS_THREADS, PS_BLOCKS)
 #define PS_DEVICE static __device__ __forceinline__
 
 /* The numbers of a step, by suffix, and where a table's entry has them. */
@@ -69,6 +75,9 @@ PS_UNSIGNED_TABLE(UNSIGNED_STEP)
 
 /* Elements of one 16-byte access. */
 #define PACK(T) (16 / sizeof(T))
+
+/* Packs that a thread has on their way at once, at most. */
+#define AT_ONCE_MAX 4
 
 #define PACKS(TAG, suffix, T, SUM, label)                                                     \
     struct alignas(16) pack_##suffix {                                                        \
@@ -131,19 +140,20 @@ PS_DEVICE struct ps_span span_of_run(uint64_t count, uint64_t width)
     return span;
 }
 
-/* Of one chunk of a run, which one block does alone. */
-PS_DEVICE struct ps_span span_of_chunk(uint64_t count, uint64_t width, uint64_t chunk)
+/* Of one chunk of a run, `each` elements that one block does alone. */
+PS_DEVICE struct ps_span span_of_chunk(uint64_t count, uint64_t width, uint64_t chunk,
+                                       uint64_t each)
 {
     struct ps_span span;
     uint64_t packs = count / width;
-    uint64_t end = (chunk + 1) * (PS_CUDA_CHUNK / width);
-    span.begin = chunk * PS_CUDA_CHUNK;
-    span.end = count < span.begin + PS_CUDA_CHUNK ? count : span.begin + PS_CUDA_CHUNK;
+    uint64_t end = (chunk + 1) * (each / width);
+    span.begin = chunk * each;
+    span.end = count < span.begin + each ? count : span.begin + each;
     span.thread = threadIdx.x;
-    span.pack = chunk * (PS_CUDA_CHUNK / width) + threadIdx.x;
+    span.pack = chunk * (each / width) + threadIdx.x;
     span.packs = end < packs ? end : whole_packs(packs);
     span.stride = whole_stride(blockDim.x);
-    span.tail = packs * width / PS_CUDA_CHUNK == chunk ? packs * width + threadIdx.x : UINT64_MAX;
+    span.tail = packs * width / each == chunk ? packs * width + threadIdx.x : UINT64_MAX;
     span.count = whole_count(count);
     return span;
 }
@@ -191,6 +201,9 @@ unsigned ps_cuda_blocks(uint64_t wanted, uint32_t limit, const void *kernel, uns
 #define PS_LAUNCH_MANY(kernel, wanted, limit, stream, ...)                                  \
     PS_LAUNCH(kernel, ps_cuda_blocks((wanted), (limit), (const void *)(kernel), PS_PLACES), \
               stream, __VA_ARGS__)
+
+/* What ps_cuda_launch_apply does with a list of elements where the rule changes the others, too. */
+int ps_cuda_launch_scattered(const struct ps_cuda_apply *apply, void *stream);
 
 /* Ends a switch over an enum of which every value has been dealt with. */
 #define PS_NO_SUCH(what) ps_assert_failed(what, __FILE__, __LINE__)

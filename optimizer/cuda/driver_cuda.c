@@ -125,6 +125,20 @@ static int host_release(void *self, void *memory)
     return (int)cudaFreeHost(memory);
 }
 
+/* Pages are pinned, and made where nobody has touched them. Refusals are heard: memory that cannot
+ * be pinned is copied as other memory is. */
+static int host_register(void *self, void *memory, size_t size)
+{
+    (void)self;
+    return heard(cudaHostRegister(memory, size, cudaHostRegisterPortable));
+}
+
+static int host_unregister(void *self, void *memory)
+{
+    (void)self;
+    return heard(cudaHostUnregister(memory));
+}
+
 /* The handles are CUDA's own; only this file looks behind the names that driver.h gives them. */
 static cudaStream_t cuda_stream(struct ps_driver_stream *stream)
 {
@@ -323,6 +337,8 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .device_release = device_release,
         .host_acquire = host_acquire,
         .host_release = host_release,
+        .host_register = host_register,
+        .host_unregister = host_unregister,
         .stream_create = stream_create,
         .stream_destroy = stream_destroy,
         .event_create = event_create,

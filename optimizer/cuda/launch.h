@@ -59,7 +59,7 @@ struct ps_cuda_gradient {
 
 /* One contiguous run of a parameter's elements, on the device. */
 struct ps_cuda_run {
-    uint64_t first; /* index of values[0] within the parameter, and within the push */
+    uint64_t first; /* index of values[0] within the parameter and the push; a multiple of 4 */
     uint64_t count;
     void *values;
     void *states[PS_STATES_MAX]; /* as many as ps_rule_states says */

@@ -33,34 +33,54 @@
     PS_RULE_TABLE(WHOLE_ROW, X, suffix, T) \
     X(ADD_WRAPPING, add_wrapping, 0, suffix, T)
 
-/* One element: what the rule does not have, it leaves alone. */
-#define ONE(rule, suffix, T)                                                                  \
-    PS_DEVICE void one_##rule##_##suffix(const STEP_##suffix *step, uint64_t index, T *value, \
-                                         T *first, T *second, T pushed)
+/* What chance says of the four elements at `index`: whole numbers alone ask, and where nobody reads
+ * the answer the compiler leaves the question out. */
+PS_DEVICE struct ps_philox four_of(const struct ps_step_whole *step, uint64_t index)
+{
+    return ps_dithers(step) ? ps_dither_four(step, index) : ps_philox();
+}
+
+PS_DEVICE struct ps_philox four_of(const struct ps_step_f32 *step, uint64_t index)
+{
+    (void)step, (void)index;
+    return ps_philox();
+}
+
+PS_DEVICE struct ps_philox four_of(const struct ps_step_f64 *step, uint64_t index)
+{
+    (void)step, (void)index;
+    return ps_philox();
+}
+
+/* One element, number `place` (modulo four) of the four: what the rule does not have, it leaves
+ * alone. */
+#define ONE(rule, suffix, T)                                                                      \
+    PS_DEVICE void one_##rule##_##suffix(const STEP_##suffix *step, const struct ps_philox *four, \
+                                         uint64_t place, T *value, T *first, T *second, T pushed)
 
 #define ONE_SIMPLE(rule, call, suffix, T)    \
     ONE(rule, suffix, T)                     \
     {                                        \
-        (void)step, (void)index;             \
+        (void)step, (void)four, (void)place; \
         (void)first, (void)second;           \
         ps_##call##_##suffix(value, pushed); \
     }
-#define ONE_0(rule, suffix, T)                     \
-    ONE(rule, suffix, T)                           \
-    {                                              \
-        (void)index, (void)first, (void)second;    \
-        ps_##rule##_##suffix(step, value, pushed); \
+#define ONE_0(rule, suffix, T)                              \
+    ONE(rule, suffix, T)                                    \
+    {                                                       \
+        (void)four, (void)place, (void)first, (void)second; \
+        ps_##rule##_##suffix(step, value, pushed);          \
     }
 #define ONE_1(rule, suffix, T)                            \
     ONE(rule, suffix, T)                                  \
     {                                                     \
-        (void)index, (void)second;                        \
+        (void)four, (void)place, (void)second;            \
         ps_##rule##_##suffix(step, value, first, pushed); \
     }
 #define ONE_2(rule, suffix, T)                                    \
     ONE(rule, suffix, T)                                          \
     {                                                             \
-        (void)index;                                              \
+        (void)four, (void)place;                                  \
         ps_##rule##_##suffix(step, value, first, second, pushed); \
     }
 /* The elements of one row; those that are OWN come below. */
@@ -98,23 +118,23 @@ PS_DTYPE_TABLE(ONE_ADD)
 #undef ONE_ADD
 #undef ONE_SIMPLE
 
-#define ONE_SIGNED(suffix, T, U, least, greatest)    \
-    ONE(sgd, suffix, T)                              \
-    {                                                \
-        (void)first, (void)second;                   \
-        ps_sgd_##suffix(step, index, value, pushed); \
+#define ONE_SIGNED(suffix, T, U, least, greatest)          \
+    ONE(sgd, suffix, T)                                    \
+    {                                                      \
+        (void)first, (void)second;                         \
+        ps_sgd_##suffix(step, four, place, value, pushed); \
     }
 PS_SIGNED_TABLE(ONE_SIGNED)
 #undef ONE_SIGNED
 
-#define ONE_UNSIGNED(suffix, T, twin, TWIN, greatest)             \
-    ONE(sgd, suffix, T)                                           \
-    {                                                             \
-        (void)first, (void)second;                                \
-        if (step->gradient_unsigned)                              \
-            ps_sgd_unsigned_##suffix(step, index, value, pushed); \
-        else                                                      \
-            ps_sgd_##suffix(step, index, value, pushed);          \
+#define ONE_UNSIGNED(suffix, T, twin, TWIN, greatest)                   \
+    ONE(sgd, suffix, T)                                                 \
+    {                                                                   \
+        (void)first, (void)second;                                      \
+        if (step->gradient_unsigned)                                    \
+            ps_sgd_unsigned_##suffix(step, four, place, value, pushed); \
+        else                                                            \
+            ps_sgd_##suffix(step, four, place, value, pushed);          \
     }
 PS_UNSIGNED_TABLE(ONE_UNSIGNED)
 #undef ONE_UNSIGNED
@@ -125,51 +145,69 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
  * a compiler that cannot know whether arrays overlap moves no load across a store. More would need
  * more than the 64 registers that four blocks leave to a thread; in a table, where the step's
  * numbers are in registers, too, there is room for fewer. */
-#define AT_ONCE_MAX 4
 #define AT_ONCE(TAG, states_, T) \
     ((TAG) == PS_RULE_ASSIGN ? 4 : (states_) < 2 || sizeof(T) == 4 ? 2 : 1)
-#define AT_ONCE_ENCODED(states_, T) ((states_) < 2 || sizeof(T) == 4 ? PAIR_PACKS : 1)
-#define AT_ONCE_IN_TABLE(states_, T) (sizeof(T) == 4 && (states_) < 2 ? 2 : 1)
+#define AT_ONCE_ENCODED(states_, T) ((states_) < 2 || sizeof(T) == 4 ? 2 : 1)
+#define AT_ONCE_IN_TABLE(states_, T) (sizeof(T) == 4 && (states_) < 1 ? 2 : 1)
 
-/* `n` packs (a constant) and one element of a run, in place: pack i, i + stride and so on. */
-#define UPDATE(TAG, rule, states_, suffix, T)                                                  \
-    PS_DEVICE void packs_##rule##_##suffix(                                                    \
-        const STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, uint64_t stride, \
-        unsigned n, const struct pack_##suffix *gradient)                                      \
-    {                                                                                          \
-        struct pack_##suffix value[AT_ONCE_MAX], first[AT_ONCE_MAX], second[AT_ONCE_MAX];      \
-        PS_UNROLL                                                                              \
-        for (unsigned j = 0; j < n; j++) {                                                     \
-            const uint64_t at = i + j * stride;                                                \
-            value[j] = load_##suffix(run->values, at);                                         \
-            first[j] = states_ > 0 ? load_##suffix(run->states[0], at) : value[j];             \
-            second[j] = states_ > 1 ? load_##suffix(run->states[1], at) : value[j];            \
-        }                                                                                      \
-        PS_UNROLL                                                                              \
-        for (unsigned j = 0; j < n; j++) {                                                     \
-            PS_UNROLL                                                                          \
-            for (unsigned k = 0; k < PACK(T); k++)                                             \
-                one_##rule##_##suffix(step, run->first + (i + j * stride) * PACK(T) + k,       \
-                                      &value[j].element[k], &first[j].element[k],              \
-                                      &second[j].element[k], gradient[j].element[k]);          \
-        }                                                                                      \
-        PS_UNROLL                                                                              \
-        for (unsigned j = 0; j < n; j++) {                                                     \
-            store_##suffix(run->values, i + j * stride, value[j]);                             \
-            if (states_ > 0)                                                                   \
-                store_##suffix(run->states[0], i + j * stride, first[j]);                      \
-            if (states_ > 1)                                                                   \
-                store_##suffix(run->states[1], i + j * stride, second[j]);                     \
-        }                                                                                      \
-    }                                                                                          \
-    PS_DEVICE void element_##rule##_##suffix(                                                  \
-        const STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, T gradient)      \
-    {                                                                                          \
-        T none = 0;                                                                            \
-        T *value = (T *)run->values + i;                                                       \
-        T *first = states_ > 0 ? (T *)run->states[0] + i : &none;                              \
-        T *second = states_ > 1 ? (T *)run->states[1] + i : &none;                             \
-        one_##rule##_##suffix(step, run->first + i, value, first, second, gradient);           \
+/* Packs of a parameter that a thread has in hand. */
+#define HELD(TAG, suffix, T, SUM, label)          \
+    struct held_##suffix {                        \
+        struct pack_##suffix value[AT_ONCE_MAX];  \
+        struct pack_##suffix first[AT_ONCE_MAX];  \
+        struct pack_##suffix second[AT_ONCE_MAX]; \
+    };
+PS_DTYPE_TABLE(HELD)
+#undef HELD
+
+/* `n` packs (a constant) of a run, pack i, i + stride and so on, are fetched, and updated and put
+ * back; and one element, in place. A pack lies within four elements that chance is asked for at
+ * once, since a run begins at a multiple of four. */
+#define UPDATE(TAG, rule, states_, suffix, T)                                                   \
+    PS_DEVICE void fetch_##rule##_##suffix(const struct ps_cuda_run *run, uint64_t i,           \
+                                           uint64_t stride, unsigned n,                         \
+                                           struct held_##suffix *held)                          \
+    {                                                                                           \
+        PS_UNROLL                                                                               \
+        for (unsigned j = 0; j < n; j++) {                                                      \
+            const uint64_t at = i + j * stride;                                                 \
+            held->value[j] = load_##suffix(run->values, at);                                    \
+            held->first[j] = states_ > 0 ? load_##suffix(run->states[0], at) : held->value[j];  \
+            held->second[j] = states_ > 1 ? load_##suffix(run->states[1], at) : held->value[j]; \
+        }                                                                                       \
+    }                                                                                           \
+    PS_DEVICE void finish_##rule##_##suffix(                                                    \
+        const STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, uint64_t stride,  \
+        unsigned n, const struct pack_##suffix *gradient, struct held_##suffix *held)           \
+    {                                                                                           \
+        PS_UNROLL                                                                               \
+        for (unsigned j = 0; j < n; j++) {                                                      \
+            const uint64_t at = (i + j * stride) * PACK(T);                                     \
+            const struct ps_philox four = four_of(step, run->first + at);                       \
+            PS_UNROLL                                                                           \
+            for (unsigned k = 0; k < PACK(T); k++)                                              \
+                one_##rule##_##suffix(step, &four, at + k, &held->value[j].element[k],          \
+                                      &held->first[j].element[k], &held->second[j].element[k],  \
+                                      gradient[j].element[k]);                                  \
+        }                                                                                       \
+        PS_UNROLL                                                                               \
+        for (unsigned j = 0; j < n; j++) {                                                      \
+            store_##suffix(run->values, i + j * stride, held->value[j]);                        \
+            if (states_ > 0)                                                                    \
+                store_##suffix(run->states[0], i + j * stride, held->first[j]);                 \
+            if (states_ > 1)                                                                    \
+                store_##suffix(run->states[1], i + j * stride, held->second[j]);                \
+        }                                                                                       \
+    }                                                                                           \
+    PS_DEVICE void element_##rule##_##suffix(                                                   \
+        const STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, T gradient)       \
+    {                                                                                           \
+        T none = 0;                                                                             \
+        T *value = (T *)run->values + i;                                                        \
+        T *first = states_ > 0 ? (T *)run->states[0] + i : &none;                               \
+        T *second = states_ > 1 ? (T *)run->states[1] + i : &none;                              \
+        const struct ps_philox four = four_of(step, run->first + i);                            \
+        one_##rule##_##suffix(step, &four, i, value, first, second, gradient);                  \
     }
 
 /* What one thread does of a run with a native gradient: `n` packs at once (a constant), then one by
@@ -180,10 +218,12 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
                                             uint64_t stride, unsigned n)               \
     {                                                                                  \
         struct pack_##suffix gradient[AT_ONCE_MAX];                                    \
+        struct held_##suffix held;                                                     \
         PS_UNROLL                                                                      \
         for (unsigned j = 0; j < n; j++)                                               \
             gradient[j] = load_##suffix(run->gradient.elements, i + j * stride);       \
-        packs_##rule##_##suffix(step, run, i, stride, n, gradient);                    \
+        fetch_##rule##_##suffix(run, i, stride, n, &held);                             \
+        finish_##rule##_##suffix(step, run, i, stride, n, gradient, &held);            \
     }                                                                                  \
     PS_DEVICE void span_##rule##_##suffix(const STEP_##suffix *step,                   \
                                           const struct ps_cuda_run *run,               \
@@ -199,42 +239,47 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
                                       ((const T *)run->gradient.elements)[span.tail]); \
     }
 
-/* The same with any encoding. The span is in pairs, and `n` divides a pair's packs; or in packs. A
- * TOP_K that leaves alone what it does not name goes by its list. */
-#define ENCODED_SPAN(TAG, rule, states_, suffix, T)                                             \
-    PS_DEVICE void names_##rule##_##suffix(                                                     \
-        const STEP_##suffix *step, const struct ps_cuda_run *run, const struct ps_span &span)   \
-    {                                                                                           \
-        const struct ps_cuda_gradient *gradient = &run->gradient;                               \
-        uint64_t at = listed_from(gradient, run->first + span.begin) + span.thread;             \
-        for (; at < gradient->kept; at += span.stride) {                                        \
-            const uint64_t i = gradient->indices[at] - run->first;                              \
-            if (i >= span.end)                                                                  \
-                break;                                                                          \
-            element_##rule##_##suffix(step, run, i, named_##suffix(gradient, at));              \
-        }                                                                                       \
-    }                                                                                           \
-    PS_DEVICE void encoded_span_##rule##_##suffix(                                              \
-        const STEP_##suffix *step, const struct ps_cuda_run *run, const struct ps_span &span,   \
-        unsigned n, bool pairs)                                                                 \
-    {                                                                                           \
-        if (leaves_unnamed(&run->gradient)) {                                                   \
-            names_##rule##_##suffix(step, run, span);                                           \
-            return;                                                                             \
-        }                                                                                       \
-        for (uint64_t i = span.pack; pairs && i < span.packs; i += span.stride) {               \
-            const struct pair_##suffix gradient = gradient_pair_##suffix(run, i);               \
-            PS_UNROLL                                                                           \
-            for (unsigned j = 0; j < PAIR_PACKS; j += n)                                        \
-                packs_##rule##_##suffix(step, run, i *PAIR_PACKS + j, 1, n, &gradient.pack[j]); \
-        }                                                                                       \
-        for (uint64_t i = span.pack; !pairs && i < span.packs; i += span.stride) {              \
-            const struct pack_##suffix gradient = gradient_pack_##suffix(run, i);               \
-            packs_##rule##_##suffix(step, run, i, 1, 1, &gradient);                             \
-        }                                                                                       \
-        if (span.tail < span.count)                                                             \
-            element_##rule##_##suffix(step, run, span.tail,                                     \
-                                      gradient_one_##suffix(run, span.tail));                   \
+/* The same with any encoding. The parameter's packs are on their way while the gradient is decoded.
+ * A TOP_K that leaves alone what it does not name goes by its list. */
+#define ENCODED_SPAN(TAG, rule, states_, suffix, T)                                           \
+    PS_DEVICE void names_##rule##_##suffix(                                                   \
+        const STEP_##suffix *step, const struct ps_cuda_run *run, const struct ps_span &span) \
+    {                                                                                         \
+        const struct ps_cuda_gradient *gradient = &run->gradient;                             \
+        uint64_t at = listed_from(gradient, run->first + span.begin) + span.thread;           \
+        for (; at < gradient->kept; at += span.stride) {                                      \
+            const uint64_t i = gradient->indices[at] - run->first;                            \
+            if (i >= span.end)                                                                \
+                break;                                                                        \
+            element_##rule##_##suffix(step, run, i, named_##suffix(gradient, at));            \
+        }                                                                                     \
+    }                                                                                         \
+    PS_DEVICE void encoded_##rule##_##suffix(const STEP_##suffix *step,                       \
+                                             const struct ps_cuda_run *run, uint64_t i,       \
+                                             uint64_t stride, unsigned n)                     \
+    {                                                                                         \
+        struct pack_##suffix gradient[AT_ONCE_MAX];                                           \
+        struct held_##suffix held;                                                            \
+        fetch_##rule##_##suffix(run, i, stride, n, &held);                                    \
+        gradient_packs_##suffix(run, i, stride, n, gradient);                                 \
+        finish_##rule##_##suffix(step, run, i, stride, n, gradient, &held);                   \
+    }                                                                                         \
+    PS_DEVICE void encoded_span_##rule##_##suffix(const STEP_##suffix *step,                  \
+                                                  const struct ps_cuda_run *run,              \
+                                                  const struct ps_span &span, unsigned n)     \
+    {                                                                                         \
+        if (leaves_unnamed(&run->gradient)) {                                                 \
+            names_##rule##_##suffix(step, run, span);                                         \
+            return;                                                                           \
+        }                                                                                     \
+        uint64_t i = span.pack;                                                               \
+        for (; i + (n - 1) * span.stride < span.packs; i += n * span.stride)                  \
+            encoded_##rule##_##suffix(step, run, i, span.stride, n);                          \
+        for (; n > 1 && i < span.packs; i += span.stride)                                     \
+            encoded_##rule##_##suffix(step, run, i, span.stride, 1);                          \
+        if (span.tail < span.count)                                                           \
+            element_##rule##_##suffix(step, run, span.tail,                                   \
+                                      gradient_one_##suffix(run, span.tail));                 \
     }
 
 #define UPDATE_AND_SPAN(TAG, rule, states_, suffix, T) \

@@ -69,17 +69,30 @@ PS_DEVICE void lower(uint64_t *index, uint64_t found)
             look_pack_##suffix(lanes, clip, pack + j * TEAM(T),                                \
                                load_##suffix(run->gradient.elements, pack + j * TEAM(T)));     \
     }                                                                                          \
+    PS_DEVICE void look_encoded_##suffix(const struct ps_cuda_run *run, uint64_t pack, T clip, \
+                                         struct lanes_##suffix *lanes)                         \
+    {                                                                                          \
+        struct pack_##suffix gradient[AT_ONCE_MAX];                                            \
+        for (unsigned j = 0; j < GROUP(T) / TEAM(T); j += AT_ONCE_MAX) {                       \
+            gradient_packs_##suffix(run, pack + j * TEAM(T), TEAM(T), AT_ONCE_MAX, gradient);  \
+            PS_UNROLL                                                                          \
+            for (unsigned i = 0; i < AT_ONCE_MAX; i++)                                         \
+                look_pack_##suffix(lanes, clip, pack + (j + i) * TEAM(T), gradient[i]);        \
+        }                                                                                      \
+    }                                                                                          \
     PS_DEVICE void look_careful_##suffix(const struct ps_cuda_run *run, uint64_t pack, T clip, \
                                          struct lanes_##suffix *lanes)                         \
     {                                                                                          \
+        struct pack_##suffix gradient;                                                         \
         for (unsigned j = 0; j < GROUP(T) / TEAM(T); j++) {                                    \
             uint64_t i = (pack + j * TEAM(T)) * PACK(T);                                       \
-            if (i + PACK(T) <= run->count)                                                     \
-                look_pack_##suffix(lanes, clip, i / PACK(T),                                   \
-                                   gradient_pack_##suffix(run, i / PACK(T)));                  \
-            else                                                                               \
+            if (i + PACK(T) <= run->count) {                                                   \
+                gradient_packs_##suffix(run, i / PACK(T), 0, 1, &gradient);                    \
+                look_pack_##suffix(lanes, clip, i / PACK(T), gradient);                        \
+            } else {                                                                           \
                 for (unsigned k = 0; k < PACK(T) && i + k < run->count; k++)                   \
                     look_##suffix(lanes, k, clip, gradient_one_##suffix(run, i + k), i + k);   \
+            }                                                                                  \
         }                                                                                      \
     }
 PS_FLOAT_TABLE(LANES)
@@ -94,6 +107,8 @@ PS_FLOAT_TABLE(LANES)
         bool whole = (group + 1) * PS_SUM_ELEMENTS <= run->count;                                \
         if (whole && run->gradient.encoding == PS_ENCODING_NATIVE)                               \
             look_native_##suffix(run, group *GROUP(T) + thread, clip, &lanes);                   \
+        else if (whole)                                                                          \
+            look_encoded_##suffix(run, group *GROUP(T) + thread, clip, &lanes);                  \
         else                                                                                     \
             look_careful_##suffix(run, group *GROUP(T) + thread, clip, &lanes);                  \
         return lanes;                                                                            \

@@ -3,19 +3,17 @@
  * and does it alone. */
 #include "optimizer/cuda/rules.cuh"
 
-/* A native gradient in packs, any other one in pairs. A double has no registers to spare for that:
- * packs, native or not. */
-#define FLOAT_CHUNK(rule, states_, suffix, T)                                               \
-    if (sizeof(T) == 4 && run.gradient.encoding == PS_ENCODING_NATIVE)                      \
-        span_##rule##_##suffix(&step, &run, span_of_chunk(run.count, PACK(T), chunk.chunk), \
-                               AT_ONCE_IN_TABLE(states_, T));                               \
-    else                                                                                    \
-        encoded_span_##rule##_##suffix(                                                     \
-            &step, &run,                                                                    \
-            span_of_chunk(run.count, sizeof(T) == 4 ? PAIR(T) : PACK(T), chunk.chunk),      \
-            AT_ONCE_IN_TABLE(states_, T), sizeof(T) == 4);
-#define WHOLE_CHUNK(rule, states_, suffix, T)                                           \
-    span_##rule##_##suffix(&step, &run, span_of_chunk(run.count, PACK(T), chunk.chunk), \
+/* One loop for all encodings would do; a float32 parameter has registers for two, the second with
+ * one pack at a time. */
+#define FLOAT_CHUNK(rule, states_, suffix, T)                                                  \
+    const struct ps_span span = span_of_chunk(run.count, PACK(T), chunk.chunk, PS_CUDA_CHUNK); \
+    if (sizeof(T) == 4 && run.gradient.encoding == PS_ENCODING_NATIVE)                         \
+        span_##rule##_##suffix(&step, &run, span, AT_ONCE_IN_TABLE(states_, T));               \
+    else                                                                                       \
+        encoded_span_##rule##_##suffix(&step, &run, span, 1);
+#define WHOLE_CHUNK(rule, states_, suffix, T)                                             \
+    span_##rule##_##suffix(&step, &run,                                                   \
+                           span_of_chunk(run.count, PACK(T), chunk.chunk, PS_CUDA_CHUNK), \
                            AT_ONCE_IN_TABLE(states_, T));
 
 /* The block's entry, in memory that its threads share: the step's numbers would fill each thread's
@@ -45,9 +43,14 @@ PS_DEVICE void fetch_entry(const struct ps_cuda_entry *from, struct ps_cuda_entr
             }                                                                          \
         }                                                                              \
     }
-/* ptxas finds room for all of a double's numbers only where nobody tells it how much there is. */
+/* ptxas finds room for all of a double's numbers only where nobody tells it how much there is, or,
+ * for compute capability 10, that there is much. */
 #define KERNEL_f32 PS_WIDE_KERNEL
+#if PS_BLOCKS == 4
 #define KERNEL_f64 PS_KERNEL
+#else
+#define KERNEL_f64 static __global__ void __launch_bounds__(PS_THREADS, 2)
+#endif
 #define FLOAT_TABLE_KERNEL(TAG, rule, states_, suffix, T) \
     TABLE_KERNEL(KERNEL_##suffix, FLOAT_CHUNK, rule, states_, suffix, T)
 #define WHOLE_TABLE_KERNEL(TAG, rule, states_, suffix, T) \

@@ -125,9 +125,16 @@ static enum ps_status send_part(struct ps_device_judged *judged, size_t i, struc
     const struct ps_gradient_part *part = &judged->parts[i];
     struct ps_slot *slot = judged->slots[i];
     PS_TRY(ps_slot_await(device, slot, error));
-    ps_gradient_part_copy(&judged->source, part, slot->host);
+    /* A part in registered memory is copied by the device from where it lies. Whoever judges waits
+     * for the verdict, and so for the copy: memory of others is theirs again
+     * then. */
+    const uint8_t *direct = ps_device_direct(device, &judged->source, part);
+    if (direct == NULL)
+        ps_gradient_part_copy(&judged->source, part, slot->host);
+    size_t size = direct == NULL ? part->bytes : ps_gradient_part_bytes(&judged->source, part);
     ps_mutex_lock(&device->lock);
-    enum ps_status status = ps_slot_send(device, slot, part->bytes, 0, error);
+    enum ps_status status =
+        ps_slot_send(device, slot, direct == NULL ? slot->host : direct, size, 0, error);
     if (status == PS_OK)
         status = queue_scan(judged, i, error);
     ps_mutex_unlock(&device->lock);

@@ -13,6 +13,8 @@ struct pack {
     size_t used; /* bytes of gradients */
     size_t entry_count;
     struct ps_cuda_apply first; /* the only entry, if there is one alone */
+    const uint8_t *direct;      /* the only gradient, in registered memory; NULL: in the slot */
+    struct ps_slot *lent; /* not held: its last copy came from registered memory; NULL: none */
 };
 
 static enum ps_status push_one(struct pack *pack, const struct ps_device_push *push,
@@ -26,6 +28,7 @@ static enum ps_status open_pack(struct pack *pack, struct ps_error *error);
 static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
                       const struct ps_cuda_run *run);
 static enum ps_status close_pack(struct pack *pack, struct ps_error *error);
+static enum ps_status await_lent(struct pack *pack, struct ps_error *error);
 static size_t fill_chunks(struct pack *pack, uint64_t *chunk_count);
 static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, struct ps_error *error);
 static enum ps_status mark_push(struct ps_device *device, struct ps_device_ticket *ticket,
@@ -50,6 +53,8 @@ enum ps_status ps_device_push_all(struct ps_device *device, const struct ps_devi
         status = push_one(&pack, &pushes[i], error);
     if (status == PS_OK)
         status = close_pack(&pack, error);
+    if (status == PS_OK)
+        status = await_lent(&pack, error);
     if (status != PS_OK) {
         ps_slot_return(device, pack.slot);
         return status;
@@ -91,15 +96,21 @@ static enum ps_status add_part(struct pack *pack, const struct ps_device_push *p
                                const struct ps_gradient_part *part, struct ps_error *error)
 {
     struct ps_device_parameter *parameter = push->parameter;
-    if (!goes_in(pack, push, part))
+    /* Bytes of others go alone, from where they are. */
+    const uint8_t *direct = ps_device_direct(pack->device, source, part);
+    if (direct != NULL || !goes_in(pack, push, part))
         PS_TRY(close_pack(pack, error));
     PS_TRY(open_pack(pack, error));
     PS_TRY(ps_device_await_readers(parameter, part->first, part->count, error));
     uint8_t *place = pack->slot->device + pack->used;
-    ps_gradient_part_copy(source, part, pack->slot->host + pack->used);
+    PS_ASSERT(direct == NULL || pack->used == 0);
+    /* The slot's host half stays unused then; the table behind it does not. */
+    if (direct == NULL)
+        ps_gradient_part_copy(source, part, pack->slot->host + pack->used);
     struct ps_cuda_run run = ps_device_run(parameter, source, part, place);
     add_entry(pack, push->step, &run);
-    pack->used += part->bytes;
+    pack->direct = direct;
+    pack->used += direct == NULL ? part->bytes : ps_gradient_part_bytes(source, part);
     parameter->pack = pack->number;
     return PS_OK;
 }
@@ -126,6 +137,9 @@ static bool goes_in(const struct pack *pack, const struct ps_device_push *push,
 {
     if (pack->slot == NULL || pack->entry_count == 0)
         return true;
+    /* What lies in memory of others is copied by itself: there is no second place in its slot. */
+    if (pack->direct != NULL)
+        return false;
     const struct ps_ring *ring = &pack->device->ring;
     /* The first entry stands for all: what goes in agrees with it. */
     const struct ps_optimizer_step *first = pack->first.step;
@@ -183,13 +197,25 @@ static enum ps_status close_pack(struct pack *pack, struct ps_error *error)
     /* A table for many; for one, the arguments of the kernel are enough. */
     size_t table_bytes = pack->entry_count > 1 ? fill_chunks(pack, &chunk_count) : 0;
     ps_mutex_lock(&device->lock);
-    enum ps_status status = ps_slot_send(device, pack->slot, pack->used, table_bytes, error);
+    const uint8_t *from = pack->direct == NULL ? pack->slot->host : pack->direct;
+    enum ps_status status = ps_slot_send(device, pack->slot, from, pack->used, table_bytes, error);
     if (status == PS_OK)
         status = queue_launch(pack, chunk_count, error);
     ps_mutex_unlock(&device->lock);
     ps_slot_return(device, pack->slot);
-    *pack = (struct pack){.device = device};
+    *pack = (struct pack){.device = device, .lent = pack->direct == NULL ? pack->lent : pack->slot};
     return status;
+}
+
+/* The caller's memory is the caller's again when the last of the copies is done, since copies keep
+ * their order. The slot may have been given to others meanwhile: then this waits for a copy that
+ * came later, which is as good. */
+static enum ps_status await_lent(struct pack *pack, struct ps_error *error)
+{
+    if (pack->lent == NULL)
+        return PS_OK;
+    return ps_device_await_event(pack->device, pack->lent->copied, "waiting for a gradient's copy",
+                                 error);
 }
 
 /* The list of chunks comes right behind the entries; returns the bytes of both. */

@@ -213,8 +213,8 @@ static enum ps_status send_parcel(struct ps_device_rows *rows, const struct parc
     struct ps_driver *driver = &device->driver;
     struct ps_driver_stream *stream = device->compute.stream;
     /* Numbers and pieces are one copy, with what is between them. */
-    PS_TRY(ps_slot_send(device, parcel->slot, parcel->offset + parcel->count * parcel->size, 0,
-                        error));
+    PS_TRY(ps_slot_send(device, parcel->slot, parcel->slot->host,
+                        parcel->offset + parcel->count * parcel->size, 0, error));
     int code = driver->stream_wait(driver->self, stream, parcel->slot->copied); /* W3 */
     if (code == 0 && step != NULL) {
         const struct ps_cuda_rows launch = step_of(rows, parcel, step);
@@ -304,7 +304,7 @@ static enum ps_status queue_reading(struct ps_device_rows *rows, const struct pa
     const struct ps_cuda_bodies launch = move_of(rows, parcel, offset, true);
     uint64_t ticket = 0;
     /* The numbers alone: pieces come the other way. */
-    PS_TRY(ps_slot_send(device, slot, parcel->count * sizeof(uint64_t), 0, error));
+    PS_TRY(ps_slot_send(device, slot, slot->host, parcel->count * sizeof(uint64_t), 0, error));
     int code = driver->stream_wait(driver->self, device->compute.stream, slot->copied); /* W3 */
     if (code == 0)
         code = driver->bodies(driver->self, &launch, device->compute.stream);

@@ -107,6 +107,7 @@ enum ps_status ps_device_await_event(struct ps_device *device, struct ps_driver_
                                      const char *action, struct ps_error *error)
 {
     struct ps_wait wait;
+    atomic_fetch_add(&device->wait_count, 1);
     int code = look_again(device, event);
     if (code == PS_FAULT_NOT_READY) {
         ps_wait_begin(&device->watch, &wait, action);

@@ -32,6 +32,9 @@ struct ps_driver {
     int (*device_release)(void *self, void *memory); /* waits for the device */
     int (*host_acquire)(void *self, size_t size, void **memory);
     int (*host_release)(void *self, void *memory);
+    /* Ordinary memory of whole pages: from now on copies to the device run beside the host. */
+    int (*host_register)(void *self, void *memory, size_t size);
+    int (*host_unregister)(void *self, void *memory);
 
     int (*stream_create)(void *self, struct ps_driver_stream **stream);
     void (*stream_destroy)(void *self, struct ps_driver_stream *stream); /* NULL is allowed */

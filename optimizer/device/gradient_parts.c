@@ -115,6 +115,15 @@ static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t f
     return low;
 }
 
+/* Without what a slot adds to be a multiple of lines: memory of others may end where the part
+ * does. */
+size_t ps_gradient_part_bytes(const struct ps_gradient_source *source,
+                              const struct ps_gradient_part *part)
+{
+    PS_ASSERT(source->encoding != PS_ENCODING_INT8 && source->encoding != PS_ENCODING_TOP_K);
+    return (size_t)part->count * width_of(source);
+}
+
 /* The only copy of a gradient on the host: from the message, wherever its pieces lie, into
  * pinned memory. Scales come behind quanta, indices behind values, each where
  * ps_gradient_part_at looks for them. */

@@ -44,6 +44,11 @@ uint64_t ps_gradient_source_bytes(const struct ps_gradient_source *source);
 struct ps_gradient_part ps_gradient_part_next(const struct ps_gradient_source *source,
                                               const struct ps_gradient_part *before, size_t room);
 
+/* Bytes of the part's elements as they lie in the content, of encodings that have one kind of data
+ * alone. */
+size_t ps_gradient_part_bytes(const struct ps_gradient_source *source,
+                              const struct ps_gradient_part *part);
+
 /* Writes the part's bytes to `destination`. */
 void ps_gradient_part_copy(const struct ps_gradient_source *source,
                            const struct ps_gradient_part *part, uint8_t *destination);

@@ -49,6 +49,11 @@ static void tell_stats(struct ps_device *device, struct ps_device_stats *stats)
         .streamed_count = atomic_load(&device->streamed_count),
         .push_count = atomic_load(&device->push_count),
         .launch_count = atomic_load(&device->launch_count),
+        .kernel_count = atomic_load(&device->calls.counts[PS_CALLS_KERNELS]),
+        .copy_count = atomic_load(&device->calls.counts[PS_CALLS_COPIES]),
+        .order_count = atomic_load(&device->calls.counts[PS_CALLS_ORDERS]),
+        .wait_count = atomic_load(&device->wait_count),
+        .direct_bytes = atomic_load(&device->direct_bytes),
         .bytes_in = atomic_load(&device->bytes_in),
         .bytes_out = atomic_load(&device->bytes_out),
     };
@@ -127,6 +132,8 @@ static const struct ps_device_plugin table = {
     .rows_read_release = ps_device_rows_read_release,
     .host_acquire = host_acquire,
     .host_release = host_release,
+    .host_register = ps_device_host_register,
+    .host_unregister = ps_device_host_unregister,
 };
 
 /* A plugin of another version is refused as a whole: structs may have changed. */

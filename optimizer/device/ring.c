@@ -185,8 +185,8 @@ enum ps_status ps_slot_await(struct ps_device *device, struct ps_slot *slot, str
 /* The device's side of a slot is overwritten only when the launch that read it is done (W2); the
  * host's side is free again when the copy is (W1). Gradient and table behind it are two copies,
  * because the space between them may be megabytes. */
-enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot, size_t size,
-                            size_t behind, struct ps_error *error)
+enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot, const uint8_t *from,
+                            size_t size, size_t behind, struct ps_error *error)
 {
     struct ps_driver *driver = &device->driver;
     size_t offset = device->ring.slot_bytes;
@@ -194,7 +194,7 @@ enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot, size
     if (PS_DEVICE_MISSING_WAIT != 2)
         code = driver->stream_wait(driver->self, device->copy_in, slot->done); /* W2 */
     if (code == 0)
-        code = driver->copy(driver->self, slot->device, slot->host, size, PS_DRIVER_TO_DEVICE,
+        code = driver->copy(driver->self, slot->device, from, size, PS_DRIVER_TO_DEVICE,
                             device->copy_in);
     if (code == 0 && behind > 0)
         code = driver->copy(driver->self, slot->device + offset, slot->host + offset, behind,

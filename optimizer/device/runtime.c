@@ -71,6 +71,7 @@ static enum ps_status open_driver(struct ps_device *device, const struct ps_devi
     if (code != 0)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "device %u cannot be opened: %s (%d)",
                        (unsigned)options->ordinal, ps_driver_error_name(code), code);
+    ps_driver_calls_open(&device->calls, &device->driver);
     code = device->driver.facts(device->driver.self, &device->facts);
     PS_TRY(ps_device_check_code(device, code, "asking what it is", error));
     /* Older cards lack what the kernels are compiled for, and a program that has no code for a

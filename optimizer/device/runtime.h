@@ -34,6 +34,7 @@
 #include "optimizer/device/budget.h"
 #include "optimizer/device/device_wait.h"
 #include "optimizer/device/driver.h"
+#include "optimizer/device/driver_calls.h"
 #include "optimizer/device/fault.h"
 #include "optimizer/device/gradient_parts.h"
 
@@ -110,9 +111,19 @@ struct ps_kept_memory {
     uint64_t bytes;
 };
 
+/* Memory of others that the device copies from; guarded by the device's lock. */
+#define PS_REGISTERED_MAX 256
+struct ps_registered {
+    uint8_t *memory[PS_REGISTERED_MAX];
+    size_t size[PS_REGISTERED_MAX];
+    size_t count;
+};
+
 struct ps_device {
     const struct ps_allocator *memory;
     struct ps_driver driver;
+    struct ps_driver_calls calls;
+    struct ps_registered registered;
     struct ps_fault fault;
     struct ps_watch watch;
     struct ps_budget budget;
@@ -132,6 +143,8 @@ struct ps_device {
     _Atomic uint64_t streamed_count;
     _Atomic uint64_t push_count;
     _Atomic uint64_t launch_count;
+    _Atomic uint64_t wait_count;
+    _Atomic uint64_t direct_bytes;
     _Atomic uint64_t bytes_in;
     _Atomic uint64_t bytes_out;
 };
@@ -231,12 +244,25 @@ PS_MUST_USE enum ps_status ps_slot_await(struct ps_device *device, struct ps_slo
                                          struct ps_error *error);
 
 /* Queues the copy of a gradient of `size` bytes, and of what is behind it, to the device half
- * (W2). Under the lock. */
-PS_MUST_USE enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot, size_t size,
-                                        size_t behind, struct ps_error *error);
+ * (W2). `from` is the host half, or registered memory that stays as it is until slot->copied. Under
+ * the lock. */
+PS_MUST_USE enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot,
+                                        const uint8_t *from, size_t size, size_t behind,
+                                        struct ps_error *error);
 
 /* The slot is filled and queued, or was not needed. NULL is allowed. */
 void ps_slot_return(struct ps_device *device, struct ps_slot *slot);
+
+/* ---- device_host.c ---- */
+
+PS_MUST_USE enum ps_status ps_device_host_register(struct ps_device *device, void *memory,
+                                                   size_t size, struct ps_error *error);
+void ps_device_host_unregister(struct ps_device *device, void *memory);
+
+/* The part's bytes, where the device can copy them from; NULL: they go through a slot's host half.
+ * Small ones do, and those of encodings that have two kinds of data. */
+const uint8_t *ps_device_direct(struct ps_device *device, const struct ps_gradient_source *source,
+                                const struct ps_gradient_part *part);
 
 /* ---- device_push.c ---- */
 

@@ -43,7 +43,6 @@ struct emulator {
 
 const char ps_driver_name[] = "emu";
 
-static void read_fault(struct emulator *emulator);
 static uint64_t number_of(const char *variable, uint64_t fallback);
 static int refuse_memory(struct emulator *emulator, uint64_t size);
 static void release_piece(struct emulator *emulator, struct piece *piece);
@@ -194,6 +193,24 @@ static int host_release(void *self, void *memory)
     ps_release(emulator->memory, memory);
     ps_mutex_unlock(&emulator->lock);
     return code;
+}
+
+/* The emulator reaches any memory, and what a card's driver does to pages has no effect that a
+ * program could see. That it may be refused is all there is to emulate: a piece is asked for, and
+ * given back. */
+static int host_register(void *self, void *memory, size_t size)
+{
+    void *piece = NULL;
+    int code = host_acquire(self, size > 0 ? 1 : 0, &piece);
+    (void)memory;
+    return code != 0 ? code : host_release(self, piece);
+}
+
+/* A device that broke says so here, too. */
+static int host_unregister(void *self, void *memory)
+{
+    (void)memory;
+    return enter(self);
 }
 
 /* More than the runtime makes are refused: it would be a leak. */
@@ -403,7 +420,7 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
     emulator->memory_bytes = number_of("PS_EMULATOR_MEMORY", UINT64_C(2) << 30);
     ps_stream_emulator_init(&emulator->streams, options->memory, number_of("PS_EMULATOR_SEED", 1));
     /* Armed before the first call, so that also opening can be made to fail. */
-    read_fault(emulator);
+    ps_emulator_fault_read(&emulator->fault);
     *driver = (struct ps_driver){
         .enter = enter,
         .facts = facts,
@@ -412,6 +429,8 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .device_release = device_release,
         .host_acquire = host_acquire,
         .host_release = host_release,
+        .host_register = host_register,
+        .host_unregister = host_unregister,
         .stream_create = stream_create,
         .stream_destroy = stream_destroy,
         .event_create = event_create,
@@ -434,29 +453,6 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .self = emulator,
     };
     return 0;
-}
-
-/* The same calls as CUDA's, with memory that is full of garbage, room that can be exhausted, and
- * faults that come when a test wants them: the runtime above cannot tell the difference, and
- * neither can a server that is started with it.
- * "memory:N", "hang:N" and "launch:N[:CODE]": the N-th of its kind. */
-static void read_fault(struct emulator *emulator)
-{
-    const char *text = getenv("PS_EMULATOR_FAIL");
-    if (text == NULL)
-        return;
-    char *end = NULL;
-    if (strncmp(text, "memory:", 7) == 0)
-        emulator->fault.memory_at = strtoull(text + 7, NULL, 10);
-    if (strncmp(text, "hang:", 5) == 0)
-        emulator->fault.hang_at = strtoull(text + 5, NULL, 10);
-    /* A word that is none of the three arms nothing: the tests that set the variable look for
-     * the fault. */
-    if (strncmp(text, "launch:", 7) != 0)
-        return;
-    emulator->fault.launch_at = strtoull(text + 7, &end, 10);
-    emulator->fault.launch_code =
-        *end == ':' ? (int)strtol(end + 1, NULL, 10) : PS_FAULT_ILLEGAL_ADDRESS;
 }
 
 /* What is no number counts as 0, which no test sets by mistake. */

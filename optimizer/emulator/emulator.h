@@ -32,6 +32,10 @@ struct ps_emulator_fault {
     uint64_t hang_at; /* which kernel from now on never ends */
 };
 
+/* What the environment says (PS_EMULATOR_FAIL): "memory:N", "hang:N" or "launch:N[:CODE]", the N-th
+ * of its kind. Without it `fault` stays as it is. */
+void ps_emulator_fault_read(struct ps_emulator_fault *fault);
+
 /* `self` is the driver's. */
 void ps_emulator_arm(void *self, const struct ps_emulator_fault *fault);
 

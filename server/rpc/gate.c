@@ -54,6 +54,11 @@ static const struct right rights[PS_METHOD_COUNT] = {
     [PS_METHOD_SEND_TENSOR] = {PS_ROLE_TRAINER, false},
     [PS_METHOD_RECV_TENSORS] = {PS_ROLE_TRAINER, false},
     [PS_METHOD_STEP] = {PS_ROLE_TRAINER, false},
+    /* A program is of the whole job: who takes its requests answers all workers. */
+    [PS_METHOD_ASK] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_TAKE] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_ANSWER] = {PS_ROLE_TRAINER, false},
+    [PS_METHOD_APPS] = {PS_ROLE_READER, true},
 };
 
 static enum ps_status identify(const struct ps_gate *gate, grpc_call *call,

@@ -11,13 +11,17 @@
 #define PS_SERVER_RPC_RENDEZVOUS_MESSAGE_H
 
 #include "base/buffer.h"
-#include "server/core/rendezvous/rendezvous.h"
+#include "server/core/requests/rendezvous_calls.h"
+#include "server/rpc/rpc_context.h"
 
 #include <grpc/byte_buffer.h>
 
-/* What was collected, behind what `head` has; that becomes part of the message's own bytes, and
+/* Where the call has room in shared memory, contents go there, as far as it has.
+ *
+ * What was collected, behind what `head` has; that becomes part of the message's own bytes, and
  * more is appended to it. */
-PS_MUST_USE enum ps_status ps_rendezvous_message_create(const struct ps_receiving *receiving,
+PS_MUST_USE enum ps_status ps_rendezvous_message_create(struct ps_rpc_context *context,
+                                                        const struct ps_tensor_wait *wait,
                                                         struct ps_buffer *head,
                                                         grpc_byte_buffer **message,
                                                         struct ps_error *error);

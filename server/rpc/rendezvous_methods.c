@@ -17,25 +17,51 @@
 #include "proto/wire.h"
 #include "server/rpc/call_wait.h"
 #include "server/rpc/rpc_context.h"
+#include "server/rpc/shared_content.h"
 
 static enum ps_serve_progress follow(struct ps_call_answer *answer);
+static enum ps_status send_shared(struct ps_call_answer *answer,
+                                  struct ps_send_tensor_request *request,
+                                  struct ps_send_tensor_reply *reply);
 
 /* The content is kept where the network has put it, for as long as nobody is done with it. */
 enum ps_serve_progress ps_serve_send_tensor(struct ps_call_answer *answer)
 {
     struct ps_send_tensor_request request;
     struct ps_decoded decoded;
-    uint64_t epoch = 0;
+    struct ps_send_tensor_reply reply = {0};
     answer->status = ps_decode_send_tensor(answer->request, answer->context->memory, &request,
                                            &decoded, &answer->error);
     if (answer->status != PS_OK)
         return PS_SERVE_DONE;
-    answer->status = ps_service_send_tensor(answer->context->service, &request, &answer->hold,
-                                            &epoch, &answer->error);
+    if (request.shared.size > 0)
+        answer->status = send_shared(answer, &request, &reply);
+    else
+        answer->status = ps_service_send_tensor(answer->context->service, &request, &answer->hold,
+                                                &reply, &answer->error);
     ps_decoded_release(&decoded);
     if (answer->status == PS_OK)
-        ps_wire_put_uint(answer->reply, PS_RENDEZVOUS_EPOCH_FIELD, epoch);
+        ps_encode_send_tensor_reply(&reply, answer->reply);
     return PS_SERVE_DONE;
+}
+
+/* Content of a client on this host. What is held is the server's own: the client may change its
+ * memory at any time. */
+static enum ps_status send_shared(struct ps_call_answer *answer,
+                                  struct ps_send_tensor_request *request,
+                                  struct ps_send_tensor_reply *reply)
+{
+    struct ps_shared_content content;
+    /* Opened as the content of a push is; only these fields of one matter. */
+    struct ps_push_request push = {.shared = request->shared};
+    ps_shared_content_init(&content, answer->context);
+    PS_TRY(content.ways.open(content.ways.self, &push, &answer->error));
+    request->content = push.content;
+    /* Without a handle the value copies what it holds. */
+    enum ps_status status = ps_service_send_tensor(answer->context->service, request, &push.hold,
+                                                   reply, &answer->error);
+    content.ways.close(content.ways.self);
+    return status;
 }
 
 /* The request is decoded once: its receives are the step's from then on, and its lists go. */

@@ -195,7 +195,8 @@ size_t ps_shared_content_bytes(const struct ps_rpc_context *context, enum ps_met
     bool is_bundle =
         method == PS_METHOD_PUSHES || method == PS_METHOD_PULLS || method == PS_METHOD_PUSH_PULL;
     if (context->shared == NULL || !ps_shared_memory_is_used(context->shared) ||
-        !(is_bundle || method == PS_METHOD_PUSH || method == PS_METHOD_PULL))
+        !(is_bundle || method == PS_METHOD_PUSH || method == PS_METHOD_PULL ||
+          method == PS_METHOD_ASK || method == PS_METHOD_ANSWER))
         return 0;
     return (size_t)ps_shared_range_total(request, is_bundle, context->message_bytes_max);
 }

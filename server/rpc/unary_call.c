@@ -17,6 +17,7 @@
 
 #include "base/assert.h"
 #include "server/rpc/audit.h"
+#include "server/rpc/program_methods.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/slots.h"
@@ -468,6 +469,7 @@ static void release_served(struct ps_call_answer *answer)
     answer->bundle = NULL;
     ps_service_leave(answer->context->service, &answer->barrier);
     ps_service_leave_tensors(answer->context->service, &answer->tensors);
+    ps_program_call_release(answer);
     ps_cluster_inquiry_release(answer->cluster.inquiry);
     answer->cluster.inquiry = NULL;
     ps_workers_inquiry_release(answer->worker.inquiry);

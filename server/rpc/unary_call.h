@@ -25,6 +25,7 @@
 #include "server/core/ownership/cluster.h"
 #include "server/core/ownership/workers.h"
 #include "server/core/requests/barrier.h"
+#include "server/core/requests/program_calls.h"
 #include "server/core/requests/rendezvous_calls.h"
 #include "server/core/requests/service.h"
 #include "server/rpc/bundle_call.h"
@@ -63,6 +64,13 @@ struct ps_worker_wait {
     struct ps_worker_patience patience; /* with whoever is in the way */
 };
 
+/* A call of a worker to a program, or of a program's taker. */
+struct ps_program_call {
+    struct ps_ask_wait ask;      /* ended by the call */
+    struct ps_take_wait take;    /* ended by the call */
+    struct ps_shared_range room; /* for what is taken */
+};
+
 /* One request and the answer that is being made to it. */
 struct ps_call_answer {
     struct ps_rpc_context *context; /* borrowed */
@@ -79,6 +87,7 @@ struct ps_call_answer {
     bool changed_nothing;               /* of a call that changes: so there is nothing to audit */
     struct ps_barrier_wait barrier;     /* of a member that waits; ended by the call */
     struct ps_tensor_wait tensors;      /* of a receiver, and what it gets; ended by the call */
+    struct ps_program_call programs;
     struct ps_push_wait wait;           /* for what the reply says to be durable */
     uint64_t until_ms; /* pulls wait for other clients no longer, on the context's clock; 0: none
                           has had to */

@@ -19,6 +19,7 @@
 #include "server/rpc/clock_methods.h"
 #include "server/rpc/cluster_methods.h"
 #include "server/rpc/model_call.h"
+#include "server/rpc/program_methods.h"
 #include "server/rpc/rendezvous_methods.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_content.h"
@@ -436,6 +437,7 @@ static enum ps_serve_progress serve_health_list(struct ps_call_answer *answer)
 #define SERVICE_PATH(name) "/pserver.v1.ParameterServer/" name
 #define ADMIN_PATH(name) "/pserver.v1.Admin/" name
 #define RENDEZVOUS_PATH(name) "/pserver.v1.Rendezvous/" name
+#define PROGRAM_PATH(name) "/pserver.v1.Programs/" name
 
 const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {SERVICE_PATH("InitParam"), serve_init, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_INIT},
@@ -479,6 +481,10 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
      PS_METHOD_RECV_TENSORS},
     {RENDEZVOUS_PATH("StepControl"), ps_serve_step_control, 4, SMALL_REPLY_BYTES_MAX,
      PS_METHOD_STEP},
+    {PROGRAM_PATH("Ask"), ps_serve_ask, MANY_SLOTS, LIST_REPLY_BYTES_MAX, PS_METHOD_ASK},
+    {PROGRAM_PATH("Take"), ps_serve_take, MANY_SLOTS, LIST_REPLY_BYTES_MAX, PS_METHOD_TAKE},
+    {PROGRAM_PATH("Answer"), ps_serve_answer, MANY_SLOTS, LIST_REPLY_BYTES_MAX, PS_METHOD_ANSWER},
+    {PROGRAM_PATH("ListApps"), ps_serve_apps, 4, LIST_REPLY_BYTES_MAX, PS_METHOD_APPS},
     {PS_HEALTH_LIST_PATH, serve_health_list, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
     {PS_HEALTH_CHECK_PATH, serve_health_check, 4, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Four kinds of answer become a message: the results of a bundle, small fields alone, small fields
- * with the content of a pull behind them, and values of the rendezvous with theirs. */
+/* Five kinds of answer become a message: the results of a bundle, small fields alone, small fields
+ * with the content of a pull behind them, values of the rendezvous with
+ * theirs, and what programs are asked and say. */
 #include "server/rpc/unary_reply.h"
 
 #include "base/assert.h"
+#include "server/rpc/program_message.h"
 #include "server/rpc/pull_message.h"
 #include "server/rpc/rendezvous_message.h"
 #include "server/rpc/rpc_call.h"
@@ -16,7 +18,7 @@ static bool has_changed_something(enum ps_method method)
     return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || method == PS_METHOD_PUSH ||
            method == PS_METHOD_SAVE || method == PS_METHOD_DEFINE || method == PS_METHOD_DROP ||
            method == PS_METHOD_CONFIGURE || method == PS_METHOD_SET_CLOCKS ||
-           method == PS_METHOD_CLOCK;
+           method == PS_METHOD_CLOCK || method == PS_METHOD_ANSWER;
 }
 
 /* The request is still there: it goes when the message is made. */
@@ -37,9 +39,16 @@ grpc_byte_buffer *ps_unary_reply(struct ps_call_answer *answer, enum ps_method m
             answer->status = ps_rpc_fail_unanswered(&answer->error);
         return NULL;
     }
+    if (ps_program_has_reply(answer)) {
+        answer->status = ps_program_message_create(answer, &message);
+        /* The program has done what it was asked. */
+        if (answer->status != PS_OK)
+            answer->status = ps_rpc_fail_unanswered(&answer->error);
+        return message;
+    }
     if (answer->tensors.receiving.count > 0) {
-        answer->status = ps_rendezvous_message_create(&answer->tensors.receiving, answer->reply,
-                                                      &message, &answer->error);
+        answer->status = ps_rendezvous_message_create(answer->context, &answer->tensors,
+                                                      answer->reply, &message, &answer->error);
         return message;
     }
     /* From a pull on the content is not copied: the message points at the blocks. */

@@ -34,15 +34,16 @@ static uint32_t share_of(const struct ps_waiting *waiting, struct ps_bytes conne
 bool ps_waiting_counts(enum ps_method method)
 {
     static const bool waits[PS_METHOD_COUNT + 1] = {
-        [PS_METHOD_PULL] = true,        [PS_METHOD_PULLS] = true,
-        [PS_METHOD_SINCE] = true,       [PS_METHOD_BARRIER] = true,
-        [PS_METHOD_CLUSTER] = true,     [PS_METHOD_BEGIN_INIT] = true,
-        [PS_METHOD_SAVE_MODEL] = true,  [PS_METHOD_DEFINE] = true,
-        [PS_METHOD_DROP] = true,        [PS_METHOD_CONFIGURE] = true,
-        [PS_METHOD_PUSH_PULL] = true,   [PS_METHOD_JOIN] = true,
-        [PS_METHOD_WORKERS] = true,     [PS_METHOD_SET_CLOCKS] = true,
-        [PS_METHOD_CLOCK] = true,       [PS_METHOD_PROGRESS] = true,
-        [PS_METHOD_RECV_TENSORS] = true};
+        [PS_METHOD_PULL] = true,         [PS_METHOD_PULLS] = true,
+        [PS_METHOD_SINCE] = true,        [PS_METHOD_BARRIER] = true,
+        [PS_METHOD_CLUSTER] = true,      [PS_METHOD_BEGIN_INIT] = true,
+        [PS_METHOD_SAVE_MODEL] = true,   [PS_METHOD_DEFINE] = true,
+        [PS_METHOD_DROP] = true,         [PS_METHOD_CONFIGURE] = true,
+        [PS_METHOD_PUSH_PULL] = true,    [PS_METHOD_JOIN] = true,
+        [PS_METHOD_WORKERS] = true,      [PS_METHOD_SET_CLOCKS] = true,
+        [PS_METHOD_CLOCK] = true,        [PS_METHOD_PROGRESS] = true,
+        [PS_METHOD_RECV_TENSORS] = true, [PS_METHOD_ASK] = true,
+        [PS_METHOD_TAKE] = true};
     return waits[method];
 }
 

@@ -62,6 +62,12 @@ PS_MUST_USE enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_erro
 /* Workers that train in rounds, beside the same bytes through sockets. */
 PS_MUST_USE enum ps_status ps_bench_rounds(struct ps_bench *bench, struct ps_error *error);
 
+/* Values from process to process, beside the same bytes over raw TCP, twice as they go. */
+PS_MUST_USE enum ps_status ps_bench_rendezvous(struct ps_bench *bench, struct ps_error *error);
+
+/* Workers that ask a server program, beside the same bytes through sockets. */
+PS_MUST_USE enum ps_status ps_bench_asks(struct ps_bench *bench, struct ps_error *error);
+
 /* The update loops beside the memory they run through; no server. */
 PS_MUST_USE enum ps_status ps_bench_update(struct ps_bench *bench, struct ps_error *error);
 

@@ -29,7 +29,7 @@ static const struct ps_option table[] = {
     /* What is sent, how much of it at a time, how often and for how long. */
     OPTION(size, "size", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Bytes of one gradient or parameter; a multiple of 4. 0: 4KiB for latency, 64MiB and "
-           "1GiB for update, else 1MiB."),
+           "1GiB for update, 1KiB, 1MiB, 64MiB and 1GiB for rendezvous, else 1MiB."),
     OPTION(outstanding, "outstanding", PS_OPTION_UINT, "N", "0", NULL,
            "Operations in flight at once. 0: 8 for journal, checkpoint and recover, else 1."),
     OPTION(repeat, "repeat", PS_OPTION_UINT, "N", "0", NULL,
@@ -45,10 +45,11 @@ static const struct ps_option table[] = {
     OPTION(journal_size, "journal-size", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "recover: bytes of gradients pushed behind the checkpoint, to be replayed."),
     OPTION(workers, "workers", PS_OPTION_UINT, "N", "0", NULL,
-           "scale, train, rounds: clients, each with connections and threads of its own. 0: 16 for "
-           "rounds, else 2."),
+           "scale, train, rounds, program: clients, each with connections and threads of its own. "
+           "0: 16 for "
+           "rounds, 1 for program, else 2."),
     OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL,
-           "scale, train, rounds: servers."),
+           "scale, train, rounds, program: servers."),
     OPTION(rows, "rows", PS_OPTION_UINT, "N", "10000000", NULL, "table: rows of it."),
     OPTION(width, "width", PS_OPTION_UINT, "N", "0", NULL,
            "table: elements of a row, 1, 16 or 64. 0: each of them."),
@@ -136,6 +137,8 @@ static const struct ps_option_set set = {
                 "  scale       several clients and servers\n"
                 "  train       steps of pstrain, which computes between its pushes\n"
                 "  rounds      workers that train in rounds: --size is the model's\n"
+                "  rendezvous  values from process to process, of 1 KiB to 1 GiB\n"
+                "  program     requests to a server program that adds, in a process of its own\n"
                 "  update      the optimizer's loops alone\n"
                 "  encoding    pushes in each encoding\n"
                 "  table       rows by key, beside plain arrays of the same rows\n"
@@ -170,6 +173,8 @@ static const struct ps_bench_kind kinds[] = {
     {"scale", ps_bench_scale, 1 << 20, 1, 5, false},
     {"train", ps_bench_train, 0, 1, 5, false}, /* the size is the trainer's */
     {"rounds", ps_bench_rounds, 1 << 20, 1, 5, false},
+    {"rendezvous", ps_bench_rendezvous, 0, 1, 5, false}, /* 0: four sizes of its own */
+    {"program", ps_bench_asks, 1 << 20, 1, 5, false},
     {"update", ps_bench_update, 0, 1, 5, false}, /* 0: two sizes of its own */
     {"encoding", ps_bench_encoding, 1 << 20, 1, 5, false},
     {"delta", ps_bench_delta, 256 << 10, 1, 5, false},
@@ -179,7 +184,7 @@ static const struct ps_bench_kind kinds[] = {
 /* --pause measures one long time instead of several short ones: what it looks for is rare. */
 static const struct ps_bench_kind pause_kind = {"journal", ps_bench_pause, 1 << 20, 8, 1, false};
 /* The names of all kinds, with commas between them, have about a hundred bytes. */
-enum { KINDS = sizeof kinds / sizeof kinds[0], NAMES_BYTES = 200 };
+enum { KINDS = sizeof kinds / sizeof kinds[0], NAMES_BYTES = 220 };
 
 static void write_names(char names[NAMES_BYTES], const char *before_last);
 static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error);
@@ -270,6 +275,8 @@ static void set_defaults(struct ps_bench_options *options)
     if (options->outstanding == 0)
         options->outstanding = options->kind->outstanding;
     /* A round is worth measuring with as many workers as a job has. */
+    if (options->workers == 0 && options->kind->run == ps_bench_asks)
+        options->workers = 1;
     if (options->workers == 0)
         options->workers = options->kind->run == ps_bench_rounds ? 16 : 2;
     if (options->repeat == 0)

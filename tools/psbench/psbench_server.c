@@ -96,6 +96,11 @@ static void build_command(struct command *command, const struct ps_bench_server 
     /* Servers are killed, not drained; should one be stopped in an orderly way, it must not wait
      * for clients. */
     add(command, "--drain", "1s");
+    /* One step may have all of it. */
+    if (wish->rendezvous_bytes > 0) {
+        add_number(command, "--rendezvous-bytes", wish->rendezvous_bytes, "");
+        add_number(command, "--rendezvous-step-bytes", wish->rendezvous_bytes, "");
+    }
     if (wish->lanes > 0)
         add_number(command, "--lanes", wish->lanes, "");
     if (wish->busy_poll != NULL)

@@ -30,6 +30,7 @@ struct ps_bench_server_wish {
     const char *ack; /* NULL: no data folder, so that nothing is written to disk */
     uint64_t message_bytes;
     uint64_t lanes;
+    uint64_t rendezvous_bytes; /* that may wait to be received; 0: the server's default */
     const char *busy_poll;
     uint64_t ttl_ms;       /* of its lease on the shard; 0: the server's default */
     uint64_t index, count; /* shard of a job; count 0: the only one */

@@ -239,7 +239,11 @@ enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *erro
     if (times == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
     ps_bench_progress(bench, row->name);
-    enum ps_status status = ps_bench_table_alone_open(&table, PS_RULE_ADAGRAD, WIDTH, NULL, error);
+    /* Old rows need memory, too. */
+    struct toucher toucher;
+    PS_TRY(start_toucher(&toucher, error));
+    enum ps_status status =
+        ps_bench_table_alone_open(&table, PS_RULE_ADAGRAD, WIDTH, &toucher.ahead, error);
     if (status == PS_OK)
         status = ps_bench_table_alone_fill(&table, rows, error);
     if (status == PS_OK) {
@@ -247,6 +251,7 @@ enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *erro
         status = save_beside(bench, &table, times, error);
     }
     ps_bench_table_alone_close(&table);
+    stop_toucher(&toucher);
     ps_release(ps_allocator_heap(), times);
     return status;
 }

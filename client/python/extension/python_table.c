@@ -271,6 +271,63 @@ static PyObject *add_get(PyObject *object, PyObject *arguments)
     return self != NULL ? exchange(self, from, to, timeout_ms) : NULL;
 }
 
+/* One step of the library, the memory of both halves held. What the servers said of it goes back to
+ * Python as numbers: how many came too late is no failure, and users look at it or do not. */
+static PyObject *run_step(struct ps_python_table *self, const struct rows *add,
+                          const struct rows *get, unsigned worker, float weight,
+                          unsigned long long timeout_ms)
+{
+    const struct psclient_table_step wanted = {.keys = add->keys.buf,
+                                               .count = add->count,
+                                               .gradients = add->rows.buf,
+                                               .get_keys = get->keys.buf,
+                                               .get_count = get->count,
+                                               .rows = get->rows.buf,
+                                               .worker = worker,
+                                               .weight = weight};
+    struct psclient_table_stepped done;
+    struct psclient_error error;
+    /* Without Python's lock: it may wait for other workers, which may be threads of this
+     * process. */
+    PyThreadState *thread = ps_python_enter(self->client);
+    int status = psclient_table_step(self->table, &wanted, timeout_ms, &done, &error);
+    ps_python_leave(self->client, thread);
+    if (status != PSCLIENT_OK)
+        return ps_python_raise(self->client->state, status, error.text, NULL);
+    return Py_BuildValue("(KII)", (unsigned long long)done.version, (unsigned)done.late,
+                         (unsigned)done.duplicate);
+}
+
+/* (keys, gradients, keys, rows to fill, 1 + worker, weight, timeout_ms) -> (version, servers at
+ * which it came late, and at which it had been made before). Either half may be of no keys. */
+static PyObject *step(PyObject *object, PyObject *arguments)
+{
+    PyObject *from[2];
+    PyObject *to[2];
+    unsigned worker;
+    float weight;
+    unsigned long long timeout_ms;
+    struct rows add = {.held = false};
+    struct rows get = {.held = false};
+    PyObject *done = NULL;
+    if (!PyArg_ParseTuple(arguments, "OOOOIfK:step", &from[0], &from[1], &to[0], &to[1], &worker,
+                          &weight, &timeout_ms))
+        return NULL;
+    struct ps_python_table *self = ps_python_table_check(object);
+    if (self == NULL)
+        return NULL;
+    /* As exchange() does, and for the same reasons: a buffer may run anything, and both memories
+     * have to stay where they are while the other workers are waited for. */
+    self->calls++;
+    if (hold(self, from[0], from[1], PyBUF_SIMPLE, &add) &&
+        hold(self, to[0], to[1], PyBUF_WRITABLE, &get))
+        done = run_step(self, &add, &get, worker, weight, timeout_ms);
+    let_go(&add);
+    let_go(&get);
+    self->calls--;
+    return done;
+}
+
 /* (name of the clocks or None, 1 + worker, clock). Holds for every thread that reads. */
 static PyObject *at(PyObject *object, PyObject *arguments)
 {
@@ -344,6 +401,8 @@ static PyMethodDef methods[] = {
     {"get", get, METH_VARARGS, "get(keys, rows, timeout_ms): fills the rows"},
     {"add", add, METH_VARARGS, "add(keys, gradients, timeout_ms)"},
     {"add_get", add_get, METH_VARARGS, "add_get(keys, gradients, keys, rows, timeout_ms)"},
+    {"step", step, METH_VARARGS,
+     "step(keys, gradients, keys, rows, worker, weight, timeout_ms) -> (version, late, before)"},
     {"at", at, METH_VARARGS, "at(clocks, worker, clock): what reads wait for"},
     {"ahead", ps_python_table_ahead, METH_VARARGS, "ahead(keys, clock, rows, timeout_ms) -> Ahead"},
     {"cache", cache, METH_VARARGS, "cache(rows_max, staleness): rows that are kept here"},

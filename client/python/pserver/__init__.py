@@ -47,6 +47,7 @@ from .about import (
     Applied, Counters, LastApplied, ParameterInfo, ReplicaCounters, Saved, SavedModel,
     ServerStatus)
 from .arrays import as_source, as_target, log
+from .buffered_table import BufferedTable
 from .client import Client, ask
 from .errors import (
     AccessError, AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,
@@ -63,7 +64,8 @@ from .together import Clocks, Progress, Worker, WorkerClock, WorkerInfo
 
 __all__ = [
     "SGD", "AccessError", "Adadelta", "Adagrad", "Adam", "AdamW", "Add",
-    "AlreadyInitializedError", "Applied", "Assign", "Cached", "Client", "Clocks", "ClosedError",
+    "AlreadyInitializedError", "Applied", "Assign", "BufferedTable", "Cached", "Client", "Clocks",
+    "ClosedError",
     "Constant", "Counters", "DataLossError", "Error", "ExhaustedError", "FailedError",
     "ForkedError", "Ftrl", "Initializer", "InvalidError", "ItemResult", "KeyRanges",
     "LastApplied", "Max", "Min", "Normal", "NotFoundError", "NotInitializedError", "Operation",

@@ -156,6 +156,13 @@ class Table:
         return await asyncio.to_thread(self.sync.add_get, keys, gradients, get, out=out,
                                        timeout=timeout)
 
+    async def push_pull(self, keys: npt.ArrayLike, gradients: npt.ArrayLike,
+                        get: npt.ArrayLike | None = None, *, worker: int, weight: float = 0.0,
+                        out: Array | None = None, timeout: float | None = None) -> Array:
+        """As ``pserver.Table.push_pull``."""
+        return await asyncio.to_thread(self.sync.push_pull, keys, gradients, get, worker=worker,
+                                       weight=weight, out=out, timeout=timeout)
+
     def at(self, read: Read | None) -> None:
         """As ``pserver.Table.at``, which does not wait."""
         self.sync.at(read)

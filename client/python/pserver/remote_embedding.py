@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from .tables import Table, as_keys
+from .table_keys import as_keys
+from .tables import Table
 
 Mode = Literal["rows", "sum", "mean"]
 

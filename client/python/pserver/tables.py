@@ -14,14 +14,14 @@ import numpy.typing as npt
 from . import _pserver
 from .about import ReplicaCounters
 from .arrays import DTYPES, Array, as_target, from_tensor
+from .buffered_table import BufferedTable
 from .optimizers import SGD, Optimizer
 from .protobuf import message
+from .table_keys import as_keys
 from .table_settings import Full, Initializer, KeyRanges, limits_config, table_config
 from .together import Read
 
 _FOREVER = 2 ** 63
-_KEY = np.dtype("<u8")
-_KEYS_AS_THEY_LIE = (_KEY, np.dtype("<i8"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +135,10 @@ class Table:
         self.width = width
         #: Of the elements.
         self.dtype = DTYPES[kind]
+        #: Of the last ``push_pull``: the version that the rows have at least at every server.
+        self.version = 0
+        #: Of the last ``push_pull``: servers whose round was over when the contribution came.
+        self.late = 0
 
     def get(self, keys: npt.ArrayLike, *, out: Array | None = None,
             timeout: float | None = None) -> Array:
@@ -200,6 +204,50 @@ class Table:
                              "array")
         self._handle.add_get(numbers, source, wanted, rows, self._milliseconds(timeout))
         return rows
+
+    def push_pull(self, keys: npt.ArrayLike, gradients: npt.ArrayLike,
+                  get: npt.ArrayLike | None = None, *, worker: int, weight: float = 0.0,
+                  out: Array | None = None, timeout: float | None = None) -> Array:
+        """A step of a table that is trained in rounds (``Rounds``), as one of its workers.
+
+        Contributes the gradients, waits until the round has those of the others, and reads. A
+        worker without rows contributes none (``[]``), since the others wait for it. The object
+        belongs to one worker: it knows which round is next from what it has read.
+
+        Args:
+            keys, gradients: as of ``add``.
+            get: the keys to read then; None: the same.
+            worker: its rank.
+            weight: where rounds are ``"weighted"``; 0: 1.
+            out: as of ``get``.
+            timeout: seconds; None: the client's.
+
+        Returns:
+            The rows, with what the round has made; ``late`` says at how many servers the
+            contribution came too late for it.
+
+        Raises:
+            TimeoutError: the others did not come. The step may be made again: it counts once.
+        """
+        numbers = as_keys(self.name, keys)
+        source = self._source(numbers, gradients)
+        wanted = numbers if get is None else as_keys(self.name, get)
+        rows = self._target(wanted, out)
+        if source.size and np.may_share_memory(source, rows):
+            raise ValueError(f"{self.name}: gradients and rows share memory: read into another "
+                             "array")
+        self.version, self.late, _ = self._handle.step(
+            numbers, source, wanted, rows, worker + 1, weight, self._milliseconds(timeout))
+        return rows
+
+    def buffered(self, worker: int, weight: float = 0.0) -> BufferedTable:
+        """Adds that count together at the end of an iteration, as of a BSP program.
+
+        Args:
+            worker: its rank, of a table that is trained in rounds.
+            weight: as of ``push_pull``.
+        """
+        return BufferedTable(self, worker, weight)
 
     def at(self, read: Read | None) -> None:
         """Says by which clocks the reads of this table wait from now on, those of all threads.
@@ -302,6 +350,8 @@ class Table:
             gradients = from_tensor(self.name, gradients)
         array = np.asarray(gradients)
         shape = (*keys.shape, self.width)
+        if not array.size and not keys.size:
+            return np.empty(shape, self.dtype)  # a list of none has neither type nor width
         if array.shape != shape and not (self.width == 1 and array.shape == keys.shape):
             raise ValueError(f"{self.name}: gradients of shape {array.shape} for keys of shape "
                              f"{keys.shape}: they are to be {shape}")
@@ -319,27 +369,6 @@ class Table:
             raise ValueError(f"{self.name}: rows of these keys are {self.dtype} of shape {shape}, "
                              f"not {out.dtype} of {out.shape}")
         return out
-
-
-def as_keys(name: str, keys: npt.ArrayLike) -> Array:
-    """Keys as they travel; 64-bit ones without a copy."""
-    if hasattr(keys, "detach"):
-        keys = from_tensor(name, keys)
-    array = np.asarray(keys)
-    if array.dtype.kind not in "iu" and not isinstance(keys, np.ndarray):
-        array = _keys_of_list(np.asarray(keys, object))
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name}: keys are whole numbers, not {array.dtype}")
-    if array.dtype not in _KEYS_AS_THEY_LIE:
-        array = array.astype(np.int64)  # so that -1 is the same key in every type
-    return np.asarray(array, order="C").view(_KEY)
-
-
-def _keys_of_list(array: Array) -> Array:
-    """An empty list has no type, and one with numbers on both sides of 2**63 becomes floats."""
-    if not all(isinstance(key, (int, np.integer)) for key in array.flat):
-        return array
-    return (array & (2 ** 64 - 1)).astype(_KEY) if array.size else array.astype(_KEY)
 
 
 class Tables:

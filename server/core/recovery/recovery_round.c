@@ -147,19 +147,15 @@ static enum ps_status hold(struct ps_service *service, struct ps_parameter *para
                                          .encoding = record->encoding};
     PS_TRY(ps_service_check_gradient(parameter->spec, record->dtype, record->encoding, bytes.size,
                                      reason));
-    PS_TRY(ps_gradient_check(parameter->spec, gradient, NULL, reason));
     PS_TRY(check_held(parameter->rounds, head.worker, reason));
-    struct ps_blocks *values = ps_contribution_decode(parameter, gradient);
-    if (values == NULL)
-        return ps_fail(reason, PS_ERR_NO_MEMORY, "no memory for a contribution to a round");
+    struct ps_contribution one;
+    PS_TRY(ps_contribution_make(parameter, gradient, head.weight, &one, reason));
     /* The time is that of the recovery: a server that was down for long evicts nobody for that. */
     ps_mutex_lock(&parameter->rounds->lock);
-    ps_contributions_hold(parameter->rounds, head.worker, values, head.weight > 0 ? head.weight : 1,
-                          ps_now_ms(service->clock));
+    ps_contributions_hold(parameter->rounds, head.worker, &one, ps_now_ms(service->clock));
     ps_mutex_unlock(&parameter->rounds->lock);
     /* Shown from the start on: what a server holds after its recovery is what it held before. */
-    ps_gauge_add(service->metrics.round_held_bytes,
-                 (double)ps_parameter_spec_bytes(parameter->spec));
+    ps_gauge_add(service->metrics.round_held_bytes, (double)ps_contribution_bytes(&one));
     return PS_OK;
 }
 
@@ -171,7 +167,7 @@ static enum ps_status check_held(const struct ps_contributions *rounds, uint32_t
     if (worker >= rounds->round.workers)
         return ps_fail(reason, PS_ERR_CORRUPT, "a contribution of rank %u of %u workers",
                        (unsigned)worker, (unsigned)rounds->round.workers);
-    if (rounds->held[worker].values != NULL)
+    if (ps_contribution_is_held(&rounds->held[worker]))
         return ps_fail(reason, PS_ERR_CORRUPT, "two contributions of rank %u to one round",
                        (unsigned)worker);
     return PS_OK;
@@ -231,5 +227,6 @@ bool ps_recovery_round_is_held(const struct ps_service *service, const struct ps
     PS_ASSERT(rounds->round.workers > 0);
     return record->version == parameter->version && record->content.piece_count == 1 &&
            ps_held_head_read(record->content.pieces[0], &head, &gradient, NULL) == PS_OK &&
-           head.worker < rounds->round.workers && rounds->held[head.worker].values != NULL;
+           head.worker < rounds->round.workers &&
+           ps_contribution_is_held(&rounds->held[head.worker]);
 }

@@ -20,7 +20,9 @@
 struct row {
     struct ps_parameter_spec *spec; /* a reference */
     uint64_t version;
-    struct ps_blocks *values; /* a reference; NULL: the evicted of `round` */
+    bool is_evicted;           /* of `round`; else a contribution */
+    struct ps_blocks *values;  /* a reference; NULL of the evicted and of a table */
+    struct ps_held_rows *rows; /* a reference; of a table alone */
     struct ps_held_head head;
     struct ps_round round;
 };
@@ -105,15 +107,18 @@ static void add_rows(struct ps_snapshot_rounds *rounds, const struct ps_paramete
     PS_ASSERT(from != NULL && from->memory != NULL);
     rounds->rows[rounds->count++] = (struct row){.spec = ps_parameter_spec_acquire(parameter->spec),
                                                  .version = parameter->version,
+                                                 .is_evicted = true,
                                                  .round = from->round};
     for (uint32_t rank = 0; rank < from->round.workers; rank++) {
-        if (from->held[rank].values == NULL)
+        const struct ps_contribution *one = &from->held[rank];
+        if (!ps_contribution_is_held(one))
             continue;
         rounds->rows[rounds->count++] =
             (struct row){.spec = ps_parameter_spec_acquire(parameter->spec),
                          .version = parameter->version,
-                         .values = ps_blocks_acquire(from->held[rank].values),
-                         .head = {rank, from->held[rank].weight}};
+                         .values = one->values != NULL ? ps_blocks_acquire(one->values) : NULL,
+                         .rows = one->rows != NULL ? ps_held_rows_acquire(one->rows) : NULL,
+                         .head = {rank, one->weight}};
     }
 }
 
@@ -137,8 +142,8 @@ static int compare_rows(const void *a, const void *b)
     int order = ps_bytes_compare(left->spec->name, right->spec->name);
     if (order != 0)
         return order;
-    if ((left->values == NULL) != (right->values == NULL))
-        return left->values == NULL ? -1 : 1;
+    if (left->is_evicted != right->is_evicted)
+        return left->is_evicted ? -1 : 1;
     return left->head.worker < right->head.worker ? -1 : 1;
 }
 
@@ -161,15 +166,17 @@ static void give(void *self, size_t i, struct ps_record *record)
     const struct row *row = &rounds->rows[i];
     PS_ASSERT(i < rounds->count);
     *record = (struct ps_record){.name = row->spec->name, .version = row->version};
-    if (row->values == NULL) {
+    if (row->is_evicted) {
         record->type = PS_RECORD_ROUND;
         rounds->pieces[0] = (struct ps_bytes){rounds->bytes, write_evicted(rounds, &row->round)};
         record->content = ps_view_of(&rounds->pieces[0]);
         return;
     }
-    struct ps_view values = ps_blocks_view(row->values);
+    struct ps_view values =
+        row->rows != NULL ? ps_view_of(&row->rows->content) : ps_blocks_view(row->values);
     PS_ASSERT(row->head.weight > 0);
     record->type = PS_RECORD_HELD;
+    record->encoding = row->rows != NULL ? PS_ENCODING_ROWS : PS_ENCODING_NATIVE;
     record->dtype = row->spec->dtype;
     ps_held_head_write(&row->head, rounds->bytes);
     rounds->pieces[0] = (struct ps_bytes){rounds->bytes, PS_HELD_HEAD_BYTES};
@@ -186,6 +193,7 @@ void ps_snapshot_rounds_release(struct ps_snapshot_rounds *rounds)
     PS_ASSERT(rounds->pieces != NULL);
     for (size_t i = 0; i < rounds->count; i++) {
         ps_blocks_release(rounds->rows[i].values);
+        ps_held_rows_release(rounds->rows[i].rows);
         ps_parameter_spec_release(rounds->rows[i].spec);
     }
     ps_release(rounds->memory, rounds->pieces);

@@ -30,6 +30,9 @@ struct ps_held_value {
     uint64_t bytes;         /* that it counts for */
     void *kept;             /* the network's buffers; NULL: the bytes are part of this struct */
     void (*drop)(void *kept);
+    struct ps_held_value *parts; /* owned, by their offsets; then `content` has no pieces */
+    uint64_t offset;             /* of a part, in its value */
+    uint64_t arrived;            /* bytes of all parts; does not change once the value is whole */
 };
 
 /* A value with one reference. The content is kept by `hold`, or copied where that cannot be or is
@@ -37,6 +40,29 @@ struct ps_held_value {
 struct ps_held_value *ps_held_value_create(const struct ps_allocator *memory,
                                            const struct ps_value_facts *facts,
                                            struct ps_view content, const struct ps_hold *hold);
+
+/* A value of `size` bytes whose parts are still to come. Until it is whole it is its one
+ * owner's. */
+struct ps_held_value *ps_held_value_create_parted(const struct ps_allocator *memory,
+                                                  const struct ps_value_facts *facts,
+                                                  uint64_t size);
+
+/* The part's place in the value is free: takes it, and returns true. False: nothing is taken;
+ * `*is_repeat` says that bytes of this place and length came before, otherwise the part overlaps
+ * another one. Only while nobody else has the value. */
+bool ps_held_value_add(struct ps_held_value *value, struct ps_held_value *part, uint64_t offset,
+                       bool *is_repeat);
+
+/* Have all of its bytes come? Of a value that came as one: yes. */
+bool ps_held_value_is_whole(const struct ps_held_value *value);
+
+/* Hands `count` bytes from `offset` on to `take`, piece by piece; `holder` is what has the piece: a
+ * reference to it keeps the bytes, also when the value itself has gone. The range is within the
+ * value. */
+void ps_held_value_walk(struct ps_held_value *value, uint64_t offset, uint64_t count,
+                        void (*take)(void *self, struct ps_held_value *holder,
+                                     struct ps_bytes piece),
+                        void *self);
 
 /* One more reference. Returns `value`. */
 struct ps_held_value *ps_held_value_acquire(struct ps_held_value *value);

@@ -158,49 +158,89 @@ enum ps_status ps_rendezvous_check_key(struct ps_bytes key, struct ps_error *err
 
 /* ---- Sending ---- */
 
+/* A value, or a part of one, which may be the last. */
+static enum ps_status put(struct ps_step *step, const struct ps_rendezvous_sent *sent,
+                          bool *is_taken, bool *is_whole, bool *wakes, struct ps_error *error)
+{
+    PS_ASSERT(!*is_taken && !*wakes);
+    const struct ps_step_part part = {.key = sent->key,
+                                      .token = sent->token,
+                                      .facts = &sent->value->facts,
+                                      .total = sent->total,
+                                      .offset = sent->offset,
+                                      .bytes = sent->value};
+    if (sent->total != 0)
+        return ps_step_send_part(step, &part, is_taken, is_whole, wakes, error);
+    /* Sent with the first message, which is the last. */
+    PS_TRY(ps_step_send(step, sent->key, sent->value, wakes, error));
+    *is_taken = true;
+    *is_whole = true;
+    return PS_OK;
+}
+
 /* A repeat is known before anything else is asked: what it brought may have been received, and its
  * step be over. With the lock; `*is_taken` says that the value is the step's now. */
 static enum ps_status send(struct ps_rendezvous *rendezvous, const struct ps_rendezvous_of *of,
-                           struct ps_bytes key, uint64_t token, struct ps_held_value *value,
-                           uint64_t *epoch, bool *wakes, bool *is_taken, struct ps_error *error)
+                           const struct ps_rendezvous_sent *sent, uint64_t *epoch, bool *is_taken,
+                           bool *is_whole, bool *wakes, struct ps_error *error)
 {
     struct ps_step *step;
-    uint64_t number = ps_rendezvous_number_of(of->step, token);
+    uint64_t number = ps_rendezvous_number_of(of->step, sent->token);
     PS_ASSERT(!*is_taken && !*wakes);
     if (ps_recent_ids_has(&rendezvous->sent, number)) {
         *epoch = of->epoch;
+        *is_whole = true;
         return PS_OK;
     }
     PS_TRY(ps_recent_ids_reserve(&rendezvous->sent, error));
     PS_TRY(ps_rendezvous_find_step(rendezvous, of, &step, error));
     /* The token is remembered behind this only: a send that is refused for want of room comes
      * again under its token, and must not be taken for done. */
-    PS_TRY(ps_step_send(step, key, value, wakes, error));
-    *is_taken = true;
-    ps_recent_ids_add(&rendezvous->sent, number);
+    PS_TRY(put(step, sent, is_taken, is_whole, wakes, error));
+    /* A value that still lacks parts has the token in its own entry meanwhile. */
+    if (*is_whole)
+        ps_recent_ids_add(&rendezvous->sent, number);
     *epoch = step->epoch;
     return PS_OK;
 }
 
 /* The value was made without the lock, since it may be large, and so it is released without it
  * when it was not taken: what it keeps goes back to the network library. */
+enum ps_status ps_rendezvous_send_part(struct ps_rendezvous *rendezvous,
+                                       const struct ps_rendezvous_of *of,
+                                       const struct ps_rendezvous_sent *sent, uint64_t *epoch,
+                                       bool *is_whole, bool *wakes, struct ps_error *error)
+{
+    bool is_taken = false;
+    PS_ASSERT(sent->value != NULL);
+    *wakes = false;
+    *is_whole = false;
+    enum ps_status status = ps_rendezvous_check_key(sent->key, error);
+    /* Without one, parts of two sends under one key could not be told apart. */
+    if (status == PS_OK && sent->total != 0 && sent->token == 0)
+        status = ps_fail(error, PS_ERR_BAD_INPUT, "the parts of a value need a token");
+    if (status == PS_OK) {
+        ps_mutex_lock(&rendezvous->lock);
+        status = send(rendezvous, of, sent, epoch, &is_taken, is_whole, wakes, error);
+        ps_mutex_unlock(&rendezvous->lock);
+    }
+    /* A repeat brought its value once more, and a refused one is the client's to send again. */
+    if (!is_taken)
+        ps_held_value_release(sent->value);
+    return status;
+}
+
+/* A value that came as one. */
 enum ps_status ps_rendezvous_send(struct ps_rendezvous *rendezvous,
                                   const struct ps_rendezvous_of *of, struct ps_bytes key,
                                   uint64_t token, struct ps_held_value *value, uint64_t *epoch,
                                   bool *wakes, struct ps_error *error)
 {
-    bool is_taken = false;
-    PS_ASSERT(value != NULL);
-    *wakes = false;
-    enum ps_status status = ps_rendezvous_check_key(key, error);
-    if (status == PS_OK) {
-        ps_mutex_lock(&rendezvous->lock);
-        status = send(rendezvous, of, key, token, value, epoch, wakes, &is_taken, error);
-        ps_mutex_unlock(&rendezvous->lock);
-    }
-    /* A repeat brought its value once more, and a refused one is the client's to send again. */
-    if (!is_taken)
-        ps_held_value_release(value);
+    bool is_whole;
+    const struct ps_rendezvous_sent sent = {.key = key, .token = token, .value = value};
+    enum ps_status status =
+        ps_rendezvous_send_part(rendezvous, of, &sent, epoch, &is_whole, wakes, error);
+    PS_ASSERT(status != PS_OK || is_whole);
     return status;
 }
 
@@ -302,6 +342,7 @@ bool ps_rendezvous_sweep(struct ps_rendezvous *rendezvous, uint64_t now_ms)
         /* The step may go with this turn. */
         following = step->hh.next;
         PS_ASSERT(step->lifetime_ms > 0);
+        ps_step_sweep_staged(step, now_ms);
         if (now_ms <= step->touched_ms || now_ms - step->touched_ms <= step->lifetime_ms)
             continue;
         (void)snprintf(text, sizeof text, "step %" PRIu64 ": nobody has used it for %" PRIu64 " s",

@@ -52,6 +52,7 @@ struct ps_received {
     struct ps_step_receive *receive; /* borrowed from the step; NULL: left, or never there */
     struct ps_held_value *value;     /* a reference; NULL: none was collected */
     enum ps_status status;           /* PS_ERR_NOT_READY: nothing was there */
+    uint64_t offset, count;          /* of the value: as wished, and as collected */
 };
 
 /* The receives of one call. Zeroed: none. */
@@ -59,7 +60,8 @@ struct ps_receiving {
     struct ps_step *step; /* a reference; NULL: the call has left */
     struct ps_received *rows;
     size_t count;
-    uint64_t epoch; /* of the step */
+    uint64_t epoch;       /* of the step */
+    uint64_t range_bytes; /* most of one value; 0: values come whole */
 };
 
 /* What a call is about to ask in one go. */
@@ -70,6 +72,9 @@ struct ps_rendezvous_asked {
     size_t done_count;
     const uint64_t *give_back;
     size_t give_back_count;
+    const uint64_t *cancel; /* that are to wait no more, and keep what they have */
+    size_t cancel_count;
+    uint64_t range_bytes; /* most of one value in the reply; 0: values come whole */
 };
 
 /* `memory` is borrowed. `life` is random: the first of the epochs. */
@@ -100,6 +105,25 @@ PS_MUST_USE enum ps_status ps_rendezvous_send(struct ps_rendezvous *rendezvous,
                                               struct ps_bytes key, uint64_t token,
                                               struct ps_held_value *value, uint64_t *epoch,
                                               bool *wakes, struct ps_error *error);
+
+/* What a sender brings: a value, or a part of one. */
+struct ps_rendezvous_sent {
+    struct ps_bytes key;
+    uint64_t token;              /* 0: repeats are not told from others, and there are no parts */
+    uint64_t total, offset;      /* of a part; total 0: the value is all of it */
+    struct ps_held_value *value; /* with the facts of the whole */
+};
+
+/* The same of a part, which is taken in any case as well. `*is_whole`: all of them are there, by
+ * this or before.
+ *
+ * PS_ERR_BAD_INPUT  also: parts that are not of one value, and parts without a token
+ */
+PS_MUST_USE enum ps_status ps_rendezvous_send_part(struct ps_rendezvous *rendezvous,
+                                                   const struct ps_rendezvous_of *of,
+                                                   const struct ps_rendezvous_sent *sent,
+                                                   uint64_t *epoch, bool *is_whole, bool *wakes,
+                                                   struct ps_error *error);
 
 /* Ends and gives back receives, then comes with those that are wished for. On PS_OK the call has
  * `*receiving`, to be collected and then released. A wish that is refused by itself (a second
@@ -150,7 +174,8 @@ void ps_rendezvous_cleanup(struct ps_rendezvous *rendezvous, uint64_t step);
 /* Every step ends, PS_ERR_ABORTED "Shutdown". */
 void ps_rendezvous_cleanup_all(struct ps_rendezvous *rendezvous);
 
-/* Ends the steps that nobody has touched for their lifetime. True: there were such, and whoever
+/* Lets go of values that do not become whole, and ends the steps that nobody has touched for their
+ * lifetime. True: there were such, and whoever
  * waits is to be told. */
 bool ps_rendezvous_sweep(struct ps_rendezvous *rendezvous, uint64_t now_ms);
 

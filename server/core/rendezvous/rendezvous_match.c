@@ -20,10 +20,9 @@
 /* So much of a key a text prints. */
 enum { KEY_TEXT_BYTES = 180 };
 
+static enum ps_status fail_second_send(struct ps_bytes key, struct ps_error *error);
 static enum ps_status find_or_add_queue(struct ps_step *step, struct ps_bytes key,
                                         struct ps_step_queue **queue, struct ps_error *error);
-static enum ps_status check_bytes(const struct ps_step *step, uint64_t bytes,
-                                  struct ps_error *error);
 static enum ps_status add_receive(struct ps_step *step, uint64_t id, struct ps_step_queue *queue,
                                   struct ps_step_receive **receive, struct ps_error *error);
 static void give(struct ps_step_queue *queue, struct ps_step_receive *receive,
@@ -45,12 +44,11 @@ enum ps_status ps_step_send(struct ps_step *step, struct ps_bytes key, struct ps
     *wakes = false;
     PS_TRY(ps_step_status(step, error));
     /* Bytes before the key: a queue is made for what is taken, and not for what is refused. */
-    PS_TRY(check_bytes(step, value->bytes, error));
+    PS_TRY(ps_step_check_bytes(step, value->bytes, error));
     PS_TRY(find_or_add_queue(step, key, &queue, error));
     if (step->is_strict && queue->was_sent)
-        return ps_fail(error, PS_ERR_ABORTED, "Duplicated send: %.*s",
-                       (int)(key.size < KEY_TEXT_BYTES ? key.size : KEY_TEXT_BYTES),
-                       (const char *)key.data);
+        return fail_second_send(key, error);
+    /* From here on nothing can fail. */
     queue->was_sent = true;
     step->was_sent_to = true;
     step->bytes += value->bytes;
@@ -66,9 +64,29 @@ enum ps_status ps_step_send(struct ps_step *step, struct ps_bytes key, struct ps
     return PS_OK;
 }
 
+/* The words are TensorFlow's. A key may be longer than a text. */
+static enum ps_status fail_second_send(struct ps_bytes key, struct ps_error *error)
+{
+    PS_ASSERT(key.size > 0);
+    return ps_fail(error, PS_ERR_ABORTED, "Duplicated send: %.*s",
+                   (int)(key.size < KEY_TEXT_BYTES ? key.size : KEY_TEXT_BYTES),
+                   (const char *)key.data);
+}
+
+/* Asked before the first of many parts takes any memory. */
+enum ps_status ps_step_check_first_send(const struct ps_step *step, struct ps_bytes key,
+                                        struct ps_error *error)
+{
+    struct ps_step_queue *queue = NULL;
+    PS_ASSERT(key.size > 0);
+    HASH_FIND(hh, step->queues, key.data, key.size, queue);
+    return step->is_strict && queue != NULL && queue->was_sent ? fail_second_send(key, error)
+                                                               : PS_OK;
+}
+
 /* Whoever sends faster than others receive hears it here, and comes again. */
-static enum ps_status check_bytes(const struct ps_step *step, uint64_t bytes,
-                                  struct ps_error *error)
+enum ps_status ps_step_check_bytes(const struct ps_step *step, uint64_t bytes,
+                                   struct ps_error *error)
 {
     const struct ps_rendezvous_bounds *bounds = step->bounds;
     PS_ASSERT(*step->bytes_of_all >= step->bytes);
@@ -88,9 +106,10 @@ static enum ps_status check_bytes(const struct ps_step *step, uint64_t bytes,
 
 /* One number for keys and receives: both are small, and each receive that waits has a key that
  * waits. */
-static enum ps_status check_entries(const struct ps_step *step, struct ps_error *error)
+enum ps_status ps_step_check_entries(const struct ps_step *step, struct ps_error *error)
 {
-    uint32_t count = HASH_COUNT(step->queues) + HASH_COUNT(step->receives);
+    uint32_t count =
+        HASH_COUNT(step->queues) + HASH_COUNT(step->receives) + HASH_COUNT(step->staged);
     PS_ASSERT(count <= step->bounds->step_entries_max);
     if (count < step->bounds->step_entries_max)
         return PS_OK;
@@ -113,7 +132,7 @@ static enum ps_status find_or_add_queue(struct ps_step *step, struct ps_bytes ke
     *out = queue;
     if (queue != NULL)
         return PS_OK;
-    PS_TRY(check_entries(step, error));
+    PS_TRY(ps_step_check_entries(step, error));
     queue = ps_zeroed(memory, sizeof *queue + key.size);
     if (queue == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a key");
@@ -139,6 +158,15 @@ static struct ps_step_receive *find_receive(const struct ps_step *step, uint64_t
     PS_ASSERT(step != NULL);
     HASH_FIND(hh, step->receives, &id, sizeof id, receive);
     return receive;
+}
+
+/* A range beyond the first is of a value that was told: without one there is nothing to go on
+ * with. */
+bool ps_step_has_value(const struct ps_step *step, uint64_t id)
+{
+    const struct ps_step_receive *receive = find_receive(step, id);
+    PS_ASSERT(receive == NULL || receive->id == id);
+    return receive != NULL && receive->value != NULL;
 }
 
 /* A receive that is there already has passed all checks but that for its key. */
@@ -198,7 +226,7 @@ static enum ps_status add_receive(struct ps_step *step, uint64_t id, struct ps_s
 {
     const struct ps_allocator *memory = step->memory;
     bool refused = false;
-    PS_TRY(check_entries(step, error));
+    PS_TRY(ps_step_check_entries(step, error));
     struct ps_step_receive *receive = ps_zeroed(memory, sizeof *receive);
     if (receive == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a receive");
@@ -311,6 +339,24 @@ void ps_step_give_back(struct ps_step *step, uint64_t id, bool *wakes)
     end_receive(step, receive, PS_ERR_CANCELLED);
 }
 
+/* Unlike a receive that is given back, whose caller has said that it takes nothing any more: here
+ * it may be about to. */
+bool ps_step_cancel(struct ps_step *step, uint64_t id, bool *wakes)
+{
+    struct ps_step_receive *receive = find_receive(step, id);
+    PS_ASSERT(receive == NULL || receive->over == PS_OK);
+    if (receive == NULL)
+        return true;
+    if (receive->value != NULL)
+        return false;
+    struct ps_held_value *none = take_value(receive);
+    PS_ASSERT(none == NULL);
+    receive->queue->was_received = false;
+    *wakes = true;
+    end_receive(step, receive, PS_ERR_CANCELLED);
+    return true;
+}
+
 /* A strict step's key is remembered once it was used. */
 static void drop_queue_if_idle(struct ps_step *step, struct ps_step_queue *queue)
 {
@@ -359,6 +405,7 @@ void ps_step_clear(struct ps_step *step)
 {
     const struct ps_allocator *memory = step->memory;
     PS_ASSERT(*step->bytes_of_all >= step->bytes);
+    ps_step_clear_staged(step);
     /* One by one, as if each of them had said so: there is one way for a receive to end. */
     while (step->receives != NULL)
         ps_step_done(step, step->receives->id);

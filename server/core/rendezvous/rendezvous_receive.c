@@ -17,7 +17,7 @@ static enum ps_status end_receives(struct ps_rendezvous *rendezvous, struct ps_s
                                    struct ps_error *error)
 {
     PS_ASSERT(asked->done_with != NULL || asked->done_count == 0);
-    if (asked->done_count + asked->give_back_count == 0)
+    if (asked->done_count + asked->give_back_count + asked->cancel_count == 0)
         return PS_OK;
     PS_TRY(ps_recent_ids_reserve(&rendezvous->over, error));
     for (size_t i = 0; i < asked->done_count; i++) {
@@ -32,6 +32,12 @@ static enum ps_status end_receives(struct ps_rendezvous *rendezvous, struct ps_s
         ps_recent_ids_add(&rendezvous->over,
                           ps_rendezvous_number_of(step->id, asked->give_back[i]));
     }
+    /* A value that came first is received, whatever its reader hears first: its answer may be on
+     * its way. One that has nothing gets nothing any more, in whichever call it comes again. */
+    for (size_t i = 0; i < asked->cancel_count; i++)
+        if (ps_step_cancel(step, asked->cancel[i], wakes))
+            ps_recent_ids_add(&rendezvous->over,
+                              ps_rendezvous_number_of(step->id, asked->cancel[i]));
     return PS_OK;
 }
 
@@ -43,16 +49,23 @@ static enum ps_status wish_all(struct ps_rendezvous *rendezvous, struct ps_step 
     PS_ASSERT(receiving->step == NULL && receiving->count == 0);
     receiving->step = step;
     receiving->epoch = step->epoch;
+    receiving->range_bytes = asked->range_bytes;
     step->references++;
     for (size_t i = 0; i < asked->wish_count; i++) {
         const struct ps_rendezvous_wish *wish = &asked->wishes[i];
         struct ps_received *row = &receiving->rows[i];
-        *row = (struct ps_received){.id = wish->id, .status = PS_ERR_NOT_READY};
+        *row = (struct ps_received){.id = wish->id,
+                                    .status = PS_ERR_NOT_READY,
+                                    .offset = wish->offset,
+                                    .count = wish->count};
         /* Counted before it is asked for, so that a failure leaves with all rows that there
          * are. */
         receiving->count++;
         enum ps_status status = PS_ERR_CANCELLED;
-        if (!ps_recent_ids_has(&rendezvous->over, ps_rendezvous_number_of(step->id, wish->id)))
+        /* The rest of a value is asked for by whoever has its beginning. */
+        bool is_rest = wish->offset != 0 && !ps_step_has_value(step, wish->id);
+        if (!is_rest &&
+            !ps_recent_ids_has(&rendezvous->over, ps_rendezvous_number_of(step->id, wish->id)))
             status = ps_step_receive(step, wish->id, wish->key, &row->receive, error);
         /* A step that was aborted is so for all; a second receive of a key is one wish's fault. */
         if (status == PS_ERR_BUSY || status == PS_ERR_NO_MEMORY || step->status != PS_OK) {
@@ -145,6 +158,21 @@ static size_t count_there(struct ps_receiving *receiving)
     return there;
 }
 
+/* How much of the value the row gets; false: it wishes for what is beyond its end. */
+static bool cut_range(struct ps_received *row, uint64_t size, uint64_t range_bytes)
+{
+    /* Exactly at the end there are no bytes, which is an answer. */
+    if (row->offset > size)
+        return false;
+    uint64_t left = size - row->offset;
+    if (row->count == 0 || row->count > left)
+        row->count = left;
+    if (range_bytes != 0 && row->count > range_bytes)
+        row->count = range_bytes;
+    PS_ASSERT(row->count <= size);
+    return true;
+}
+
 /* A value that is too much for this reply stays its receive's. */
 static void take_values(struct ps_receiving *receiving, uint64_t bytes_max)
 {
@@ -153,10 +181,17 @@ static void take_values(struct ps_receiving *receiving, uint64_t bytes_max)
     for (size_t i = 0; i < receiving->count; i++) {
         struct ps_received *row = &receiving->rows[i];
         struct ps_held_value *value = row->receive != NULL ? row->receive->value : NULL;
-        if (value == NULL || (bytes > 0 && bytes + value->content.size > bytes_max))
+        if (value == NULL)
+            continue;
+        /* A range is a part of this reply only: the value stays the receive's in any case. */
+        if (!cut_range(row, value->content.size, receiving->range_bytes)) {
+            row->status = PS_ERR_BAD_INPUT;
+            continue;
+        }
+        if (bytes > 0 && bytes + row->count > bytes_max)
             continue;
         /* An empty value counts as one byte: the first is in whatever its size. */
-        bytes += value->content.size + 1;
+        bytes += row->count + 1;
         row->value = ps_held_value_acquire(value);
         row->status = PS_OK;
     }

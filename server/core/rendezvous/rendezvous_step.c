@@ -128,6 +128,7 @@ void ps_step_check(const struct ps_step *step)
     uint64_t bytes = 0;
     const struct ps_step_queue *queue;
     const struct ps_step_receive *receive;
+    const struct ps_step_staged *staged;
     for (queue = step->queues; queue != NULL; queue = queue->hh.next)
         bytes += check_queue(step, queue);
     /* A receive without a value waits in a call; without a call it has a value, which it keeps. */
@@ -136,7 +137,12 @@ void ps_step_check(const struct ps_step *step)
         PS_ASSERT(receive->value != NULL || receive->calls > 0);
         bytes += receive->value != NULL ? receive->value->bytes : 0;
     }
+    for (staged = step->staged; staged != NULL; staged = staged->hh.next) {
+        PS_ASSERT(staged->token != 0 && staged->value->arrived <= staged->value->content.size);
+        bytes += staged->value->bytes;
+    }
     PS_ASSERT(bytes == step->bytes && bytes <= *step->bytes_of_all);
-    PS_ASSERT(step->status == PS_OK || (step->queues == NULL && step->receives == NULL));
+    PS_ASSERT(step->status == PS_OK ||
+              (step->queues == NULL && step->receives == NULL && step->staged == NULL));
     PS_ASSERT(step->has_begun || !step->is_strict);
 }

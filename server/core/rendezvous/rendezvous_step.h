@@ -61,6 +61,17 @@ struct ps_step_receive {
     enum ps_status over;         /* PS_OK: it is not */
 };
 
+/* A value that comes in parts, by its sender's token. It is the step's, and nobody's to receive,
+ * until it is whole. */
+struct ps_step_staged {
+    UT_hash_handle hh;
+    uint64_t token;
+    struct ps_held_value *value; /* owned; counted with all its bytes */
+    uint64_t touched_ms;         /* when its last part came */
+    size_t key_size;
+    char key[];
+};
+
 /* Sums over all steps, and what they may come to. */
 struct ps_rendezvous_bounds {
     uint64_t bytes_max;      /* values of all steps */
@@ -79,6 +90,7 @@ struct ps_step {
     uint64_t epoch;                   /* no other step, of any life of the shard, has it */
     struct ps_step_queue *queues;     /* by their keys */
     struct ps_step_receive *receives; /* that are not over */
+    struct ps_step_staged *staged;    /* values that are not whole yet */
     uint64_t bytes;
     bool has_begun, is_strict, was_sent_to;
     char session[PS_STEP_SESSION_BYTES_MAX + 1]; /* that began it */
@@ -106,6 +118,48 @@ PS_MUST_USE enum ps_status ps_step_send(struct ps_step *step, struct ps_bytes ke
                                         struct ps_held_value *value, bool *wakes,
                                         struct ps_error *error);
 
+/* A part of a value: what all parts say, and this one. */
+struct ps_step_part {
+    struct ps_bytes key; /* borrowed, as the facts */
+    uint64_t token;      /* not 0 */
+    const struct ps_value_facts *facts;
+    uint64_t total, offset;
+    struct ps_held_value *bytes;
+};
+
+/* Takes part->bytes when `*is_taken` is set. `*is_whole`: all parts are there, and the value went
+ * to a receive (`*wakes`) or into its queue. A part that came before is PS_OK and not taken.
+ *
+ * PS_ERR_BAD_INPUT    it overlaps another part, or is of another key or length than those before
+ * and as for a send: then the parts that came stay, and the same part may come again.
+ */
+PS_MUST_USE enum ps_status ps_step_send_part(struct ps_step *step, const struct ps_step_part *part,
+                                             bool *is_taken, bool *is_whole, bool *wakes,
+                                             struct ps_error *error);
+
+/* Values that are not whole, and of which no part came for so long, are let go: their sender is
+ * dead, or will send all parts again. */
+#define PS_STEP_STAGED_MS ((uint64_t)60 * 1000)
+void ps_step_sweep_staged(struct ps_step *step, uint64_t now_ms);
+
+/* Drops every value that is not whole. */
+void ps_step_clear_staged(struct ps_step *step);
+
+/* Keys, receives and staged values are as many as there may be: PS_ERR_BUSY. */
+PS_MUST_USE enum ps_status ps_step_check_entries(const struct ps_step *step,
+                                                 struct ps_error *error);
+
+/* So many bytes more would be too many: PS_ERR_BUSY, which names the step. */
+PS_MUST_USE enum ps_status ps_step_check_bytes(const struct ps_step *step, uint64_t bytes,
+                                               struct ps_error *error);
+
+/* Was a value of this key sent, in a strict step? PS_ERR_ABORTED "Duplicated send: KEY". */
+PS_MUST_USE enum ps_status ps_step_check_first_send(const struct ps_step *step, struct ps_bytes key,
+                                                    struct ps_error *error);
+
+/* Has the receive of this id a value? Ranges beyond the first are asked for only then. */
+bool ps_step_has_value(const struct ps_step *step, uint64_t id);
+
 /* A call comes with a receive, which it leaves with ps_step_leave. One that is there under this id
  * is the same: whatever it has got it still has.
  *
@@ -126,6 +180,10 @@ void ps_step_leave(struct ps_step *step, struct ps_step_receive *receive);
  * nothing. */
 void ps_step_done(struct ps_step *step, uint64_t id);
 void ps_step_give_back(struct ps_step *step, uint64_t id, bool *wakes);
+
+/* The receive is over, unless it has a value: then it keeps that, and this returns false. `*wakes`:
+ * somebody waits with it. */
+PS_MUST_USE bool ps_step_cancel(struct ps_step *step, uint64_t id, bool *wakes);
 
 /* The step begins, in this mode: receives that wait are kept.
  *

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "checkpoint/journal_held.h"
 #include "optimizer/optimizer.h"
+#include "server/core/requests/contribute_rows.h"
 #include "server/core/requests/pull_wait.h"
 #include "server/core/rounds/combine.h"
 #include "server/core/update/gradient_check.h"
@@ -29,12 +30,13 @@ static enum ps_status check_request(const struct ps_parameter_spec *spec,
                                     const struct ps_push_request *request, struct ps_error *error);
 static enum ps_status check_gradient(const struct ps_parameter_spec *spec,
                                      struct ps_gradient gradient, struct ps_error *error);
+static struct ps_blocks *decode(const struct ps_parameter *parameter, struct ps_gradient gradient);
 static enum ps_status draft_held(struct ps_service *service, struct ps_parameter *parameter,
                                  const struct ps_push_request *request, uint32_t fingerprint,
                                  struct ps_journal_place *place, struct ps_error *error);
 static enum ps_status contribute_locked(struct ps_service *service, struct ps_parameter *parameter,
                                         const struct ps_push_request *request,
-                                        struct ps_blocks **values, struct ps_journal_place *place,
+                                        struct ps_contribution *one, struct ps_journal_place *place,
                                         struct ps_push_reply *reply,
                                         struct ps_round_effects *effects, struct ps_error *error);
 static enum ps_status refuse(const struct ps_parameter *parameter,
@@ -44,6 +46,8 @@ static uint64_t end_if_over(struct ps_service *service, struct ps_parameter *par
                             struct ps_round_effects *effects);
 static enum ps_status end_round(struct ps_service *service, struct ps_parameter *parameter,
                                 enum ps_round_end end, struct ps_round_effects *effects);
+static enum ps_status push_blocks(struct ps_parameter *parameter, struct ps_journal_place *place,
+                                  uint64_t *version, struct ps_error *error);
 static struct ps_blocks *combine(const struct ps_parameter *parameter);
 
 /* Decoded and drafted before the lock: the contributions of many workers come at one time, and only
@@ -56,23 +60,21 @@ enum ps_status ps_contribute(struct ps_service *service, struct ps_parameter *pa
     const struct ps_gradient gradient = {
         .content = request->content, .encoding = request->encoding, .is_plain = request->is_plain};
     struct ps_journal_place place;
+    struct ps_contribution one;
     PS_ASSERT(parameter->rounds != NULL);
     PS_TRY(check_request(parameter->spec, request, error));
-    PS_TRY(check_gradient(parameter->spec, gradient, error));
-    struct ps_blocks *values = ps_contribution_decode(parameter, gradient);
-    if (values == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a contribution to a round");
+    PS_TRY(ps_contribution_make(parameter, gradient, request->weight, &one, error));
     enum ps_status status = draft_held(service, parameter, request, fingerprint, &place, error);
     if (status == PS_OK) {
         ps_mutex_lock(&parameter->rounds->lock);
         status =
-            contribute_locked(service, parameter, request, &values, &place, reply, effects, error);
+            contribute_locked(service, parameter, request, &one, &place, reply, effects, error);
         ps_mutex_unlock(&parameter->rounds->lock);
         ps_counter_add(service->metrics.push_copied_bytes, place.copied_bytes);
         ps_journal_place_release(&place);
     }
-    /* NULL when it is held. */
-    ps_blocks_release(values);
+    /* Zeros when it is held. */
+    ps_contribution_release(&one);
     return status;
 }
 
@@ -104,6 +106,21 @@ static enum ps_status check_request(const struct ps_parameter_spec *spec,
     return PS_OK;
 }
 
+/* Live and out of a record or a checkpoint alike. */
+enum ps_status ps_contribution_make(const struct ps_parameter *parameter,
+                                    struct ps_gradient gradient, float weight,
+                                    struct ps_contribution *one, struct ps_error *error)
+{
+    *one = (struct ps_contribution){.weight = weight > 0 ? weight : 1};
+    if (parameter->rows != NULL)
+        return ps_contribute_rows_read(parameter, gradient.content, &one->rows, error);
+    PS_TRY(check_gradient(parameter->spec, gradient, error));
+    one->values = decode(parameter, gradient);
+    if (one->values == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a contribution to a round");
+    return PS_OK;
+}
+
 /* In the words in which a push would be refused, which the optimizer has. The step that is prepared
  * is thrown away: which one it will be is known when the round ends, and nothing that may refuse a
  * gradient depends on it. A gradient that settings skip is taken here; it makes the sum not finite,
@@ -120,8 +137,7 @@ static enum ps_status check_gradient(const struct ps_parameter_spec *spec,
 
 /* In the parameter's type: what is added up was decoded once, and a checkpoint needs no encoding.
  * The copy also lets the message go, which may hold more than this gradient. */
-struct ps_blocks *ps_contribution_decode(const struct ps_parameter *parameter,
-                                         struct ps_gradient gradient)
+static struct ps_blocks *decode(const struct ps_parameter *parameter, struct ps_gradient gradient)
 {
     const struct ps_parameter_spec *spec = parameter->spec;
     size_t element_size = ps_dtype_size(spec->dtype);
@@ -171,7 +187,7 @@ static enum ps_status draft_held(struct ps_service *service, struct ps_parameter
  * judged, which may be late for it. */
 static enum ps_status contribute_locked(struct ps_service *service, struct ps_parameter *parameter,
                                         const struct ps_push_request *request,
-                                        struct ps_blocks **values, struct ps_journal_place *place,
+                                        struct ps_contribution *one, struct ps_journal_place *place,
                                         struct ps_push_reply *reply,
                                         struct ps_round_effects *effects, struct ps_error *error)
 {
@@ -190,6 +206,9 @@ static enum ps_status contribute_locked(struct ps_service *service, struct ps_pa
         *reply = (struct ps_push_reply){.version = version, .late = true};
         return PS_OK;
     }
+    /* Whatever of a table's limits would stand in the way of the round stands in the way here. */
+    if (one->rows != NULL)
+        PS_TRY(ps_contribute_rows_admit(parameter, one->rows, error));
     /* From here on nothing fails: the record is in the journal's order, and the round has it. */
     PS_TRY(ps_journal_queue_put(place, version, error));
     /* A position that makes no version: see ps_service_check. */
@@ -198,13 +217,12 @@ static enum ps_status contribute_locked(struct ps_service *service, struct ps_pa
     effects->wakes_writer |= place->is_first;
     /* From the first on time counts: whoever waits is to know. */
     effects->tells |= rounds->round.counted_count == 0 && settings->grace_ms != 0;
-    ps_contributions_hold(rounds, worker, *values, request->weight > 0 ? request->weight : 1,
-                          ps_now_ms(service->clock));
-    /* The round's from here on. */
-    *values = NULL;
+    ps_contributions_hold(rounds, worker, one, ps_now_ms(service->clock));
     ps_counter_add(metrics->round_contributions, 1);
     ps_counter_add(metrics->round_late, is_late);
-    ps_gauge_add(metrics->round_held_bytes, (double)ps_parameter_spec_bytes(parameter->spec));
+    ps_gauge_add(metrics->round_held_bytes, (double)ps_contribution_bytes(one));
+    /* The round's from here on. */
+    *one = (struct ps_contribution){0};
     *reply = (struct ps_push_reply){
         .version = version + 1, .position = place->position, .held = true, .late = is_late};
     if (end_if_over(service, parameter, effects) == version)
@@ -270,8 +288,7 @@ static enum ps_status end_round(struct ps_service *service, struct ps_parameter 
         .type = PS_RECORD_ROUND, .name = parameter->spec->name, .content = ps_view_of(&content)};
     struct ps_journal_place place;
     uint64_t first_ms = rounds->round.first_ms;
-    uint64_t freed =
-        rounds->round.counted_count * (uint64_t)ps_parameter_spec_bytes(parameter->spec);
+    uint64_t freed = ps_contributions_held_bytes(rounds);
     uint64_t version = 0;
     /* While it is still the open round. */
     char missing[64];
@@ -307,14 +324,24 @@ enum ps_status ps_round_make_version(struct ps_parameter *parameter, const uint8
                                      struct ps_error *error)
 {
     PS_ASSERT(parameter->rounds->round.counted_count > 0);
+    enum ps_status status = parameter->rows != NULL
+                                ? ps_contribute_rows_push(parameter, place, version, error)
+                                : push_blocks(parameter, place, version, error);
+    if (status == PS_OK)
+        ps_contributions_next(parameter->rounds, evicted);
+    return status;
+}
+
+/* The sum is a gradient like any other, but that nobody is told of a refusal. */
+static enum ps_status push_blocks(struct ps_parameter *parameter, struct ps_journal_place *place,
+                                  uint64_t *version, struct ps_error *error)
+{
     struct ps_blocks *sum = combine(parameter);
     if (sum == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to combine contributions");
     const struct ps_gradient gradient = {.content = ps_blocks_view(sum), .is_combined = true};
     enum ps_status status = ps_parameter_push(parameter, gradient, place, version, error);
     ps_blocks_release(sum);
-    if (status == PS_OK)
-        ps_contributions_next(parameter->rounds, evicted);
     return status;
 }
 

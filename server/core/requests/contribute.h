@@ -33,6 +33,7 @@ struct ps_round_effects {
  * PS_ERR_BAD_INPUT  no worker, one that is not there, no request id; an element that is not finite
  * PS_ERR_EXISTS     the worker has contributed to this round under another id
  * PS_ERR_MISMATCH   the round is not open yet; the text says which is
+ * PS_ERR_TABLE_FULL, PS_ERR_OUT_OF_RANGE   as of a push of rows
  * PS_ERR_NO_MEMORY, and what ps_journal_queue_put gives
  * On failure nothing was noted. In any case `effects` are to be done, without the cut.
  */
@@ -60,10 +61,17 @@ void ps_round_effects_do(struct ps_service *service, struct ps_bytes name,
 
 /* ---- For replay ---- */
 
-/* Returns a gradient that was checked as one of the parameter's type, in blocks; NULL when memory
- * is refused. */
-struct ps_blocks *ps_contribution_decode(const struct ps_parameter *parameter,
-                                         struct ps_gradient gradient);
+/* Returns what would be held of a gradient whose encoding and size fit the parameter; end it with
+ * ps_contribution_release. A weight of 0 is 1.
+ *
+ * PS_ERR_BAD_INPUT     as a push of it would be refused
+ * PS_ERR_OUT_OF_RANGE  a key of another shard
+ * PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status ps_contribution_make(const struct ps_parameter *parameter,
+                                                struct ps_gradient gradient, float weight,
+                                                struct ps_contribution *one,
+                                                struct ps_error *error);
 
 /* Makes the next version of what is held, and opens the next round with that set evicted. `place`
  * as in update.h. With the lock of the contributions. */

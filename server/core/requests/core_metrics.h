@@ -43,6 +43,11 @@
     X(counter, tensors_received, "ps_tensors_received_total",                                     \
       "Receives that were answered, with a value or without.")                                    \
     X(counter, tensor_bytes, "ps_tensor_bytes_total", "Content of values that were sent.")        \
+    X(counter, program_asks, "ps_program_asks_total", "Requests of workers to programs.")         \
+    X(counter, program_ask_bytes, "ps_program_ask_bytes_total", "Content of such requests.")      \
+    X(counter, program_answers, "ps_program_answers_total", "Requests that a program answered.")  \
+    X(gauge, program_apps, "ps_program_apps", "Apps that somebody asks or serves.")               \
+    X(gauge, program_bytes, "ps_program_bytes", "Bytes of requests and of kept answers.")         \
     X(gauge, rendezvous_steps, "ps_rendezvous_steps", "Steps in which values wait, or receives.") \
     X(gauge, rendezvous_bytes, "ps_rendezvous_bytes", "Bytes of values that wait for receivers.") \
     X(gauge, pinned_bytes, "ps_pinned_bytes", "Bytes of versions that are read in ranges.")       \
@@ -83,6 +88,10 @@
     X(gauge, device_pinned_max, "ps_device_pinned_limit_bytes",                                   \
       "Most of them for values that readers get, the ring aside.")                                \
     X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
+    X(counter, device_copies, "ps_device_copies_total",                                           \
+      "Copies that the device was asked for, over the bus and on it.")                            \
+    X(counter, device_waits, "ps_device_waits_total",                                             \
+      "Times that a thread waited for the device.")                                               \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \
     X(gauge, journal_queued, "ps_journal_queue_bytes",                                            \

@@ -124,10 +124,11 @@ static struct ps_rendezvous_of of_step(const struct ps_service *service, uint64_
  * it if it is large. */
 enum ps_status ps_service_send_tensor(struct ps_service *service,
                                       const struct ps_send_tensor_request *request,
-                                      const struct ps_hold *hold, uint64_t *epoch,
-                                      struct ps_error *error)
+                                      const struct ps_hold *hold,
+                                      struct ps_send_tensor_reply *reply, struct ps_error *error)
 {
     bool wakes;
+    struct ps_send_tensor_reply made = {0};
     PS_ASSERT(request->facts.rank <= PS_VALUE_RANK_MAX);
     /* Before the value takes any memory. */
     PS_TRY(admit(service, request->shard, error));
@@ -137,10 +138,20 @@ enum ps_status ps_service_send_tensor(struct ps_service *service,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a value of %zu bytes",
                        request->content.size);
     const struct ps_rendezvous_of of = of_step(service, request->step, request->epoch);
-    PS_TRY(ps_rendezvous_send(&service->rendezvous, &of, request->key, request->token, value, epoch,
-                              &wakes, error));
+    /* Of a part the facts are those of the whole: any part may be the first to come. */
+    const struct ps_rendezvous_sent sent = {.key = request->key,
+                                            .token = request->token,
+                                            .total = request->total,
+                                            .offset = request->offset,
+                                            .value = value};
+    PS_TRY(ps_rendezvous_send_part(&service->rendezvous, &of, &sent, &made.epoch, &made.is_whole,
+                                   &wakes, error));
+    /* On success only, as every result. */
+    *reply = made;
     /* A repeat counts once more: what is counted are calls that were answered. */
-    ps_counter_add(service->metrics.tensors_sent, 1);
+    /* Of a value in parts the last counts as one. */
+    if (made.is_whole)
+        ps_counter_add(service->metrics.tensors_sent, 1);
     ps_counter_add(service->metrics.tensor_bytes, request->content.size);
     if (wakes)
         ps_service_tell_changed(service, PS_TOPIC_BIT(topic_of_step(request->step)));
@@ -154,7 +165,7 @@ enum ps_status ps_service_recv_tensors(struct ps_service *service,
                                        struct ps_error *error)
 {
     bool wakes = false;
-    *wait = (struct ps_tensor_wait){.topic = topic_of_step(request->step)};
+    *wait = (struct ps_tensor_wait){.topic = topic_of_step(request->step), .room = request->shared};
     PS_TRY(admit(service, request->shard, error));
     const struct ps_rendezvous_of of = of_step(service, request->step, request->epoch);
     /* The lists are borrowed from the request, which lives as long as this call. */
@@ -163,7 +174,10 @@ enum ps_status ps_service_recv_tensors(struct ps_service *service,
                                               .done_with = request->done_with,
                                               .done_count = request->done_count,
                                               .give_back = request->give_back,
-                                              .give_back_count = request->give_back_count};
+                                              .give_back_count = request->give_back_count,
+                                              .cancel = request->cancel,
+                                              .cancel_count = request->cancel_count,
+                                              .range_bytes = request->range_bytes};
     enum ps_status status =
         ps_rendezvous_receive(&service->rendezvous, &of, &asked, &wait->receiving, &wakes, error);
     if (wakes)

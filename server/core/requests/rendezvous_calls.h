@@ -17,6 +17,7 @@
 /* A call of a receiver. Zeroed: none. */
 struct ps_tensor_wait {
     struct ps_receiving receiving;
+    struct ps_shared_range room; /* for contents, in memory that the client shares */
     size_t wanted;
     uint32_t topic;
     uint64_t until_ms; /* on the service's clock */
@@ -34,11 +35,12 @@ struct ps_step_request {
     bool is_internal;
 };
 
-/* Keeps the content by `hold`, or copies it. `*epoch` is written on PS_OK. Statuses of
- * ps_rendezvous_send. */
+/* A value or a part of one. Keeps the content by `hold`, or copies it. `*reply` is written on
+ * PS_OK. Statuses of ps_rendezvous_send_part. */
 PS_MUST_USE enum ps_status ps_service_send_tensor(struct ps_service *service,
                                                   const struct ps_send_tensor_request *request,
-                                                  const struct ps_hold *hold, uint64_t *epoch,
+                                                  const struct ps_hold *hold,
+                                                  struct ps_send_tensor_reply *reply,
                                                   struct ps_error *error);
 
 /* The call comes, and waits for at most `wait_ms`. On PS_OK wait->receiving has the answers.

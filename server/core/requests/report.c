@@ -121,6 +121,10 @@ void ps_service_count(struct ps_service *service)
     ps_counter_add(service->metrics.device_launches,
                    stats.launch_count - service->launches_counted);
     service->launches_counted = stats.launch_count;
+    ps_counter_add(service->metrics.device_copies, stats.copy_count - service->copies_counted);
+    service->copies_counted = stats.copy_count;
+    ps_counter_add(service->metrics.device_waits, stats.wait_count - service->waits_counted);
+    service->waits_counted = stats.wait_count;
 }
 
 /* The table is a hash: names are sorted here, all of those behind `after`, so that pages neither

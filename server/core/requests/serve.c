@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
+#include "server/core/requests/serve_wait.h"
 #include "server/core/requests/service_state.h"
 
 #include <string.h>
@@ -36,8 +37,6 @@ static enum ps_serve_progress pull_all(struct ps_serve *serve, const struct ps_s
                                        size_t work);
 static void prove_again(struct ps_serve *serve);
 static bool pull_next(struct ps_serve *serve, const struct ps_serve_turn *turn, size_t *work);
-static bool waits(struct ps_serve *serve, const struct ps_serve_turn *turn,
-                  const struct ps_pull_wait *wait, enum ps_status *status);
 static size_t take_of_budget(struct ps_serve *serve, size_t size);
 static enum ps_status refuse_full(struct ps_serve *serve);
 static enum ps_status take_early_values(const struct ps_pull_request *request, struct ps_pull *pull,
@@ -420,7 +419,7 @@ static bool pull_next(struct ps_serve *serve, const struct ps_serve_turn *turn, 
         status = check_room(serve, request, work);
     if (status == PS_OK)
         status = find_values(serve, request, &slot->pull, &wait);
-    if (status == PS_ERR_NOT_READY && waits(serve, turn, &wait, &status))
+    if (status == PS_ERR_NOT_READY && ps_serve_waits(serve, turn, &wait, &status))
         return false;
     if (status == PS_OK)
         status = give_values(serve, request, &slot->pull);
@@ -437,33 +436,6 @@ static bool pull_next(struct ps_serve *serve, const struct ps_serve_turn *turn, 
     if (request->held.present && !request->of_push)
         *work += take_of_budget(serve, reply->content.size);
     return true;
-}
-
-/* A pull waits while the service is not initialised; but not when gradients came with it, which
- * have failed for the same reason. For other clients it waits whatever came with it: what it waits
- * for may be what its own gradient is part of. Otherwise `*status` becomes why it does not wait. */
-static bool waits(struct ps_serve *serve, const struct ps_serve_turn *turn,
-                  const struct ps_pull_wait *wait, enum ps_status *status)
-{
-    bool for_others = wait->topic != PS_TOPIC_LIFE;
-    PS_ASSERT(*status == PS_ERR_NOT_READY);
-    PS_ASSERT(wait->topic < PS_TOPIC_COUNT);
-    serve->topic = wait->topic;
-    serve->again_ms = wait->again_ms;
-    if (turn->may_wait && (for_others ? !turn->is_late : serve->request.push_count == 0))
-        return true;
-    if (!for_others)
-        return false;
-    /* The text of a late one stands: it says what is missing. */
-    if (turn->is_late)
-        serve->error->status = PS_ERR_TIMEOUT;
-    else if (turn->refusal == NULL)
-        (void)ps_fail(serve->error, PS_ERR_UNAVAILABLE, "shutting down");
-    else
-        *serve->error = *turn->refusal;
-    PS_ASSERT(serve->error->status != PS_OK && serve->error->status != PS_ERR_NOT_READY);
-    *status = serve->error->status;
-    return false;
 }
 
 /* The work of a delta: its digests were made. More than is left is taken by a parameter of a single

@@ -6,6 +6,7 @@
 #include "checkpoint/header_writer.h"
 #include "optimizer/optimizer.h"
 #include "server/core/requests/expire_rows.h"
+#include "server/core/requests/program_calls.h"
 #include "server/core/requests/rendezvous_calls.h"
 #include "server/core/requests/service_state.h"
 
@@ -68,6 +69,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     ps_clocks_init(&created->clocks, options->memory);
     ps_meetings_init(&created->meetings, options->memory);
     ps_service_begin_rendezvous(created, options);
+    ps_service_begin_programs(created, options);
     ps_sessions_init(&created->sessions, options->memory,
                      options->clients_max > 0 ? options->clients_max : CLIENTS_MAX_DEFAULT,
                      options->client_idle_ms > 0 ? options->client_idle_ms : IDLE_MS_DEFAULT);
@@ -93,6 +95,7 @@ void ps_service_destroy(struct ps_service *service)
     ps_staging_fini(&service->staging);
     ps_sessions_fini(&service->sessions);
     ps_meetings_fini(&service->meetings);
+    ps_mailbox_fini(&service->mailbox);
     ps_rendezvous_fini(&service->rendezvous);
     ps_clocks_fini(&service->clocks);
     ps_tickets_fini(&service->tickets);
@@ -150,6 +153,7 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
     service->shard_count = shard_count;
     service->epoch = epoch;
     ps_rendezvous_own(&service->rendezvous, index);
+    ps_mailbox_own(&service->mailbox, index);
     /* Status replies point to it, so it is written once. */
     if (service->address[0] == '\0' && address != NULL)
         snprintf(service->address, sizeof service->address, "%s", address);
@@ -262,6 +266,7 @@ static void drop_state(struct ps_service *service)
     ps_staging_clear(&service->staging);
     ps_clocks_clear(&service->clocks);
     ps_service_lose_rendezvous(service);
+    ps_service_lose_programs(service);
     ps_sessions_clear(&service->sessions);
     ps_journal_queue_reset(&service->queue);
     ps_tickets_reset(&service->tickets);
@@ -456,6 +461,7 @@ void ps_service_sweep(struct ps_service *service)
 {
     ps_service_expire_rows(service);
     ps_service_sweep_rendezvous(service);
+    ps_service_sweep_programs(service);
     if (atomic_load(&service->staging.count) == 0)
         return;
     ps_staging_sweep(&service->staging, ps_now_ms(service->clock));
@@ -487,6 +493,7 @@ void ps_service_check(const struct ps_service *constant)
     ps_staging_check(&service->staging);
     ps_meetings_check(&service->meetings);
     ps_rendezvous_check(&service->rendezvous);
+    ps_mailbox_check(&service->mailbox);
     ps_clocks_check(&service->clocks);
 
     enum ps_phase phase = ps_service_phase(service);

@@ -81,6 +81,10 @@ struct ps_service_options {
     uint64_t rendezvous_bytes, rendezvous_step_bytes;
     uint32_t rendezvous_steps, rendezvous_keys;
     uint64_t rendezvous_idle_ms;
+    /* Of programs (../programs/), each 0 for its default: bytes of requests and answers, 1 GiB;
+     * requests of one app that are not answered, 65,536. */
+    uint64_t program_bytes;
+    uint32_t program_requests;
     uint32_t clients_max;    /* that are remembered; 0: 16384 */
     uint64_t client_idle_ms; /* forgotten after a shorter silence: counted as early; 0: one hour */
     const char *device;      /* for status: "cpu"; borrowed */

@@ -17,6 +17,7 @@
 #include "server/core/rendezvous/rendezvous.h"
 #include "server/core/requests/core_metrics.h"
 #include "server/core/requests/meetings.h"
+#include "server/core/requests/program_calls.h"
 #include "server/core/requests/service.h"
 #include "server/core/requests/staging.h"
 #include "server/core/requests/tickets.h"
@@ -28,6 +29,12 @@
 #include <stdatomic.h>
 
 enum ps_phase { PS_PHASE_STARTING, PS_PHASE_UNINITIALIZED, PS_PHASE_RECOVERING, PS_PHASE_READY };
+
+/* A handler of this process. */
+struct ps_service_program {
+    uint32_t app;
+    struct ps_program_handler handler;
+};
 
 struct ps_service {
     const struct ps_allocator *memory;          /* borrowed; outlives this */
@@ -49,6 +56,8 @@ struct ps_service {
     struct ps_random *random;   /* borrowed; may be NULL; used with the cut held alone */
     uint64_t started_ms;
     uint64_t launches_counted; /* of the device; whoever shows the metrics */
+    uint64_t copies_counted;   /* the same of copies */
+    uint64_t waits_counted;    /* and of waits */
     uint64_t evicted_counted;  /* of rows; the same */
     uint64_t expired_counted;
     struct ps_service_listener listener; /* set before calls arrive */
@@ -94,8 +103,12 @@ struct ps_service {
     struct ps_clocks clocks;         /* by which reads of workers are timed; its own lock */
     struct ps_meetings meetings;     /* live on whatever becomes of the shard */
     struct ps_rendezvous rendezvous; /* lost with the shard; its own lock */
-    struct ps_sessions sessions;     /* requests are under way only with the cut held */
-    struct ps_journal_queue queue;   /* positions are given out only with the cut held shared */
+    struct ps_mailbox mailbox;       /* lost with the shard; its own lock */
+    /* Handlers of this process; written before calls arrive. */
+    struct ps_service_program programs[PS_PROGRAM_HANDLERS_MAX];
+    uint32_t program_count;
+    struct ps_sessions sessions;   /* requests are under way only with the cut held */
+    struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
     struct ps_staging staging;
     struct ps_version_holds version_holds;
 };

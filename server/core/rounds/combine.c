@@ -4,53 +4,7 @@
 #include "server/core/rounds/combine.h"
 
 #include "base/assert.h"
-#include "base/attributes.h"
-
-/* The arithmetic of one type. Every product is rounded before it is added: the build allows no
- * fused operation, so that the bits are those of the formula in the header on every processor.
- *
- * Loops without a choice inside are what compilers turn into vector instructions. The first
- * contribution is written and not added to zeros, which saves a walk and keeps the sign of a
- * zero. */
-#define LOOPS(suffix, T)                                                                     \
-    static void first_##suffix(void *sum, const void *gradient, size_t count, double weight) \
-    {                                                                                        \
-        PS_TURNS_INDEPENDENT                                                                 \
-        for (size_t i = 0; i < count; i++)                                                   \
-            ((T *)sum)[i] = (T)weight * ((const T *)gradient)[i];                            \
-    }                                                                                        \
-    static void add_##suffix(void *sum, const void *gradient, size_t count, double weight)   \
-    {                                                                                        \
-        PS_TURNS_INDEPENDENT                                                                 \
-        for (size_t i = 0; i < count; i++)                                                   \
-            ((T *)sum)[i] += (T)weight * ((const T *)gradient)[i];                           \
-    }                                                                                        \
-    static void divide_##suffix(void *sum, size_t count, double by)                          \
-    {                                                                                        \
-        PS_TURNS_INDEPENDENT                                                                 \
-        for (size_t i = 0; i < count; i++)                                                   \
-            ((T *)sum)[i] /= (T)by;                                                          \
-    }
-LOOPS(f32, float)
-LOOPS(f64, double)
-#undef LOOPS
-
-struct loops {
-    void (*first)(void *sum, const void *gradient, size_t count, double weight);
-    void (*add)(void *sum, const void *gradient, size_t count, double weight);
-    void (*divide)(void *sum, size_t count, double by);
-};
-
-static const struct loops f32_loops = {first_f32, add_f32, divide_f32};
-static const struct loops f64_loops = {first_f64, add_f64, divide_f64};
-
-/* Rounded to the type after each weight, as whoever follows the formula in the type does. The sum
- * of two floats as doubles is rounded twice, which for floats is the same as once. */
-static double add_weight(double divisor, double weight, enum ps_dtype dtype)
-{
-    double sum = divisor + weight;
-    return dtype == PS_F32 ? (double)(float)sum : sum;
-}
+#include "optimizer/weighted_sum.h"
 
 /* Only floats are trained in rounds (optimizer/settings.c). Without weights each of them is 1, and
  * to multiply by 1 changes no bit; so an average is divided by how many contributions there are.
@@ -59,7 +13,6 @@ void ps_combine_block(const struct ps_contributions *contributions,
                       const struct ps_parameter_spec *spec, size_t i, void *to)
 {
     enum ps_combine combine = spec->settings.rounds.combine;
-    const struct loops *loops = spec->dtype == PS_F32 ? &f32_loops : &f64_loops;
     size_t count = 0;
     double divisor = 0;
     PS_ASSERT(spec->dtype == PS_F32 || spec->dtype == PS_F64);
@@ -70,12 +23,15 @@ void ps_combine_block(const struct ps_contributions *contributions,
             continue;
         struct ps_bytes piece = one->values->pieces[i];
         double weight = combine == PS_COMBINE_WEIGHTED ? (double)one->weight : 1;
-        bool is_first = divisor == 0;
+        /* The same in each contribution: all have the blocks of one parameter. */
         count = piece.size / ps_dtype_size(spec->dtype);
-        (is_first ? loops->first : loops->add)(to, piece.data, count, weight);
-        divisor = add_weight(divisor, weight, spec->dtype);
+        if (divisor == 0)
+            ps_weighted_sum_first(spec->dtype, to, piece.data, count, weight);
+        else
+            ps_weighted_sum_add(spec->dtype, to, piece.data, count, weight);
+        divisor = ps_weighted_sum_weigh(spec->dtype, divisor, weight);
     }
     PS_ASSERT(divisor > 0 && count > 0);
     if (combine != PS_COMBINE_SUM)
-        loops->divide(to, count, divisor);
+        ps_weighted_sum_divide(spec->dtype, to, count, divisor);
 }

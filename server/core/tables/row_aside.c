@@ -13,8 +13,9 @@
 #include "base/assert.h"
 
 /* Rows that are asked for before they are copied: a large push has outgrown the cache since it
- * looked them up. */
+ * looked them up. What leads to the list of a row's page is asked for as long again before that. */
 #define AHEAD 8
+#define LINE_BYTES 64
 
 void ps_row_aside_init(struct ps_row_table *table, struct ps_row_aside *aside)
 {
@@ -96,6 +97,50 @@ static struct ps_row_old *take_place(struct ps_row_table *table, struct ps_row_a
     return old;
 }
 
+/* Where the hold's lists have the page of this row. False: the page was made since. */
+static bool find_page(const struct ps_row_table *table, const struct ps_row_aside *aside,
+                      uint32_t number, uint32_t row, uint64_t *page)
+{
+    *page = aside->first_pages[number] + (row >> table->shape.page_bits);
+    return *page < aside->first_pages[number + 1];
+}
+
+/* The bits of a row that is due, by which page they lie. */
+static uint64_t *due_word(const struct ps_row_table *table, const struct ps_row_aside *aside,
+                          uint64_t page, uint32_t row)
+{
+    uint32_t place = row & ((1u << table->shape.page_bits) - 1);
+    return &aside->due[page * table->shape.live_words + place / 64];
+}
+
+/* The entries of both lists, which lie anywhere in some mebibytes. */
+static void ask_entries(const struct ps_row_table *table, const struct ps_row_aside *aside,
+                        uint32_t number, uint32_t row)
+{
+    uint64_t page = 0;
+    if (!find_page(table, aside, number, row, &page))
+        return;
+    PS_PREFETCH(due_word(table, aside, page, row));
+    PS_PREFETCH(&aside->old[page]);
+}
+
+/* What the entries lead to: the list's newest part, and all lines of the row. */
+static void ask_row(const struct ps_row_table *table, const struct ps_row_aside *aside,
+                    uint32_t number, uint32_t row)
+{
+    const struct ps_row_shape *shape = &table->shape;
+    uint64_t page = 0;
+    if (!find_page(table, aside, number, row, &page))
+        return;
+    /* A row that was set aside before is not looked at again. */
+    if ((*due_word(table, aside, page, row) & ps_row_live_bit(shape, row)) == 0)
+        return;
+    const uint8_t *at = ps_row_at(shape, &table->stripes[number], row);
+    for (size_t i = 0; i < shape->stride; i += LINE_BYTES)
+        PS_PREFETCH(at + i);
+    PS_PREFETCH(aside->old[page]);
+}
+
 /* Under the stripe's lock, so that a reader of the hold finds the row here or there, and the same
  * bytes: the push writes over it later. The bit goes and the old row comes in one step for every
  * reader. */
@@ -103,12 +148,10 @@ static bool keep_row(struct ps_row_table *table, struct ps_row_aside *aside, uin
                      uint32_t row)
 {
     const struct ps_row_shape *shape = &table->shape;
-    uint64_t page = aside->first_pages[number] + (row >> shape->page_bits);
-    /* A page that was made since. */
-    if (page >= aside->first_pages[number + 1])
+    uint64_t page = 0;
+    if (!find_page(table, aside, number, row, &page))
         return true;
-    uint32_t place = row & ((1u << shape->page_bits) - 1);
-    uint64_t *due = &aside->due[page * shape->live_words + place / 64];
+    uint64_t *due = due_word(table, aside, page, row);
     if ((*due & ps_row_live_bit(shape, row)) == 0)
         return true;
     /* A list that was made for a row that is then refused has no row, and serves the next one. */
@@ -119,7 +162,7 @@ static bool keep_row(struct ps_row_table *table, struct ps_row_aside *aside, uin
     /* All of the row: a reader may ask for any of its arrays. */
     memcpy(kept, ps_row_at(shape, &table->stripes[number], row), shape->stride);
     old->rows[old->count] = kept;
-    old->places[old->count] = (uint8_t)place;
+    old->places[old->count] = (uint8_t)(row & ((1u << shape->page_bits) - 1));
     old->count++;
     *due &= ~ps_row_live_bit(shape, row);
     uint64_t before = atomic_fetch_sub_explicit(&aside->due_rows, 1, memory_order_relaxed);
@@ -134,10 +177,15 @@ static bool keep_stripe(struct ps_row_table *table, struct ps_row_aside *aside, 
     bool kept = true;
     PS_ASSERT(number < PS_ROW_STRIPES);
     ps_mutex_lock(ps_row_lock_of(table, number));
-    for (uint32_t i = 0; i < count && kept; i++) {
+    for (uint32_t i = 0; i < AHEAD && i < count; i++)
+        ask_entries(table, aside, number, numbers[i]);
+    for (uint32_t i = 0; i < count + AHEAD && kept; i++) {
         if (i + AHEAD < count)
-            PS_PREFETCH(ps_row_at(&table->shape, &table->stripes[number], numbers[i + AHEAD]));
-        kept = keep_row(table, aside, number, numbers[i]);
+            ask_entries(table, aside, number, numbers[i + AHEAD]);
+        if (i < count)
+            ask_row(table, aside, number, numbers[i]);
+        if (i >= AHEAD)
+            kept = keep_row(table, aside, number, numbers[i - AHEAD]);
     }
     ps_mutex_unlock(ps_row_lock_of(table, number));
     return kept;
@@ -173,12 +221,10 @@ bool ps_row_aside_is_held(struct ps_row_table *table)
 static bool is_due(const struct ps_row_table *table, const struct ps_row_aside *aside,
                    uint32_t number, uint32_t row)
 {
-    const struct ps_row_shape *shape = &table->shape;
-    uint64_t page = aside->first_pages[number] + (row >> shape->page_bits);
-    uint32_t place = row & ((1u << shape->page_bits) - 1);
+    uint64_t page = 0;
     PS_ASSERT(number < PS_ROW_STRIPES);
-    return page < aside->first_pages[number + 1] &&
-           (aside->due[page * shape->live_words + place / 64] & ps_row_live_bit(shape, row)) != 0;
+    return find_page(table, aside, number, row, &page) &&
+           (*due_word(table, aside, page, row) & ps_row_live_bit(&table->shape, row)) != 0;
 }
 
 /* Asked row by row: few are stale and due while a checkpoint is read, since reading brings its rows

@@ -89,7 +89,9 @@ enum ps_status ps_row_evict_choose(struct ps_row_push *push, struct ps_error *er
         return PS_OK;
     /* The limit is exact where pushes are refused, and of each group where rows go. */
     if (table->settings.full == PS_TABLE_REFUSE)
-        return ps_row_table_rows(table) + push->made <= most ? PS_OK : refuse(push, error);
+        return push->is_taken || ps_row_table_rows(table) + push->made <= most
+                   ? PS_OK
+                   : refuse(push, error);
     struct ps_row_shares shares = ps_row_shares(most);
     struct need needs[PS_ROW_STRIPES] = {{0}};
     PS_TRY(count_needs(push, &shares, needs, error));
@@ -130,7 +132,7 @@ static enum ps_status count_needs(struct ps_row_push *push, const struct ps_row_
         if (need->made == 0 || after <= ps_row_share_limit(shares, i))
             continue;
         /* Its own rows alone would be too many: nothing that could go would help. */
-        if (need->pushed + need->made > ps_row_share_limit(shares, i))
+        if (need->pushed + need->made > ps_row_share_limit(shares, i) && !push->is_taken)
             return refuse(push, error);
         uint64_t wanted = after - ps_row_share_target(shares, i);
         uint64_t others = need->rows - need->pushed;

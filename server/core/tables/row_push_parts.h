@@ -24,7 +24,8 @@ struct ps_row_push {
     uint32_t made;               /* of those, without a row; known by prepare */
     struct ps_row_push *counted; /* to the candidates, of keys without a row; NULL: none. Owned */
     bool prepared;
-    bool grown; /* an index had to be made larger for it */
+    bool grown;    /* an index had to be made larger for it */
+    bool is_taken; /* was let in before: the row limit does not refuse it (row_join.h) */
     /* Of each different key, in the order of their hashes. */
     uint64_t *hashes;
     uint64_t *keys;

@@ -136,8 +136,7 @@ uint64_t ps_parameter_held_bytes(const struct ps_parameter *parameter)
 {
     if (parameter->rounds == NULL)
         return 0;
-    return parameter->rounds->round.counted_count *
-           (uint64_t)ps_parameter_spec_bytes(parameter->spec);
+    return ps_contributions_held_bytes(parameter->rounds);
 }
 
 /* At version 0, as the values: no push has written the block yet. */

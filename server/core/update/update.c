@@ -369,6 +369,21 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradi
     return status;
 }
 
+/* Nothing of it is looked at without the lock: what is joined was read when it came, and is in the
+ * order in which the table is walked. */
+enum ps_status ps_parameter_push_joined(struct ps_parameter *parameter, struct ps_row_push *rows,
+                                        struct ps_journal_place *place, uint64_t *version,
+                                        struct ps_error *error)
+{
+    struct ps_update update;
+    bool has_begun = ps_update_begin(&update, parameter, PS_UPDATE_WHOLE);
+    PS_ASSERT(has_begun);
+    ps_update_rows_take(&update, rows);
+    enum ps_status status = ps_update_commit(&update, place, version, error);
+    ps_update_end(&update);
+    return status;
+}
+
 /* ---- Of an early update ---- */
 
 const struct ps_parameter_spec *ps_update_early_spec(const struct ps_update *update)

@@ -118,6 +118,13 @@ PS_MUST_USE enum ps_status ps_parameter_push(struct ps_parameter *parameter,
                                              struct ps_journal_place *place, uint64_t *version,
                                              struct ps_error *error);
 
+/* The same of what a round has joined of its rows (server/core/tables/row_join.h), which is taken
+ * in any case. The row limit and the limit of memory were asked when its contributions came. */
+PS_MUST_USE enum ps_status ps_parameter_push_joined(struct ps_parameter *parameter,
+                                                    struct ps_row_push *rows,
+                                                    struct ps_journal_place *place,
+                                                    uint64_t *version, struct ps_error *error);
+
 /* ---- Of an early update ---- */
 
 /* Of whose parameter. */

@@ -20,13 +20,25 @@ enum ps_status ps_update_rows_look(struct ps_update *update, struct ps_error *er
     return PS_OK;
 }
 
+/* The sums are looked at, and not what they are made of: each of that was, when it came. */
+void ps_update_rows_take(struct ps_update *update, struct ps_row_push *rows)
+{
+    PS_ASSERT(update->rows == NULL && update->mode == PS_UPDATE_WHOLE);
+    PS_ASSERT(update->parameter->rows != NULL);
+    update->gradient = (struct ps_gradient){.encoding = PS_ENCODING_ROWS, .is_combined = true};
+    update->rows = rows;
+    ps_row_push_scan(update->rows, &update->parameter->spec->settings, &update->scan);
+}
+
 /* A record that was taken once is taken again, though rows may lie otherwise now and need more than
  * they did: a shard that comes back a little above its limit is better than one that does not. */
 enum ps_status ps_update_rows_prepare(struct ps_update *update, bool is_replay,
                                       struct ps_error *error)
 {
     const struct ps_parameter_spec *spec = update->parameter->spec;
-    uint64_t left = is_replay ? UINT64_MAX : ps_row_room_left(spec->row_room);
+    /* What a round needs was counted with its contributions (requests/contribute_rows.c). */
+    bool was_taken = is_replay || update->gradient.is_combined;
+    uint64_t left = was_taken ? UINT64_MAX : ps_row_room_left(spec->row_room);
     struct ps_error reason = {0};
     PS_ASSERT(update->rows != NULL && !update->is_committed);
     enum ps_status status = ps_row_push_prepare(update->rows, left, &reason);

@@ -20,13 +20,16 @@
 PS_MUST_USE enum ps_status ps_update_rows_look(struct ps_update *update, struct ps_error *error);
 
 /* Gets the memory that the push needs. `is_replay`: it was taken once, and the limit of memory is
- * not asked again.
+ * not asked again, as it is not for what a round has joined.
  *
  * PS_ERR_TABLE_FULL    the table's rows_max
  * PS_ERR_NO_MEMORY     or the limit of memory
  */
 PS_MUST_USE enum ps_status ps_update_rows_prepare(struct ps_update *update, bool is_replay,
                                                   struct ps_error *error);
+
+/* Takes `rows`, all that a round has joined (row_join.h), in the place of what look reads. */
+void ps_update_rows_take(struct ps_update *update, struct ps_row_push *rows);
 
 /* Makes the rows those of `version`: new ones come, each that is named is stepped once, and those
  * that have to go for them go. Nothing of it fails but a dead device (PS_ERR_UNAVAILABLE), of which

@@ -282,6 +282,15 @@ class PsbenchTest(unittest.TestCase):
             self.assertGreater(row["p99_us"], 0)
         self.row(document, "raw_tcp_rounds")
 
+    def test_values_of_the_rendezvous_stand_beside_raw_tcp(self):
+        document = self.measure("rendezvous", *TINY)
+        for name in ("rendezvous_tcp", "rendezvous_shared"):
+            row = self.row(document, name)
+            self.assertLessEqual({"raw_tcp_there_and_back", "raw_tcp_one_way"},
+                                 set(row["ratios"]))
+            self.assertGreater(row["per_second"], 0)
+        self.row(document, "raw_tcp_there_and_back")
+
     def test_a_trainers_steps_stand_beside_those_that_wait_for_the_disk(self):
         document = self.measure("train", "--time", "20ms", "--repeat", "1")
         for name in ("train_memory", "train_logged", "train_pipeline_logged"):

@@ -153,7 +153,7 @@ class TableTraining(unittest.TestCase):
         self.assertLess(documents[1]["steps"], documents[0]["steps"])
 
     def test_what_cannot_be_is_wrong_usage(self):
-        for words in (("--sync", "1"), ("--accumulate", "2"), ("--local-steps", "2"),
+        for words in (("--sync", "2"), ("--accumulate", "0"), ("--local-steps", "2"),
                       ("--pipeline", "1"), ("--encoding", "int8"), ("--rank", "0"),
                       ("--rank", "4096"), ("--epochs", "1000000")):
             done = run("pstrain", "--data", "x", "--servers", "127.0.0.1:1", "--model",

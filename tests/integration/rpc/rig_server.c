@@ -6,6 +6,7 @@
  *     drain MS   as on SIGTERM, calls in flight have MS milliseconds
  *     save       a checkpoint of what is there is said to be saved
  *     write      the journal's records are said to be on disk
+ *     sweep      a turn of the coordinator
  *
  * With the argument "journals" it keeps a journal that nobody writes but that order.
  *
@@ -46,6 +47,8 @@ static void obey(struct rig *rig, const char *line)
         save(rig);
     else if (strncmp(line, "write", 5) == 0)
         write_journal(rig);
+    else if (strncmp(line, "sweep", 5) == 0)
+        ps_service_sweep(rig->service);
     else if (strncmp(line, "drain ", 6) == 0) {
         ps_service_drain(rig->service);
         ps_rpc_server_drain(rig->server, ps_deadline_after(clock, strtoull(line + 6, NULL, 10)));

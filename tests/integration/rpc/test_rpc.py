@@ -251,7 +251,7 @@ class Health(RpcTest):
 class Reflection(RpcTest):
     SERVICES = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
                 "grpc.reflection.v1alpha.ServerReflection", "pserver.v1.Admin",
-                "pserver.v1.ParameterServer", "pserver.v1.Rendezvous"]
+                "pserver.v1.ParameterServer", "pserver.v1.Programs", "pserver.v1.Rendezvous"]
 
     def ask(self, version, questions):
         request = TYPES(f"grpc.reflection.{version}.ServerReflectionRequest")

@@ -25,6 +25,15 @@ START_TEST(a_push_that_may_have_been_applied_is_repeated)
 }
 END_TEST
 
+/* It has waited for as long as the caller wished. */
+START_TEST(a_servers_word_that_the_time_is_over_is_final_where_it_names_who_is_missing)
+{
+    ck_assert_int_eq(ps_retry_verdict(PS_METHOD_BARRIER, PS_ERR_TIMEOUT, false), PS_VERDICT_FAILED);
+    ck_assert_int_eq(ps_retry_verdict(PS_METHOD_ASK, PS_ERR_TIMEOUT, false), PS_VERDICT_FAILED);
+    ck_assert_int_eq(ps_retry_verdict(PS_METHOD_TAKE, PS_ERR_TIMEOUT, false), PS_VERDICT_AGAIN);
+}
+END_TEST
+
 START_TEST(a_fault_of_the_server_is_final_for_a_push_that_was_certainly_not_applied)
 {
     ck_assert_int_eq(ps_retry_verdict(PS_METHOD_PUSH, PS_ERR_INTERNAL, false), PS_VERDICT_FAILED);
@@ -115,7 +124,8 @@ START_TEST(everything_is_repeated_when_it_broke)
     for (enum ps_method method = 0; method < PS_METHOD_COUNT; method++) {
         ck_assert_int_eq(ps_retry_verdict(method, PS_ERR_UNAVAILABLE, true), PS_VERDICT_AGAIN);
         ck_assert_int_eq(ps_retry_verdict(method, PS_ERR_TIMEOUT, true),
-                         method == PS_METHOD_BARRIER ? PS_VERDICT_FAILED : PS_VERDICT_AGAIN);
+                         method == PS_METHOD_BARRIER || method == PS_METHOD_ASK ? PS_VERDICT_FAILED
+                                                                                : PS_VERDICT_AGAIN);
     }
 }
 END_TEST
@@ -187,6 +197,8 @@ int main(void)
     tcase_add_test(tests, a_barrier_whose_time_is_over_is_not_repeated);
     tcase_add_test(tests, a_refused_push_is_repeated);
     tcase_add_test(tests, a_push_that_may_have_been_applied_is_repeated);
+    tcase_add_test(tests,
+                   a_servers_word_that_the_time_is_over_is_final_where_it_names_who_is_missing);
     tcase_add_test(tests, a_fault_of_the_server_is_final_for_a_push_that_was_certainly_not_applied);
     tcase_add_test(tests, a_forgotten_session_is_final_only_for_a_push_that_may_have_been_applied);
     tcase_add_test(tests, unavailable_does_not_say_that_a_push_was_not_applied);

@@ -5,6 +5,7 @@
 #include "server/core/requests/change.h"
 #include "server/core/requests/service_state.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { COUNT_MAX = 512 };
@@ -17,6 +18,12 @@ static struct ps_request_id numbered(uint64_t sequence)
 
 struct ps_bytes table_config(const char *optimizer, struct ps_table_settings table)
 {
+    return table_config_of_rounds(optimizer, table, &(struct ps_round_settings){0});
+}
+
+struct ps_bytes table_config_of_rounds(const char *optimizer, struct ps_table_settings table,
+                                       const struct ps_round_settings *rounds)
+{
     struct ps_optimizer_config config;
     ps_optimizer_config_defaults(&config);
     bool is_row_wise = strcmp(optimizer, "row_wise") == 0;
@@ -26,6 +33,8 @@ struct ps_bytes table_config(const char *optimizer, struct ps_table_settings tab
     config.learning_rate = 1;
     table.width = table.width > 0 ? table.width : TABLE_WIDTH;
     config.table = table;
+    config.rounds = (struct ps_config_rounds){rounds->workers, rounds->quorum, rounds->grace_ms,
+                                              (int32_t)rounds->combine, (int32_t)rounds->late};
     return config_bytes(&config);
 }
 
@@ -37,10 +46,9 @@ enum ps_status table_define(struct core_world *world, struct ps_bytes config, ui
     return ps_service_define(world->service, &request, &reply, &world->wait, &world->error);
 }
 
-enum ps_status table_push(struct core_world *world, uint64_t first, size_t count, float value,
-                          uint64_t sequence)
+/* Writes the rows of a push to `content`. */
+static struct ps_bytes fill(uint8_t *content, uint64_t first, size_t count, float value)
 {
-    static uint8_t content[COUNT_MAX * TABLE_ROW_BYTES];
     ck_assert_uint_le(count, COUNT_MAX);
     float *rows = (float *)(void *)(content + count * 8);
     for (size_t i = 0; i < count; i++) {
@@ -48,12 +56,38 @@ enum ps_status table_push(struct core_world *world, uint64_t first, size_t count
         for (size_t k = 0; k < TABLE_WIDTH; k++)
             rows[i * TABLE_WIDTH + k] = value;
     }
-    const struct ps_bytes piece = {content, count * TABLE_ROW_BYTES};
+    return (struct ps_bytes){content, count * TABLE_ROW_BYTES};
+}
+
+enum ps_status table_push(struct core_world *world, uint64_t first, size_t count, float value,
+                          uint64_t sequence)
+{
+    static uint8_t content[COUNT_MAX * TABLE_ROW_BYTES];
+    const struct ps_bytes piece = fill(content, first, count, value);
     const struct ps_push_request request = {.name = text("t"),
                                             .dtype = PS_F32,
                                             .encoding = PS_ENCODING_ROWS,
                                             .content = ps_view_of(&piece),
                                             .request = numbered(sequence)};
+    return ps_service_push(world->service, &request, &world->reply, &world->wait, &world->error);
+}
+
+enum ps_status table_contribute(struct core_world *world, uint32_t rank, uint64_t round,
+                                uint64_t first, size_t count, float value, uint64_t sequence)
+{
+    static uint8_t content[COUNT_MAX * TABLE_ROW_BYTES];
+    char client[16];
+    (void)snprintf(client, sizeof client, "worker-%u", (unsigned)rank);
+    const struct ps_bytes piece = fill(content, first, count, value);
+    struct ps_push_request request = {.name = text("t"),
+                                      .dtype = PS_F32,
+                                      .encoding = PS_ENCODING_ROWS,
+                                      .content = ps_view_of(&piece),
+                                      .worker = 1 + rank,
+                                      .round = round,
+                                      .request = numbered(sequence)};
+    request.request.client_id = text(client);
+    world->reply = (struct ps_push_reply){0};
     return ps_service_push(world->service, &request, &world->reply, &world->wait, &world->error);
 }
 

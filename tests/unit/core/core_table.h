@@ -26,6 +26,13 @@ enum ps_status table_define(struct core_world *world, struct ps_bytes config, ui
 enum ps_status table_push(struct core_world *world, uint64_t first, size_t count, float value,
                           uint64_t sequence);
 
+/* The same in rounds, and as the client "worker-R" of that rank: request `sequence` of its own, to
+ * round `round`. */
+struct ps_bytes table_config_of_rounds(const char *optimizer, struct ps_table_settings table,
+                                       const struct ps_round_settings *rounds);
+enum ps_status table_contribute(struct core_world *world, uint32_t rank, uint64_t round,
+                                uint64_t first, size_t count, float value, uint64_t sequence);
+
 /* The first element of a row, all of which must be equal. */
 float table_value(struct core_world *world, uint64_t key);
 

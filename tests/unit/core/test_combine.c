@@ -33,7 +33,8 @@ static void hold(uint32_t rank, const void *element, size_t size, float weight)
         for (size_t done = 0; done < values->pieces[i].size; done += size)
             memcpy(to + done, element, size);
     }
-    ps_contributions_hold(contributions, rank, values, weight, 0);
+    const struct ps_contribution one = {.values = values, .weight = weight};
+    ps_contributions_hold(contributions, rank, &one, 0);
 }
 
 static void hold_f32(uint32_t rank, float value, float weight)

@@ -37,12 +37,18 @@ static enum ps_status send_with(uint64_t step, uint64_t known, uint32_t shard)
                                                    .key = ps_bytes_of_text("k"),
                                                    .content = ps_view_of(&hello),
                                                    .shard = shard};
-    return ps_service_send_tensor(world.service, &request, &none, &epoch, &world.error);
+    struct ps_send_tensor_reply reply = {0};
+    enum ps_status status =
+        ps_service_send_tensor(world.service, &request, &none, &reply, &world.error);
+    if (status == PS_OK)
+        epoch = reply.epoch;
+    return status;
 }
 
 static enum ps_status receive(int number, uint64_t step, uint64_t wait_ms)
 {
-    const struct ps_rendezvous_wish wish = {10 + (uint64_t)number, ps_bytes_of_text("k")};
+    const struct ps_rendezvous_wish wish = {.id = 10 + (uint64_t)number,
+                                            .key = ps_bytes_of_text("k")};
     const struct ps_recv_tensors_request request = {.step = step, .wishes = &wish, .wish_count = 1};
     return ps_service_recv_tensors(world.service, &request, wait_ms, &waits[number], &world.error);
 }

@@ -40,6 +40,7 @@ struct kernel_suite {
 /* Each looks at one kind of launch. */
 void kernels_apply_as_the_cpu_does(struct kernel_suite *suite);
 void kernels_decode_as_the_cpu_does(struct kernel_suite *suite);
+void kernels_scatter_lists_as_the_cpu_does(struct kernel_suite *suite);
 void kernels_apply_a_table_as_the_cpu_does(struct kernel_suite *suite);
 void kernels_fill_as_the_cpu_does(struct kernel_suite *suite);
 void kernels_scan_and_judge_as_the_cpu_does(struct kernel_suite *suite);

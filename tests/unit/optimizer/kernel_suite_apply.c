@@ -91,6 +91,26 @@ void kernels_decode_as_the_cpu_does(struct kernel_suite *suite)
     }
 }
 
+/* Lists that are longer than a chunk (scattered.cu), with several chunks for each block and blocks
+ * without one. */
+void kernels_scatter_lists_as_the_cpu_does(struct kernel_suite *suite)
+{
+    static const uint64_t counts[] = {4095, 4096, 4097, 5 * 4096, 7 * 4096 + 3};
+    static const uint32_t grids[] = {1, 3, 11};
+    struct ps_optimizer_settings settings;
+    struct ps_optimizer_step step;
+    for (enum ps_dtype dtype = PS_F32; dtype <= PS_F64; dtype++) {
+        for (size_t i = 0; rule_case(i, dtype, &settings); i++) {
+            if (settings.rule != PS_RULE_MOMENTUM && settings.rule != PS_RULE_ADAM)
+                continue;
+            rule_case_step(&settings, dtype, &step);
+            for (size_t j = 0; j < sizeof counts / sizeof counts[0]; j++)
+                for (size_t k = 0; k < sizeof grids / sizeof grids[0]; k++)
+                    compare(suite, &step, PS_ENCODING_TOP_K, counts[j], grids[k]);
+        }
+    }
+}
+
 /* A table of one rule and type: runs of all sizes, each with its own step and encoding. */
 struct table {
     size_t count;

@@ -19,12 +19,12 @@ static uint64_t pieces_before; /* asked for until then */
 
 static uint64_t pieces(void)
 {
-    return ps_emulator_memory_count(device->driver.self) - pieces_before;
+    return ps_emulator_memory_count(device->calls.real.self) - pieces_before;
 }
 
 static uint64_t bytes(void)
 {
-    return ps_emulator_memory_used(device->driver.self) - bytes_before;
+    return ps_emulator_memory_used(device->calls.real.self) - bytes_before;
 }
 
 static void begin(void)
@@ -34,8 +34,8 @@ static void begin(void)
     plugin = ps_device_entry(PS_DEVICE_ABI);
     ck_assert_int_eq(plugin->open(&options, &device, NULL), PS_OK);
     ps_device_free_kept(device);
-    bytes_before = ps_emulator_memory_used(device->driver.self);
-    pieces_before = ps_emulator_memory_count(device->driver.self);
+    bytes_before = ps_emulator_memory_used(device->calls.real.self);
+    pieces_before = ps_emulator_memory_count(device->calls.real.self);
 }
 
 static enum ps_status create(uint64_t size, struct ps_device_parameter **parameter)
@@ -113,7 +113,7 @@ START_TEST(what_is_kept_is_given_back_before_a_device_refuses)
     struct ps_device_parameter *parameter = NULL;
     begin();
     create_and_end(32u << 10);
-    ps_emulator_arm(device->driver.self, &fault);
+    ps_emulator_arm(device->calls.real.self, &fault);
 
     ck_assert_int_eq(create(64u << 10, &parameter), PS_OK);
 

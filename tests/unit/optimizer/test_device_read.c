@@ -100,11 +100,11 @@ END_TEST
 START_TEST(pieces_that_lie_one_behind_the_other_come_in_one_copy_for_each_part)
 {
     begin();
-    uint64_t copies = ps_emulator_copy_count(device->driver.self);
+    uint64_t copies = ps_emulator_copy_count(device->calls.real.self);
 
     struct ps_device_ticket ticket = read_all(0);
 
-    ck_assert_uint_eq(ps_emulator_copy_count(device->driver.self) - copies, 3);
+    ck_assert_uint_eq(ps_emulator_copy_count(device->calls.real.self) - copies, 3);
     ck_assert_int_eq(plugin->wait(device, ticket, NULL), PS_OK);
     ck_assert_mem_eq(pinned, values, sizeof values);
     end();
@@ -114,11 +114,11 @@ END_TEST
 START_TEST(pieces_with_something_between_them_come_each_by_itself)
 {
     begin();
-    uint64_t copies = ps_emulator_copy_count(device->driver.self);
+    uint64_t copies = ps_emulator_copy_count(device->calls.real.self);
 
     struct ps_device_ticket ticket = read_all(7);
 
-    ck_assert_uint_eq(ps_emulator_copy_count(device->driver.self) - copies, PIECES);
+    ck_assert_uint_eq(ps_emulator_copy_count(device->calls.real.self) - copies, PIECES);
     ck_assert_int_eq(plugin->wait(device, ticket, NULL), PS_OK);
     for (size_t i = 0; i < PIECES; i++)
         ck_assert_mem_eq(&pinned[i * (PIECE + 7)], &values[i * PIECE], PIECE * sizeof(float));

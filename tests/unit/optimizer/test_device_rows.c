@@ -227,7 +227,7 @@ START_TEST(a_kernel_that_breaks_is_the_end_of_all_calls)
     open_device(16u << 20);
     begin(rig, PS_RULE_SGD, 16, false);
     compare(rig);
-    ps_emulator_arm(device->driver.self, &fault);
+    ps_emulator_arm(device->calls.real.self, &fault);
     ck_assert_int_eq(plugin->rows_read_begin(rig->rows, numbers, 1, 0, 64, &reading, NULL), PS_OK);
     ck_assert_int_eq(plugin->rows_read_end(&reading, &pieces, NULL), PS_ERR_UNAVAILABLE);
     plugin->rows_read_release(&reading);

@@ -102,6 +102,12 @@ static void a_missing_barrier_around_an_entry_is_found(struct expect *expect)
     is_found_by(expect, PS_KERNELS_ENTRY_LATE, kernels_apply_a_table_as_the_cpu_does);
 }
 
+static void a_missing_barrier_around_a_list_is_found(struct expect *expect)
+{
+    is_found_by(expect, PS_KERNELS_CHUNK_EARLY, kernels_scatter_lists_as_the_cpu_does);
+    is_found_by(expect, PS_KERNELS_CHUNK_LATE, kernels_scatter_lists_as_the_cpu_does);
+}
+
 static void parts_of_a_row_left_apart_are_found(struct expect *expect)
 {
     is_found_by(expect, PS_KERNELS_PARTS_LEFT, kernels_split_rows_that_come_often_as_the_cpu_does);
@@ -123,6 +129,7 @@ int main(void)
     EXPECT_RUN(&expect, a_wrong_stride_is_found);
     EXPECT_RUN(&expect, a_missing_barrier_is_found);
     EXPECT_RUN(&expect, a_missing_barrier_around_an_entry_is_found);
+    EXPECT_RUN(&expect, a_missing_barrier_around_a_list_is_found);
     EXPECT_RUN(&expect, parts_of_a_row_left_apart_are_found);
     EXPECT_RUN(&expect, an_update_that_asks_no_verdict_is_found);
     return expect_end(&expect);

@@ -54,7 +54,7 @@ static uint64_t elements_of_chunk(uint64_t count, uint64_t width, uint64_t chunk
     uint64_t elements = 0;
     blockDim.x = PS_THREADS;
     for (threadIdx.x = 0; threadIdx.x < PS_THREADS; threadIdx.x++) {
-        const struct ps_span span = span_of_chunk(count, width, chunk);
+        const struct ps_span span = span_of_chunk(count, width, chunk, PS_CUDA_CHUNK);
         elements += packs_of(span) * width + (span.tail < span.count ? 1 : 0);
     }
     return elements;

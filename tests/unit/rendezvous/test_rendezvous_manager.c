@@ -75,7 +75,7 @@ END_TEST
 START_TEST(cleanup_all)
 {
     struct ps_rendezvous_of of = {.step = 123, .now_ms = 1};
-    const struct ps_rendezvous_wish wish = {1, ps_bytes_of_text("foo")};
+    const struct ps_rendezvous_wish wish = {.id = 1, .key = ps_bytes_of_text("foo")};
     struct ps_receiving receiving = {.step = NULL};
     bool wakes;
     ck_assert_int_eq(world_send_to(123, "foo", "peach", 1), PS_OK);
@@ -150,7 +150,8 @@ START_TEST(remote_recv_async_many)
     memset(receiving, 0, sizeof receiving);
     for (int call = 0; call < MANY / EACH; call++) {
         for (int i = 0; i < EACH; i++)
-            wishes[i] = (struct ps_rendezvous_wish){world_new_id(), ps_bytes_of_text("foo")};
+            wishes[i] =
+                (struct ps_rendezvous_wish){.id = world_new_id(), .key = ps_bytes_of_text("foo")};
         const struct ps_rendezvous_asked asked = {.wishes = wishes, .wish_count = EACH};
         ck_assert_int_eq(ps_rendezvous_receive(&world, &of, &asked, &receiving[call], &wakes, NULL),
                          PS_OK);

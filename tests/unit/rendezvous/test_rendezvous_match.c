@@ -223,8 +223,8 @@ END_TEST
 static void receive_list(bool sends_first)
 {
     const struct ps_rendezvous_of of = {.step = WORLD_STEP, .now_ms = 1};
-    const struct ps_rendezvous_wish wishes[] = {{1, ps_bytes_of_text("hello1")},
-                                                {2, ps_bytes_of_text("hello2")}};
+    const struct ps_rendezvous_wish wishes[] = {{.id = 1, .key = ps_bytes_of_text("hello1")},
+                                                {.id = 2, .key = ps_bytes_of_text("hello2")}};
     const struct ps_rendezvous_asked asked = {.wishes = wishes, .wish_count = 2};
     struct ps_receiving receiving = {.step = NULL};
     bool wakes;

@@ -71,6 +71,49 @@ START_TEST(a_value_that_is_given_back_goes_to_whoever_waits)
 }
 END_TEST
 
+static void cancel(uint64_t id)
+{
+    const struct ps_rendezvous_of of = {.step = WORLD_STEP, .now_ms = world_now_ms};
+    struct ps_receiving none = {.step = NULL};
+    bool wakes;
+    ck_assert_int_eq(
+        ps_rendezvous_receive(&world, &of,
+                              &(struct ps_rendezvous_asked){.cancel = &id, .cancel_count = 1},
+                              &none, &wakes, &world_error),
+        PS_OK);
+    ps_rendezvous_release(&world, &none);
+}
+
+/* Its answer may be on its way while the cancellation comes. */
+START_TEST(a_receive_that_is_cancelled_keeps_what_it_has)
+{
+    struct ps_receiving receiving;
+    ck_assert_int_eq(world_send("foo", "hello"), PS_OK);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &receiving), PS_OK);
+    ck_assert_int_eq(world_look(&receiving, text), PS_OK);
+    cancel(5);
+    ck_assert_int_eq(world_poll(WORLD_STEP, "foo", text), PS_ERR_NOT_READY);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &receiving), PS_OK);
+    ck_assert_int_eq(world_look(&receiving, text), PS_OK);
+    ck_assert_str_eq(text, "hello");
+    world_done(WORLD_STEP, 5);
+}
+END_TEST
+
+START_TEST(a_receive_that_is_cancelled_without_a_value_gets_none)
+{
+    struct ps_receiving receiving;
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &receiving), PS_OK);
+    cancel(5);
+    ck_assert_int_eq(world_look(&receiving, text), PS_ERR_CANCELLED);
+    ck_assert_int_eq(world_send("foo", "hello"), PS_OK);
+    /* Also one that was between two calls when it was cancelled. */
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &receiving), PS_OK);
+    ck_assert_int_eq(world_look(&receiving, text), PS_ERR_CANCELLED);
+    ck_assert_int_eq(world_poll(WORLD_STEP, "foo", text), PS_OK);
+}
+END_TEST
+
 START_TEST(a_receive_that_has_left_takes_nothing)
 {
     ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);
@@ -103,8 +146,8 @@ END_TEST
 START_TEST(a_reply_has_one_value_at_least_and_no_more_than_fit)
 {
     const struct ps_rendezvous_of of = {.step = WORLD_STEP, .now_ms = 1};
-    const struct ps_rendezvous_wish wishes[] = {{1, ps_bytes_of_text("a")},
-                                                {2, ps_bytes_of_text("b")}};
+    const struct ps_rendezvous_wish wishes[] = {{.id = 1, .key = ps_bytes_of_text("a")},
+                                                {.id = 2, .key = ps_bytes_of_text("b")}};
     const struct ps_rendezvous_asked asked = {.wishes = wishes, .wish_count = 2};
     struct ps_receiving receiving = {.step = NULL};
     bool wakes;
@@ -131,6 +174,8 @@ int main(void)
     tcase_add_test(tests, two_calls_of_one_receive_get_one_value);
     tcase_add_test(tests, a_value_that_is_given_back_is_the_next_one);
     tcase_add_test(tests, a_value_that_is_given_back_goes_to_whoever_waits);
+    tcase_add_test(tests, a_receive_that_is_cancelled_keeps_what_it_has);
+    tcase_add_test(tests, a_receive_that_is_cancelled_without_a_value_gets_none);
     tcase_add_test(tests, a_receive_that_has_left_takes_nothing);
     tcase_add_test(tests, keys_and_ids_are_checked);
     tcase_add_test(tests, a_reply_has_one_value_at_least_and_no_more_than_fit);

@@ -219,6 +219,8 @@ int psclient_table_add(struct psclient_table *table, const uint64_t *keys, size_
         fake_table.initialised = false;
         fake_table.defined = false;
         fake_table.row_count = 0;
+        fake_table.version = 0;
+        fake_table.has_rounds = false;
     }
     if (fate == FAKE_TABLE_OK || fate == FAKE_TABLE_UNKNOWN)
         apply(keys, count, gradients);
@@ -230,6 +232,43 @@ int psclient_table_add(struct psclient_table *table, const uint64_t *keys, size_
         [FAKE_TABLE_REFUSED] = PSCLIENT_INVALID,
     };
     return fate == FAKE_TABLE_OK ? PSCLIENT_OK : say(error, statuses[fate]);
+}
+
+/* Rounds of one worker: each contribution is a version. */
+int psclient_table_step(struct psclient_table *table, const struct psclient_table_step *step,
+                        uint64_t timeout_ms, struct psclient_table_stepped *stepped,
+                        struct psclient_error *error)
+{
+    ck_assert(fake_table.has_rounds && step->worker == 1);
+    *stepped = (struct psclient_table_stepped){0};
+    int status =
+        psclient_table_add(table, step->keys, step->count, step->gradients, timeout_ms, error);
+    if (status != PSCLIENT_OK)
+        return status;
+    stepped->version = ++fake_table.version;
+    if (step->get_count == 0)
+        return PSCLIENT_OK;
+    return psclient_table_get(table, step->get_keys, step->get_count, step->rows, timeout_ms,
+                              error);
+}
+
+int psclient_table_version(struct psclient_table *table, uint64_t timeout_ms, uint64_t *version,
+                           struct psclient_error *error)
+{
+    (void)table, (void)timeout_ms, (void)error;
+    *version = fake_table.version;
+    return PSCLIENT_OK;
+}
+
+int psclient_configure(struct psclient *client, const char *const *names, size_t count,
+                       const void *change, size_t change_size, uint64_t timeout_ms,
+                       struct psclient_result *results, struct psclient_config *configs,
+                       struct psclient_error *error)
+{
+    (void)client, (void)names, (void)timeout_ms, (void)results, (void)configs, (void)error;
+    ck_assert(count == 1 && change != NULL && change_size > 0);
+    fake_table.has_rounds = true;
+    return PSCLIENT_OK;
 }
 
 int psclient_table_add_get(struct psclient_table *table, const uint64_t *add_keys, size_t add_count,

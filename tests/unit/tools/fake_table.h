@@ -43,6 +43,8 @@ struct fake_table {
     uint64_t read_at_max;               /* the highest clock that a read named */
     uint64_t ahead_max; /* of a read's clock before the slowest worker's, when it was answered */
     int handles;        /* open */
+    bool has_rounds;    /* somebody has set them */
+    uint64_t version;   /* contributions so far */
 };
 
 extern struct fake_table fake_table;

@@ -36,6 +36,7 @@ static void begin(struct fixture *fixture)
         .train = &fixture->model,
         .test = &fixture->model,
         .table = {.name = "t", .type = PSCLIENT_FLOAT32, .width = fixture->model.width},
+        .accumulate = 1,
         .workers = 1,
         .parts = 1,
         .epochs = 10,
@@ -182,6 +183,67 @@ START_TEST(clocks_that_are_lost_behind_a_push_are_set_again)
 }
 END_TEST
 
+static const uint8_t some_rounds[] = {0x92, 0x0D, 0};
+
+/* A run that goes on from a version in its middle makes the steps that are missing. */
+START_TEST(in_rounds_the_version_says_which_steps_are_left)
+{
+    struct fixture fixture;
+    begin(&fixture);
+    fixture.options.rounds = (struct ps_bytes){some_rounds, sizeof some_rounds};
+    fake_table.version = 15;
+
+    ck_assert_int_eq(run(&fixture), PS_OK);
+
+    ck_assert_uint_eq(fake_table.pushes, 25);
+    ck_assert_uint_eq(fake_table.version, 40);
+    ps_table_trained_release(&fixture.trained);
+}
+END_TEST
+
+START_TEST(in_rounds_a_table_that_was_lost_is_trained_from_its_beginning)
+{
+    struct fixture fixture;
+    begin(&fixture);
+    fixture.options.rounds = (struct ps_bytes){some_rounds, sizeof some_rounds};
+    fake_table.fates[5] = FAKE_TABLE_LOST;
+
+    ck_assert_int_eq(run(&fixture), PS_OK);
+
+    ck_assert_uint_eq(fake_table.pushes, 46);
+    ck_assert_uint_eq(fake_table.version, 40);
+    ps_table_trained_release(&fixture.trained);
+}
+END_TEST
+
+START_TEST(in_rounds_a_push_whose_fate_is_open_ends_the_run)
+{
+    struct fixture fixture;
+    begin(&fixture);
+    fixture.options.rounds = (struct ps_bytes){some_rounds, sizeof some_rounds};
+    fake_table.fates[5] = FAKE_TABLE_UNKNOWN;
+
+    ck_assert_int_eq(run(&fixture), PS_ERR_UNAVAILABLE);
+    ps_table_trained_release(&fixture.trained);
+}
+END_TEST
+
+/* The rows are those of as many workers, and each push has the average of their gradients. */
+START_TEST(one_worker_that_accumulates_has_the_examples_of_several)
+{
+    struct fixture fixture;
+    begin(&fixture);
+    fixture.options.accumulate = 2;
+
+    ck_assert_int_eq(run(&fixture), PS_OK);
+
+    ck_assert_uint_eq(fake_table.pushes, 20);
+    ck_assert_uint_eq(atomic_load(&fixture.progress.examples), (size_t)10 * COUNT);
+    ck_assert_double_lt(rmse(&fixture.trained.test), 0.3);
+    ps_table_trained_release(&fixture.trained);
+}
+END_TEST
+
 /* A server that was restarted without its state holds reads back until somebody asks. */
 START_TEST(a_read_that_is_held_back_asks_whether_there_is_a_table)
 {
@@ -256,6 +318,10 @@ int main(void)
 {
     Suite *suite = suite_create("table_trainer");
     TCase *tests = tcase_create("table_trainer");
+    tcase_add_test(tests, in_rounds_the_version_says_which_steps_are_left);
+    tcase_add_test(tests, in_rounds_a_table_that_was_lost_is_trained_from_its_beginning);
+    tcase_add_test(tests, in_rounds_a_push_whose_fate_is_open_ends_the_run);
+    tcase_add_test(tests, one_worker_that_accumulates_has_the_examples_of_several);
     tcase_add_test(tests, a_run_learns_and_has_a_point_for_each_epoch);
     tcase_add_loop_test(tests, workers_are_never_further_apart_than_their_clocks_allow, 0, 3);
     tcase_add_test(tests, a_worker_that_comes_back_goes_on_at_its_clock);
