@@ -44,7 +44,8 @@ int ps_cuda_launch_bodies(const struct ps_cuda_bodies *bodies, void *stream)
     PS_ASSERT(bodies->stride % PS_CUDA_ALIGNMENT == 0);
     PS_ASSERT(bodies->size % sizeof(uint32_t) == 0 && bodies->offset % sizeof(uint32_t) == 0);
     PS_ASSERT(bodies->size <= UINT32_MAX - PS_THREADS);
-    /* Bodies begin at whole packs; pieces of them need not. */
+    /* Bodies begin at whole packs; pieces of them need not, and then go word by word, which the
+     * copy to the host takes longer than in any case. */
     const bool lines =
         bodies->size % PS_CUDA_ALIGNMENT == 0 && bodies->offset % PS_CUDA_ALIGNMENT == 0;
     const uint64_t pieces =

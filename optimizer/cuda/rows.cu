@@ -27,7 +27,8 @@ PS_DEVICE uint64_t positions()
     return (uint64_t)gridDim.x * blockDim.x;
 }
 
-/* Where the gradient lies that stands for a sorted position. */
+/* Where the gradient lies that stands for a sorted position: of rows that are all different it is
+ * the position itself, and no list says so. */
 PS_DEVICE uint64_t gradient_of(const struct ps_cuda_rows *rows, uint64_t at)
 {
     return rows->arrival == NULL ? at : rows->arrival[at];

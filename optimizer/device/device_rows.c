@@ -133,7 +133,7 @@ enum ps_status ps_device_rows_grow(struct ps_device_rows *rows, uint64_t count,
     uint8_t *larger = NULL;
     /* Rows never lose their place: a table does not shrink. */
     PS_ASSERT(count > rows->count);
-    /* No product below can overflow. */
+    /* No product below can overflow, and what is refused here no device has. */
     if (count > UINT64_MAX / 2 / rows->body.stride)
         return ps_fail(error, PS_ERR_BUSY, "too many rows");
     PS_TRY(ps_device_enter(device, error));
@@ -161,6 +161,7 @@ static enum ps_status open_parcel(const struct ps_device_rows *rows, const uint6
     /* The last parcel is short. */
     size_t most = pieces_max(rows->device, size);
     *parcel = (struct parcel){.count = count < most ? count : most, .size = size};
+    /* Pieces begin where kernels may load packs of them. */
     parcel->offset = padded(parcel->count * sizeof *numbers);
     PS_TRY(ps_slot_take(rows->device, &parcel->slot, error));
     memcpy(parcel->slot->host, numbers, parcel->count * sizeof *numbers);

@@ -153,6 +153,8 @@ enum ps_status ps_row_bodies_expect(struct ps_row_push *push, struct ps_error *e
     enum ps_status status = PS_OK;
     if (bodies->is_full || is_small(push))
         return PS_OK;
+    /* Of rows that go for this push the seats are not free yet: a few more are asked for than will
+     * be needed. */
     uint64_t wanted = seats_wanted(push);
     uint64_t left = bodies->seats - bodies->seated + bodies->free_count;
     if (wanted <= left)
@@ -252,6 +254,7 @@ void ps_row_bodies_take(struct ps_row_push *push, uint32_t number,
         if (*seat == PS_ROW_NONE)
             *seat = take_seat(table->bodies);
         bool is_seated = *seat != PS_ROW_NONE;
+        /* Without a seat it says so, fresh or not. */
         push->seats[i] |= *seat;
         if (is_seated)
             *stale_word(&table->shape, stripe, row) |= ps_row_live_bit(&table->shape, row);
@@ -321,6 +324,7 @@ enum ps_status ps_row_bodies_step(struct ps_row_push *push, const struct ps_opti
             continue;
         if (count != i)
             ps_row_copy(push->gradients + count * size, push->gradients + i * size, size);
+        /* Without the mark of a fresh one: the device knows numbers. */
         push->seats[count++] = seat;
     }
     /* Of a table that is small, or on a device that had no room at all. */

@@ -123,6 +123,7 @@ static bool is_elsewhere(struct pull *pull, uint32_t i)
 {
     const struct ps_row_stripe *stripe = &pull->table->stripes[ps_row_stripe_of(pull->hashes[i])];
     PS_ASSERT(pull->numbers[i] != PS_ROW_NONE);
+    /* Rows of the host, and those that were called home since their last push. */
     if (!ps_row_is_stale(&pull->table->shape, stripe, pull->numbers[i]))
         return false;
     /* Written over keys that are in order elsewhere by now. */

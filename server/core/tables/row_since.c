@@ -246,6 +246,7 @@ static enum ps_status go_on(struct walk *walk, struct ps_error *error)
             ps_rwlock_write(&bodies->lock);
             status = bring_home(walk, error);
         }
+        /* From here on it is the walk of any table. */
         if (status == PS_OK)
             has_room = look_on(walk);
         if (bodies != NULL)
