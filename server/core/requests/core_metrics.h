@@ -69,6 +69,8 @@
     X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \
     X(gauge, state_bytes, "ps_state_bytes", "Bytes of all optimizer states.")                     \
     X(gauge, table_rows, "ps_table_rows", "Rows of all tables.")                                  \
+    X(gauge, table_device_rows, "ps_table_device_rows",                                           \
+      "Rows whose values and states are on a device.")                                            \
     X(gauge, table_candidates, "ps_table_candidates",                                             \
       "Keys of tables that are counted until they get a row (admission).")                        \
     X(gauge, table_bytes, "ps_table_bytes", "Bytes of rows, their states and their index.")       \
