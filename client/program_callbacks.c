@@ -41,7 +41,7 @@ void ps_asking_call_back(struct ps_customer *customer, struct ps_asked *asked)
     (void)ps_request_tracker_look(&customer->tracker, timestamp, &why);
     asked->is_calling = true;
     ps_mutex_unlock(&customer->lock);
-    how.callback(how.user, timestamp, ps_client_status_of(why.status), why.text);
+    how.callback(how.user, timestamp, (int)ps_client_status_of(why.status), why.text);
     ps_mutex_lock(&customer->lock);
     asked->is_calling = false;
     asked->is_called = true;
