@@ -147,7 +147,7 @@ START_TEST(every_service_that_is_listed_is_defined_in_a_file)
         count++;
     }
     ck_assert_int_eq(reader.status, PS_OK);
-    ck_assert_uint_eq(count, 6);
+    ck_assert_uint_eq(count, 7);
     ps_buffer_fini(&reply);
 }
 END_TEST
