@@ -147,6 +147,18 @@ static enum ps_status read_document(struct ps_header_pass *pass, const struct ps
     return check_order(pass->header, pass->error);
 }
 
+/* All that were ever written. */
+static bool is_known(const char *format)
+{
+    static const char *const known[] = {PS_HEADER_FORMAT, PS_HEADER_FORMAT_SHAPES,
+                                        PS_HEADER_FORMAT_SECTIONS, PS_HEADER_FORMAT_ON_BASE,
+                                        PS_HEADER_FORMAT_CANDIDATES};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(format, known[i]) == 0)
+            return true;
+    return false;
+}
+
 /* A format of a later version is named in the message, because there the remedy is a newer program
  * and not an older file. */
 static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_json *metadata)
@@ -155,9 +167,7 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
     const char *format = metadata_text(metadata, "ps.format");
     if (format == NULL)
         return ps_header_corrupt(pass->error, "the header has no ps.format");
-    if (strcmp(format, PS_HEADER_FORMAT) != 0 && strcmp(format, PS_HEADER_FORMAT_SHAPES) != 0 &&
-        strcmp(format, PS_HEADER_FORMAT_SECTIONS) != 0 &&
-        strcmp(format, PS_HEADER_FORMAT_ON_BASE) != 0)
+    if (!is_known(format))
         return ps_fail(pass->error, PS_ERR_CORRUPT,
                        PS_CHECKPOINT_CORRUPT "format %.20s is unknown to this version", format);
 
@@ -176,9 +186,11 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
     facts->set = set != NULL ? ps_header_keep_text(pass, set, strlen(set)) : "";
 
     /* It becomes a part of a file name as well. The format and the member say the same, so that a
-     * program that knows formats alone is right. */
+     * program that knows formats alone is right; the fifth is of both kinds of files. */
     const char *base = metadata_text(metadata, PS_HEADER_BASE);
-    if ((base != NULL) != (strcmp(format, PS_HEADER_FORMAT_ON_BASE) == 0) ||
+    bool is_either = strcmp(format, PS_HEADER_FORMAT_CANDIDATES) == 0;
+    bool wants_base = strcmp(format, PS_HEADER_FORMAT_ON_BASE) == 0;
+    if ((!is_either && (base != NULL) != wants_base) ||
         (base != NULL && !ps_checkpoint_uuid_valid(base)))
         return ps_header_corrupt(pass->error, "ps.base is missing or malformed");
     facts->base = base != NULL ? ps_header_keep_text(pass, base, strlen(base)) : "";

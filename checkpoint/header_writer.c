@@ -226,6 +226,9 @@ static const char *format_of(const struct ps_checkpoint_facts *facts,
                              const struct ps_header_section *sections,
                              const struct ps_header_slot *slots, size_t slot_count)
 {
+    /* Before the base: whoever knows this format knows of bases. */
+    if (sections[PS_CHECKPOINT_CANDIDATES].bytes > 0)
+        return PS_HEADER_FORMAT_CANDIDATES;
     /* Whatever is in it: a program that took it for whole would serve a part of the state. */
     if (has_base(facts))
         return PS_HEADER_FORMAT_ON_BASE;

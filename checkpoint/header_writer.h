@@ -40,6 +40,11 @@
 /* And a fourth, of files that add to another: alone they are not the state. */
 #define PS_HEADER_FORMAT_ON_BASE "4"
 
+/* And a fifth, of files with keys that are counted until they get a row, whether they add to
+ * another or not: the programs that know sections, but not this one, would let every such key begin
+ * anew. */
+#define PS_HEADER_FORMAT_CANDIDATES "5"
+
 /* The uuid of that other one; absent of whole ones. */
 #define PS_HEADER_BASE "ps.base"
 

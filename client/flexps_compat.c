@@ -33,6 +33,7 @@ struct ps_kv_table {
     uint64_t timeout_ms;
     /* Under BSP: what is added in this iteration, and does the next Get wait for its end? */
     bool is_bsp, is_open;
+    /* Nothing of it is sent before the clock. */
     struct ps_kv_adds adds;
 };
 

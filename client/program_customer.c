@@ -83,6 +83,8 @@ enum ps_status ps_asking_begin(struct ps_customer *customer, const struct ps_ask
                                struct ps_error *error)
 {
     PS_TRY(ps_client_check_process(customer->client, error));
+    /* What has ended since the last call is given back here, so that a program which never
+     * waits has no more in memory than what is open. */
     ps_asking_collect(customer);
     if (call->call != NULL && call->call->callback != NULL)
         PS_TRY(ps_asking_start_callbacks(customer, error));
@@ -94,6 +96,7 @@ enum ps_status ps_asking_begin(struct ps_customer *customer, const struct ps_ask
     enum ps_status status = number(asked, wishes, error);
     for (size_t i = 0; status == PS_OK && i < count; i++)
         status = write_part(&asked->parts[i], &wishes[i], timeout_ms, error);
+    /* Read before the engine has it: afterwards the request may be gone. */
     int64_t given = asked->timestamp;
     const struct ps_batch_request request =
         ps_client_request(customer->client, PS_METHOD_ASK, asked->items, count, timeout_ms);
@@ -110,6 +113,7 @@ enum ps_status ps_asking_begin(struct ps_customer *customer, const struct ps_ask
         DL_DELETE(customer->open, asked);
     }
     ps_mutex_unlock(&customer->lock);
+    /* What came with the call is still the caller's. */
     asked->call.release = NULL;
     destroy(asked);
     return status;
@@ -129,6 +133,7 @@ static struct ps_asked *make(struct ps_customer *customer, const struct ps_ask_w
     asked->call = *call;
     if (call->call != NULL)
         asked->how = *call->call;
+    /* A request without a callback has nothing to wait for behind its last answer. */
     asked->is_called = asked->how.callback == NULL;
     asked->job.told = told_finished;
     /* An empty request has arrays, too: of no bytes would be NULL with some allocators. */
@@ -181,6 +186,7 @@ static enum ps_status number(struct ps_asked *asked, const struct ps_ask_wish *w
         if (wishes[i].node.is_worker)
             continue;
         part->line = &customer->lines[wishes[i].node.rank];
+        /* Given out under the lock that gives out timestamps: both have one order. */
         part->order = ++part->line->last;
         DL_APPEND(part->line->first, part);
     }
@@ -235,6 +241,8 @@ static enum ps_status write_part(struct ps_asked_part *part, const struct ps_ask
     /* Where the content goes is the channel's to say, with each attempt. */
     request.payload.content = (struct ps_view){NULL, 0, 0};
     ps_encode_ask(&request, &part->message);
+    /* A body, keys and lengths were counted when the room was made; this fails for want of
+     * memory only. */
     PS_TRY(ps_buffer_status(&part->message, error));
     asked->items[part->i] =
         (struct ps_item){.shard = shard,
@@ -279,6 +287,7 @@ static enum ps_status take_answer(void *self, const struct ps_call_reply *reply,
         answer.payload.content = ps_view_of(&shared);
     if (asked->call.take != NULL)
         status = asked->call.take(asked->call.self, asked->timestamp, part->i, &answer, error);
+    /* Its views are looked at no more: what was wanted of them has been copied. */
     ps_decoded_release(&decoded);
     if (status != PS_OK)
         return status;
@@ -349,6 +358,7 @@ static void told_finished(struct ps_client_job *job)
     PS_ASSERT(!asked->is_over);
     note_ends(asked);
     leave_lines(asked);
+    /* From here on collect may take it, once nobody waits and the callback has returned. */
     asked->is_over = true;
     DL_DELETE(customer->open, asked);
     DL_APPEND(customer->over, asked);
@@ -396,6 +406,7 @@ enum ps_status ps_asking_await(struct ps_customer *customer, int64_t timestamp,
         return ps_fail(error, PS_ERR_NOT_FOUND, "there is no request %" PRId64, timestamp);
     bool is_over = asked == NULL;
     if (asked != NULL) {
+        /* The engine is driven by this thread meanwhile, if no other does it. */
         is_over = ps_client_await(customer->client, &asked->job, true, deadline_ms);
         ps_mutex_lock(&customer->lock);
         PS_ASSERT(!is_over || asked->is_over);
@@ -420,6 +431,7 @@ static void name_missing(struct ps_customer *customer, int64_t timestamp, char *
 {
     /* Room for one more name is kept free, so that none is cut in the middle. */
     size_t used = (size_t)snprintf(text, size, "no answer yet from ");
+    /* Both locks, in their order: addresses are the client's, answers the customer's. */
     size_t missing = 0;
     ps_mutex_lock(&customer->client->mutex);
     ps_mutex_lock(&customer->lock);

@@ -3,7 +3,12 @@
  * (psclient_workers.h), under the names of an app. ps-lite's ranks come from a scheduler that
  * sorts random ports: after a restart everybody has another one, and what was saved by rank is
  * somebody else's. Here a rank is kept under a name in the store, and comes back with it
- * (docs/workers.md). */
+ * (docs/workers.md).
+ *
+ * Barriers count up by themselves, for each group, so that a program names none of them: the
+ * n-th barrier of one worker is the n-th of all others. A worker that has failed in one and goes
+ * on meets the others in the next, or is named there as missing.
+ */
 #include "client/program_place.h"
 
 #include "base/host_id.h"
@@ -37,6 +42,7 @@ enum ps_status ps_program_place_find(struct psclient *client, uint32_t worker, u
 int ps_program_place_meet(struct psclient *client, const struct ps_program_barrier *barrier,
                           uint64_t timeout_ms, struct psclient_error *error)
 {
+    /* The same text in all processes of the job, whatever their language. */
     char name[96];
     uint32_t workers = (barrier->group & PS_GROUP_WORKERS) != 0 ? barrier->worker_count : 0;
     uint32_t servers = (barrier->group & PS_GROUP_SERVERS) != 0 ? psclient_shard_count(client) : 0;

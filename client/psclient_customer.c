@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: customers, their groups and barriers. What is asked is in psclient_kv_worker.c and
- * psclient_simple_app.c, how a request goes in program_customer.c. */
+ * psclient_simple_app.c, how a request goes in program_customer.c.
+ *
+ * A customer is cheap: a table of what is open, a line for each server, and no thread before the
+ * first callback. ps-lite has a thread for each, and a process with many customers spends its
+ * time in handing messages from one thread to the next; here whoever waits does the work of all,
+ * as for every other call of the client.
+ */
 #include "client/psclient_program.h"
 
 #include "base/assert.h"
@@ -62,6 +68,7 @@ static enum ps_status make(struct psclient *client, const struct ps_customer_opt
     made->worker_count = place.worker_count;
     made->host = place.host;
     made->server_count = client->shard_count;
+    /* Every request has an end, also where nobody has said when. */
     made->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TIMEOUT_MS_DEFAULT;
     while (made->sender == 0)
         ps_random_system(&made->sender, sizeof made->sender);
@@ -127,8 +134,11 @@ static void give_up(struct ps_customer *customer)
         if (asked != NULL)
             asked->waiters++;
         ps_mutex_unlock(&customer->lock);
+        /* Nothing is open any more, and what is over is collected by the caller. */
         if (asked == NULL)
             return;
+        /* As if its time were over now: its callback hears that nobody can say what became of
+         * it. */
         ps_client_cancel(customer->client, &asked->job);
         (void)ps_client_await(customer->client, &asked->job, true, PS_DEADLINE_NEVER);
         ps_mutex_lock(&customer->lock);
@@ -215,6 +225,7 @@ PS_EXPORT int ps_customer_barrier(struct ps_customer *customer, uint32_t group, 
     if ((group & PS_GROUP_WORKERS) == 0 || group > PS_GROUP_ALL)
         return ps_client_fail(error, PS_ERR_BAD_INPUT, "a worker is not in that group");
     ps_mutex_lock(&customer->lock);
+    /* Of each group by itself, since others of the job may not be in both. */
     uint64_t round = ++customer->barriers[group];
     ps_mutex_unlock(&customer->lock);
     const struct ps_program_barrier barrier = {.app = customer->app,

@@ -227,6 +227,7 @@ static enum ps_status copy_in(const struct kv_wish *wish, struct kv_request *req
                               const uint8_t **values, struct ps_error *error)
 {
     struct ps_key_list *list = &request->list;
+    /* Nothing is copied of a pull but its lengths. */
     size_t value_bytes = wish->values != NULL ? list->value_count * request->element_size : 0;
     size_t lens_bytes = list->lens != NULL ? list->key_count * sizeof *list->lens : 0;
     if (value_bytes + lens_bytes == 0)
@@ -251,6 +252,7 @@ static enum ps_status cut(const struct ps_customer *customer, const struct ps_ke
                           struct ps_key_slice *slices, size_t *counts, struct ps_error *error)
 {
     if (customer->slicer == NULL) {
+        /* By ranges, as every other worker of the job does it: they must agree who has a key. */
         ps_key_slice_evenly(list, customer->server_count, slices);
         return PS_OK;
     }
@@ -270,6 +272,7 @@ static void describe(struct kv_request *request, struct kv_part *part, const str
                                          .extents = {part->slice.value_count}};
     const struct ps_program_tensor tensor = {.size = bytes, .facts = facts};
     part->pushed = tensor;
+    /* Whether anything is wanted or pushed is decided where the request is written. */
     part->wanted = tensor;
     if (values != NULL)
         part->content =
@@ -318,6 +321,7 @@ static enum ps_status send(struct ps_customer *customer, struct kv_request *requ
         struct kv_part *part = &request->parts[i];
         const struct ps_key_slice *slice = &part->slice;
         struct ps_program_payload *payload = &wishes[i].payload;
+        /* The parts are in the order of their servers. */
         wishes[i].node = (struct ps_program_node){.rank = part->server};
         payload->keys = (struct ps_bytes){(const uint8_t *)(list->keys + slice->key_begin),
                                           slice->key_count * sizeof *list->keys};
@@ -389,6 +393,7 @@ static enum ps_status take(void *self, int64_t timestamp, size_t i,
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "the program answers %zu bytes of values instead of %zu",
                        reply->payload.content.size, bytes);
+    /* Lengths before values: where they do not fit, nothing was written. */
     PS_TRY(take_lens(request, part, reply->payload.lens, error));
     ps_view_copy(reply->payload.content, 0,
                  request->outs + part->slice.value_begin * request->element_size, bytes);

@@ -310,7 +310,7 @@ PS_EXPORT int psclient_rendezvous_recv_many(struct psclient_rendezvous *rendezvo
     enum ps_status status = ps_client_check_process(client, &why);
     if (status == PS_OK && count > 0)
         status = ps_tensor_receive(rendezvous, keys, tensors, count,
-                                   ps_deadline_after(client->clock, timeout_ms), &why);
+                                   ps_deadline_after(client->clock, timeout_ms), NULL, &why);
     return status == PS_OK ? ps_client_succeed(error) : ps_client_fail(error, status, why.text);
 }
 
@@ -332,7 +332,8 @@ PS_EXPORT int psclient_rendezvous_cancel(struct psclient_rendezvous *rendezvous,
     struct psclient *client = rendezvous->client;
     enum ps_status status = ps_client_check_process(client, &why);
     if (status == PS_OK)
-        status = ps_tensor_cancel(rendezvous, ps_deadline_after(client->clock, timeout_ms), &why);
+        status =
+            ps_tensor_cancel(rendezvous, NULL, ps_deadline_after(client->clock, timeout_ms), &why);
     return status == PS_OK ? ps_client_succeed(error) : ps_client_fail(error, status, why.text);
 }
 

@@ -101,6 +101,24 @@ int psclient_rendezvous_recv_many(struct psclient_rendezvous *rendezvous, const 
                                   struct psclient_tensor *tensors, size_t count,
                                   uint64_t timeout_ms, struct psclient_error *error);
 
+/* The same without waiting. `keys` and `tensors` are borrowed until the end; what a tensor has may
+ * be read once poll has said that it is over, with PSCLIENT_OK. A wish takes one thread, however
+ * many its keys are. */
+struct psclient_receive;
+int psclient_rendezvous_recv_begin(struct psclient_rendezvous *rendezvous, const char *const *keys,
+                                   struct psclient_tensor *tensors, size_t count,
+                                   uint64_t timeout_ms, struct psclient_receive **receive,
+                                   struct psclient_error *error);
+
+/* Is it over? Waits for that for `wait_ms` at most; 0: not at all. PSCLIENT_OK while it is not, or
+ * what recv_many would have returned. */
+int psclient_rendezvous_recv_poll(struct psclient_receive *receive, uint64_t wait_ms, int *is_over,
+                                  struct psclient_error *error);
+
+/* Ends it, and cancels it before if it is not over: a value that came first is in its tensor then.
+ * Before the step is closed. NULL is allowed. */
+void psclient_rendezvous_recv_end(struct psclient_receive *receive);
+
 /* Receives of this handle that wait in other threads end with PSCLIENT_ABORTED,
  * "[_Derived_]RecvAsync is cancelled."; a value that came first is received. */
 int psclient_rendezvous_cancel(struct psclient_rendezvous *rendezvous, uint64_t timeout_ms,

@@ -108,6 +108,7 @@ static enum ps_status make_worker(struct ps_serving *serving,
 static enum ps_status make_program(struct ps_serving *serving,
                                    const struct ps_serving_options *options, struct ps_error *error)
 {
+    /* A server's own mailbox, unless a worker's is named. */
     struct ps_program_node node = {.rank = options->rank};
     if (options->worker_node != 0)
         node = (struct ps_program_node){.is_worker = true, .rank = options->worker_node - 1};
@@ -134,6 +135,7 @@ static enum ps_status make_program(struct ps_serving *serving,
 static void keep_place(void *argument)
 {
     struct ps_serving *serving = argument;
+    /* Two words may be lost before the lease is. */
     uint64_t pause_ms = serving->lease_ms / 3 + 1;
     ps_mutex_lock(&serving->lock);
     while (!serving->is_closing) {
@@ -160,6 +162,7 @@ static void stop_program(struct ps_serving *serving)
     serving->is_closing = true;
     ps_condition_signal_all(&serving->changed);
     ps_mutex_unlock(&serving->lock);
+    /* After its last word, so that none comes behind the farewell. */
     ps_thread_join(&serving->thread);
     enum ps_status ignored = ps_serving_touch(serving, true, LEAVE_MS, NULL);
     (void)ignored;
@@ -213,6 +216,7 @@ PS_EXPORT int ps_serving_barrier(struct ps_serving *serving, int include_server,
     if (is_worker)
         return ps_customer_barrier(serving->customer, group, timeout_ms, error);
     ps_mutex_lock(&serving->lock);
+    /* Counted as a worker counts its own. */
     uint64_t round = ++serving->barriers[group];
     ps_mutex_unlock(&serving->lock);
     const struct ps_program_barrier barrier = {

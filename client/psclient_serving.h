@@ -98,6 +98,9 @@ int ps_serving_push_pull(struct ps_serving *serving, const struct psclient_tenso
 int ps_serving_wait(struct ps_serving *serving, uint64_t handler, uint64_t timeout_ms,
                     struct psclient_error *error);
 
+/* 1: the request of this handler is on its way, and the tensors are in use. */
+int ps_serving_is_open(struct ps_serving *serving, uint64_t handler);
+
 /* All handlers of its request, in order; at most `room` are written, `*count` says how many there
  * are. PSCLIENT_NOT_FOUND: no request, or one that was followed by 1,024 others. */
 int ps_serving_get_all_handlers(struct ps_serving *serving, uint64_t handler, uint64_t *handlers,

@@ -4,7 +4,11 @@
  * Commands such as "stop" or "use this rule from now on" go this way: to a server, to all of them,
  * or to workers, which BytePS has given up. A worker that wants to be asked takes from a mailbox
  * of its own (worker_node of psclient_serving.h); one that does not is waited for until the
- * request's time is over, and is named then. */
+ * request's time is over, and is named then.
+ *
+ * Answers are handed to the program one by one, as they come: a request to a hundred nodes needs
+ * no memory for a hundred bodies.
+ */
 #include "client/psclient_program.h"
 
 #include "base/assert.h"
@@ -46,6 +50,8 @@ PS_EXPORT int ps_simple_app_request(struct ps_customer *customer, int32_t head, 
     struct simple_request *request = ps_zeroed(memory, sizeof *request);
     if (request == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a request");
+    /* Kept apart from the customer's record: the function and its argument are this kind's own,
+     * and the number of servers tells which node an answer is of. */
     *request = (struct simple_request){.memory = memory,
                                        .response = response,
                                        .user = how.user,

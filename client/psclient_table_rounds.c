@@ -117,7 +117,8 @@ static enum ps_status exchange(const struct stepping *stepping, struct ps_error 
     return PS_OK;
 }
 
-/* The deadline is one for everything, however long the others take. */
+/* The deadline is one for everything, however long the others take. The cache is told before and
+ * behind it: another thread's read of these rows in between is not kept. */
 static int take_step(struct psclient_table *table, enum ps_method method,
                      const struct psclient_table_step *step, uint64_t timeout_ms,
                      struct psclient_table_stepped *stepped, struct psclient_error *error)

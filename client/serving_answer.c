@@ -57,6 +57,7 @@ static enum ps_status send(struct ps_serving *serving, struct ps_answer_request 
      * answer. */
     while (request->token == 0)
         ps_random_system(&request->token, sizeof request->token);
+    /* A thousand answers of several parts each fit this; a body comes on top. */
     ps_buffer_init(&message, client->memory, HEAD_BYTES_MAX + PS_PROGRAM_BODY_BYTES_MAX);
     /* Where the content goes is the channel's to say, with each attempt. */
     const struct ps_view content = request->content;
@@ -66,6 +67,7 @@ static enum ps_status send(struct ps_serving *serving, struct ps_answer_request 
                            .ask = {(const uint8_t *)message.text, message.size},
                            .ask_content = content,
                            .answer = {take_reply, &answering}};
+    /* One call, repeated under its token as long as there is time. */
     const struct ps_batch_request batch =
         ps_client_request(client, PS_METHOD_ANSWER, &item, 1, timeout_ms);
     enum ps_status status = ps_buffer_status(&message, error);
@@ -185,6 +187,7 @@ PS_EXPORT int ps_serving_reply(struct ps_serving *serving, uint64_t handler,
     /* A text that is too long is cut: it is for people, and the status stands by itself. */
     if (answer.text.size > PS_PROGRAM_TEXT_BYTES_MAX)
         answer.text.size = PS_PROGRAM_TEXT_BYTES_MAX;
+    /* Before the lock is taken: shapes are the program's own, and need no look at the request. */
     status = make_lists(serving, reply->tensors, reply->tensor_count, &lists, &why);
     ps_mutex_lock(&serving->lock);
     if (status == PS_OK && answer.status == PS_OK)
@@ -268,6 +271,7 @@ PS_EXPORT int ps_serving_respond_vec(struct ps_serving *serving, const struct ps
                                         .content = ps_view_of(&content)};
     if (status == PS_OK && count > 0)
         status = send(serving, &request, said, timeout_ms, &why);
+    /* What was never sent has failed for all of them in the same way. */
     enum ps_status first = status;
     for (size_t i = 0; i < count; i++) {
         enum ps_status own = status != PS_OK ? status : said[i];

@@ -105,6 +105,7 @@ enum ps_status ps_serving_make_batch(struct ps_serving *serving,
     if (made == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
     made->serving = serving;
+    /* Of each array one more than needed, so that an empty batch is no refused allocation. */
     made->batch.requests = ps_zeroed_array(heap, count + 1, sizeof *made->batch.requests);
     made->tensors = ps_zeroed_array(heap, needs.tensors + 1, sizeof *made->tensors);
     made->keys = ps_zeroed_array(heap, needs.keys + 1, sizeof *made->keys);
@@ -120,6 +121,7 @@ enum ps_status ps_serving_make_batch(struct ps_serving *serving,
         made->tensors, made->keys, made->lens, made->block, {.view = ps_view_of(&shared)}};
     for (size_t i = 0; i < count; i++)
         fill(serving, &taken[i], &filler, &made->batch.requests[i]);
+    /* What was counted is what was used. */
     PS_ASSERT(filler.block <= made->block + made->block_size);
     made->batch.count = count;
     /* Next time so much room is offered in shared memory, of which there is a bounded amount. */
@@ -220,6 +222,7 @@ PS_EXPORT void ps_serving_batch_release(struct ps_serving_batch *batch)
     struct batch *made = (struct batch *)batch;
     if (made == NULL)
         return;
+    /* Freed without the lock, whichever of the two it is. */
     void *dropped = made->block;
     ps_mutex_lock(&made->serving->lock);
     if (made->block != NULL &&
@@ -272,6 +275,7 @@ static enum ps_status add_rooms(struct ps_serving *serving, uint8_t *buffer, siz
     for (size_t i = 0; i < count; i++)
         rooms[serving->room_count + i] =
             (struct ps_serving_room){workers[i], keys[i], buffer + i * each, each};
+    /* The list is made anew each time: buffers are registered once, at the start. */
     ps_release(memory, serving->rooms);
     serving->rooms = rooms;
     serving->room_count += count;

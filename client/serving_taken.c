@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a server program has taken: how large the answers must be, so that a wrong one is refused
- * where it is made, and not at the worker, which could do nothing about it. */
+ * where it is made, and not at the worker, which could do nothing about it.
+ *
+ * Only batches are noted. Of a request by keys the program may have changed what is wanted, since
+ * lengths are its own to know; the worker, which has the memory, judges those.
+ *
+ * A request leaves the table when it is over in the server's eyes, answered or gone, and not when
+ * the program forgets it; for programs that forget there is a bound.
+ *
+ * The table is asked with each answer and changed with each take: it is small, in memory of the
+ * client's own, and no server is asked for what it knows. Where memory for an entry was refused,
+ * the answer is judged further on, by the server and by the worker, which both do so in any
+ * case.
+ */
 #include "client/serving_state.h"
 
 #include "base/assert.h"

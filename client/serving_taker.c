@@ -78,11 +78,13 @@ static enum ps_status ask(struct ps_serving *serving, const struct ps_take_reque
     own.app = serving->mailbox;
     own.taker = serving->taker;
     own.lease_ms = serving->lease_ms;
+    /* The word of a program that has died cannot be asked for: each message says it. */
     own.again = serving->again;
     own.name = ps_bytes_of_text(serving->name);
     own.shard = client->is_list ? 0 : serving->shard + 1;
     ps_buffer_init(&message, client->memory, TAKE_BYTES_MAX);
     ps_encode_take(&own, &message);
+    /* Room for as much as the last batch had; a touch brings nothing. */
     struct ps_item item = {.shard = serving->shard,
                            .ask = {(const uint8_t *)message.text, message.size},
                            .ask_room = own.turn != 0 ? serving->room_bytes : 0,
@@ -131,6 +133,7 @@ static enum ps_status enter(struct ps_serving *serving, uint64_t deadline_ms,
 static void leave(struct ps_serving *serving, bool is_over)
 {
     ps_mutex_lock(&serving->lock);
+    /* Whoever waits for its turn looks again. */
     serving->is_taking = false;
     serving->turn += is_over ? 1 : 0;
     ps_condition_signal_all(&serving->changed);
@@ -185,6 +188,7 @@ PS_EXPORT int ps_serving_get_batch(struct ps_serving *serving, const struct ps_s
         status = enter(serving, deadline_ms, &why);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
+    /* Only this thread changes it, between enter and leave. */
     request.turn = serving->turn;
     status = ask(serving, &request, (struct ps_answer_taker){take_reply, &taking},
                  timeout_ms + MARGIN_MS, &why);

@@ -3,7 +3,11 @@
  * does not know; what it relies on, and the other side's memory with it, is that the bytes of each
  * tensor are as many as it says. So that is checked where tensors come from the program, against
  * their shape: a tensor with strides, or of another type than it says, mostly fails here, with its
- * number, and not at the other side with somebody else's values. */
+ * number, and not at the other side with somebody else's values.
+ *
+ * Nothing is converted and nothing is padded. A tensor of no elements has no bytes, and travels
+ * as any other, since programs do have empty batches.
+ */
 #include "base/assert.h"
 #include "client/serving_state.h"
 
@@ -37,6 +41,7 @@ enum ps_status ps_serving_tensor_in(const struct psclient_tensor *tensor, uint64
                                       .facts = {.dtype = tensor->dtype,
                                                 .element_size = tensor->element_size,
                                                 .rank = tensor->rank}};
+    /* Behind the look at the number of dimensions. */
     memcpy(out->facts.extents, tensor->shape, tensor->rank * sizeof tensor->shape[0]);
     return PS_OK;
 }

@@ -4,7 +4,8 @@
  * their numbers, which is where interleaved requests of one worker get mixed up there.
  *
  * Handlers are numbers of tensors, as in StepMesh: each request has as many as it has tensors of
- * one server, and is found by any of them. */
+ * one server, and is found by any of them. A record of each stays for its trace when the request is
+ * over: two owners, the list and the request, of which the last to let go gives it back. */
 #include "client/serving_state.h"
 
 #include "base/assert.h"
@@ -69,6 +70,8 @@ static void add_record(struct ps_serving *serving, struct ps_serving_record *rec
     serving->next_handler += record->count;
     DL_APPEND(serving->records, record);
     serving->record_count++;
+    /* From the front, where the oldest are; one that is open ends this, and is taken with a
+     * later request. */
     while (serving->record_count > RECORDS_MAX && serving->records->is_released)
         forget(serving, serving->records);
     ps_mutex_unlock(&serving->lock);
@@ -154,9 +157,12 @@ static enum ps_status make(struct ps_serving *serving, const struct psclient_ten
     request->wanted = ps_zeroed_array(memory, pulled_count + 1, sizeof *request->wanted);
     request->contents = ps_zeroed_array(memory, pulled_count + 1, sizeof *request->contents);
     enum ps_status status = PS_OK;
+    /* One look at all three: release takes what is there. */
     if (request->record == NULL || request->wanted == NULL || request->contents == NULL)
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a request");
     for (size_t i = 0; status == PS_OK && i < pulled_count; i++) {
+        /* The caller's array of structs may go when this returns; the memory that they name may
+         * not. */
         request->contents[i] = pulled[i].content;
         status = ps_serving_tensor_in(&pulled[i], pulled_keys != NULL ? pulled_keys[i] : i,
                                       "tensor to pull", i, &request->wanted[i], error);
@@ -189,6 +195,7 @@ static enum ps_status send(struct serving_request *request, const struct psclien
     const struct ps_allocator *memory = serving->client->memory;
     struct ps_program_tensor *tensors = ps_zeroed_array(memory, pushed_count + 1, sizeof *tensors);
     struct ps_ask_wish *wishes = ps_zeroed_array(memory, serving->server_count, sizeof *wishes);
+    /* 0 stands for the time of the serving. */
     const struct ps_kv_call how = {.timeout_ms = timeout_ms};
     const struct ps_ask_call call = {
         .kind = PS_ASK_BATCH, .call = &how, .take = take, .release = release, .self = request};
@@ -243,6 +250,7 @@ static enum ps_status take_tensors(struct serving_request *request, size_t serve
     for (size_t i = 0; i < request->wanted_each; i++) {
         size_t size = (size_t)payload->tensors[i].size;
         ps_view_copy(payload->content, offset, request->contents[first + i], size);
+        /* Contents follow each other in the reply as their tensors do. */
         offset += size;
     }
     return PS_OK;
@@ -335,6 +343,16 @@ PS_EXPORT int ps_serving_wait(struct ps_serving *serving, uint64_t handler, uint
         return ps_client_fail(error, status, why.text);
     note_waited(serving, handler);
     return ps_client_succeed(error);
+}
+
+/* For whoever owns the tensors' memory. */
+PS_EXPORT int ps_serving_is_open(struct ps_serving *serving, uint64_t handler)
+{
+    ps_mutex_lock(&serving->lock);
+    const struct ps_serving_record *record = find(serving, handler);
+    int64_t timestamp = record != NULL ? record->timestamp : -1;
+    ps_mutex_unlock(&serving->lock);
+    return timestamp >= 0 ? ps_customer_is_open(serving->customer, timestamp) : 0;
 }
 
 /* They are numbers in a row. Any of them stands for all the request. */

@@ -50,7 +50,7 @@ enum {
 struct asking {
     struct receiving *of;
     uint32_t shard;
-    struct ps_rendezvous_wish wishes[RECEIVES_EACH];
+    struct ps_rendezvous_wish *wishes; /* a part of the round's; borrowed */
     size_t count;
     struct ps_tensor_told told;
     const uint64_t *cancel; /* borrowed */
@@ -99,7 +99,7 @@ static enum ps_status ask_all(struct receiving *receiving, uint64_t deadline_ms,
 /* While it waits it is in the list of those that a cancellation ends. */
 enum ps_status ps_tensor_receive(struct psclient_rendezvous *rendezvous, const char *const *keys,
                                  struct psclient_tensor *tensors, size_t count,
-                                 uint64_t deadline_ms, struct ps_error *error)
+                                 uint64_t deadline_ms, const void *owner, struct ps_error *error)
 {
     struct receiving receiving = {.rendezvous = rendezvous, .tensors = tensors};
     const struct ps_tensor_place place = {ps_tensor_open, tensors};
@@ -107,7 +107,7 @@ enum ps_status ps_tensor_receive(struct psclient_rendezvous *rendezvous, const c
         ps_tensor_wishes_init(&receiving.wishes, rendezvous->client->memory, &place, keys, count,
                               ps_tensor_new_ids(rendezvous, count), rendezvous->shard_count, error);
     /* On the stack of the caller, who takes it off the list before it returns. */
-    struct ps_tensor_waiting waiting = {.wishes = &receiving.wishes};
+    struct ps_tensor_waiting waiting = {.wishes = &receiving.wishes, .owner = owner};
     if (status == PS_OK) {
         ps_mutex_lock(&rendezvous->lock);
         DL_APPEND(rendezvous->waiting, &waiting);
@@ -156,21 +156,35 @@ static void end_receiving(struct receiving *receiving, bool is_delivered)
 
 /* ---- One round ---- */
 
+/* Field by field, and what is told not at all: it is some kilobytes, of which mostly a few words
+ * are used, and a small value is received in less time than it would take to clear them. */
+static void open_asking(struct asking *asking, struct receiving *receiving, uint32_t shard)
+{
+    asking->of = receiving;
+    asking->shard = shard;
+    asking->wishes = NULL;
+    asking->count = 0;
+    asking->cancel = NULL;
+    asking->cancel_count = 0;
+    asking->told.done_count = 0;
+    asking->told.give_back_count = 0;
+}
+
 /* Each call is full, or has the rest of its server. */
-static size_t cut_round(struct receiving *receiving, struct asking *asking)
+static size_t cut_round(struct receiving *receiving, struct asking *asking,
+                        struct ps_rendezvous_wish *wishes)
 {
     size_t used = 0;
     for (uint32_t shard = 0; shard < receiving->rendezvous->shard_count; shard++) {
         ps_tensor_wishes_rewind(&receiving->wishes);
         for (;;) {
-            struct asking *open = &asking[used];
-            open->of = receiving;
-            open->shard = shard;
-            open->count =
-                ps_tensor_wishes_next(&receiving->wishes, shard, open->wishes, RECEIVES_EACH);
-            if (open->count == 0)
+            size_t count = ps_tensor_wishes_next(&receiving->wishes, shard, wishes, RECEIVES_EACH);
+            if (count == 0)
                 break;
-            used++;
+            open_asking(&asking[used++], receiving, shard);
+            asking[used - 1].wishes = wishes;
+            asking[used - 1].count = count;
+            wishes += count;
         }
     }
     return used;
@@ -186,13 +200,19 @@ static enum ps_status ask_round(struct receiving *receiving, uint64_t deadline_m
     bool was_late = ps_time_left_ms(rendezvous->client->clock, deadline_ms) == 0;
     /* Each server has at most one call that is not full; and the last look has a place, too. */
     size_t most = missing / RECEIVES_EACH + rendezvous->shard_count + 1;
-    struct asking *asking = ps_zeroed_array(memory, most, sizeof *asking);
-    if (asking == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu receives", missing);
-    /* Something is missing, and has not begun: somebody is asked. */
-    size_t count = cut_round(receiving, asking);
-    PS_ASSERT(count > 0 && count < most + 1);
-    enum ps_status status = run_asking(receiving, asking, count, deadline_ms, error);
+    struct asking *asking = ps_plain(memory, most * sizeof *asking);
+    /* One list for all calls of the round: each has the part that it was cut. */
+    struct ps_rendezvous_wish *asked = ps_zeroed_array(memory, missing, sizeof *asked);
+    enum ps_status status = PS_ERR_NO_MEMORY;
+    if (asking == NULL || asked == NULL) {
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu receives", missing);
+    } else {
+        /* Something is missing, and has not begun: somebody is asked. */
+        size_t count = cut_round(receiving, asking, asked);
+        PS_ASSERT(count > 0 && count < most + 1);
+        status = run_asking(receiving, asking, count, deadline_ms, error);
+    }
+    ps_release(memory, asked);
     ps_release(memory, asking);
     if (status != PS_OK)
         return status;
@@ -283,11 +303,10 @@ static enum ps_status tell_ended(struct psclient_rendezvous *rendezvous, uint32_
 {
     struct psclient *client = rendezvous->client;
     struct receiving none = {.rendezvous = rendezvous};
-    struct asking *asking = ps_zeroed(client->memory, sizeof *asking);
+    struct asking *asking = ps_plain(client->memory, sizeof *asking);
     if (asking == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a call");
-    asking->of = &none;
-    asking->shard = shard;
+    open_asking(asking, &none, shard);
     asking->cancel = cancel;
     asking->cancel_count = cancel_count;
     enum ps_status status = run_asking(&none, asking, 1, deadline_ms, error);
@@ -313,15 +332,16 @@ void ps_tensor_flush(struct psclient_rendezvous *rendezvous, uint64_t deadline_m
 }
 
 /* The ids of all receives of this handle that wait at one server. Returns how many. */
-static size_t list_waiting(struct psclient_rendezvous *rendezvous, uint32_t shard, uint64_t *ids,
-                           size_t most)
+static size_t list_waiting(struct psclient_rendezvous *rendezvous, const void *owner,
+                           uint32_t shard, uint64_t *ids, size_t most)
 {
     size_t count = 0;
     struct ps_tensor_waiting *waiting;
     ps_mutex_lock(&rendezvous->lock);
     DL_FOREACH(rendezvous->waiting, waiting)
     for (size_t i = 0; i < waiting->wishes->count; i++) {
-        if (waiting->wishes->values[i].shard != shard)
+        /* Shards are known from the start of a wish, and stay. */
+        if (waiting->wishes->values[i].shard != shard || (owner != NULL && owner != waiting->owner))
             continue;
         if (count < most)
             ids[count] = waiting->wishes->first_id + i;
@@ -332,18 +352,18 @@ static size_t list_waiting(struct psclient_rendezvous *rendezvous, uint32_t shar
 }
 
 /* In as many calls as they need. */
-static enum ps_status cancel_at(struct psclient_rendezvous *rendezvous, uint32_t shard,
-                                uint64_t deadline_ms, struct ps_error *error)
+static enum ps_status cancel_at(struct psclient_rendezvous *rendezvous, const void *owner,
+                                uint32_t shard, uint64_t deadline_ms, struct ps_error *error)
 {
     const struct ps_allocator *memory = rendezvous->client->memory;
-    size_t most = list_waiting(rendezvous, shard, NULL, 0);
+    size_t most = list_waiting(rendezvous, owner, shard, NULL, 0);
     if (most == 0)
         return PS_OK;
     uint64_t *ids = ps_zeroed_array(memory, most, sizeof *ids);
     if (ids == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu receives", most);
     /* Those that begin meanwhile are not cancelled. */
-    size_t count = list_waiting(rendezvous, shard, ids, most);
+    size_t count = list_waiting(rendezvous, owner, shard, ids, most);
     enum ps_status status = PS_OK;
     count = count < most ? count : most;
     for (size_t i = 0; i < count && status == PS_OK; i += RECEIVES_EACH) {
@@ -356,10 +376,10 @@ static enum ps_status cancel_at(struct psclient_rendezvous *rendezvous, uint32_t
 
 /* The servers end the receives that have nothing, and their calls hear of it there. To give them
  * back would not do: a value that is on its way to this process would be given to another, too. */
-enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous, uint64_t deadline_ms,
-                                struct ps_error *error)
+enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous, const void *owner,
+                                uint64_t deadline_ms, struct ps_error *error)
 {
     for (uint32_t shard = 0; shard < rendezvous->shard_count; shard++)
-        PS_TRY(cancel_at(rendezvous, shard, deadline_ms, error));
+        PS_TRY(cancel_at(rendezvous, owner, shard, deadline_ms, error));
     return PS_OK;
 }

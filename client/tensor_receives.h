@@ -25,6 +25,7 @@ struct ps_tensor_ended {
 struct ps_tensor_waiting {
     struct ps_tensor_waiting *next, *prev;
     const struct ps_tensor_wishes *wishes; /* borrowed; shards and ids do not change */
+    const void *owner;                     /* NULL: a call that waits */
 };
 
 struct psclient_rendezvous {
@@ -92,20 +93,24 @@ void ps_tensor_note_epoch(struct psclient_rendezvous *rendezvous, uint32_t shard
 /* So many numbers in a row, the first of them; never 0. */
 uint64_t ps_tensor_new_ids(struct psclient_rendezvous *rendezvous, size_t count);
 
-/* See psclient_rendezvous_recv_many. On failure no tensor has anything. */
+/* See psclient_rendezvous_recv_many. On failure no tensor has anything. By `owner` it is cancelled
+ * alone. */
 PS_MUST_USE enum ps_status ps_tensor_receive(struct psclient_rendezvous *rendezvous,
                                              const char *const *keys,
                                              struct psclient_tensor *tensors, size_t count,
-                                             uint64_t deadline_ms, struct ps_error *error);
+                                             uint64_t deadline_ms, const void *owner,
+                                             struct ps_error *error);
 
 /* See psclient_rendezvous_send. */
 PS_MUST_USE enum ps_status ps_tensor_send(struct psclient_rendezvous *rendezvous, const char *key,
                                           const struct psclient_tensor *tensor,
                                           uint64_t deadline_ms, struct ps_error *error);
 
-/* Ends every receive that waits, at its server; one that has a value there gets it. */
+/* Ends every receive that waits, at its server; one that has a value there gets it.
+ * `owner` NULL: of the whole handle. */
 PS_MUST_USE enum ps_status ps_tensor_cancel(struct psclient_rendezvous *rendezvous,
-                                            uint64_t deadline_ms, struct ps_error *error);
+                                            const void *owner, uint64_t deadline_ms,
+                                            struct ps_error *error);
 
 /* Tells the servers what is done with, best effort. */
 void ps_tensor_flush(struct psclient_rendezvous *rendezvous, uint64_t deadline_ms);

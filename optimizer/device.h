@@ -18,9 +18,9 @@
  * Threads:  any, for everything that has a device; calls for one parameter or one snapshot come
  *           one after another (the parameter's lock), but for judges, judge and make_way, which
  *           need no lock. open and close by one thread.
- * Blocking: wait, read, write, snapshot_read, judge, make_way, close and a push whose ring is full
- *           or that nobody made way for wait for the device; what gives it memory back may. The
- *           rest does not.
+ * Blocking: wait, read, write, snapshot_read, judge, make_way, rows_read_end, close and whatever
+ *           finds the ring full, or a push that nobody made way for, wait for the device; what
+ *           gives it memory back may. The rest does not.
  * Errors:   PS_ERR_BUSY the budget; PS_ERR_NO_MEMORY the device or the host refused memory that the
  *           budget had room for; PS_ERR_UNSUPPORTED; PS_ERR_UNAVAILABLE the device is dead. After
  *           any of them nothing has changed, but for a device that is dead.
@@ -36,7 +36,7 @@
 #include "optimizer/optimizer.h"
 
 /* Rises with every change of this header that an older or newer other side would stumble over. */
-#define PS_DEVICE_ABI 6
+#define PS_DEVICE_ABI 7
 
 /* The exported symbol, a ps_device_entry_fn. */
 #define PS_DEVICE_ENTRY "ps_device_entry"
@@ -45,6 +45,7 @@ struct ps_device;
 struct ps_device_parameter;
 struct ps_device_snapshot;
 struct ps_device_judged; /* a gradient that the device has looked at */
+struct ps_device_rows;   /* rows of a table */
 
 /* Work that was queued; 0 is done already. */
 struct ps_device_ticket {
@@ -111,6 +112,29 @@ struct ps_device_parameter_wish {
 
 /* Array 0 are the values, 1 and on the states. */
 #define PS_DEVICE_VALUES 0u
+
+/* Rows of a table are known by numbers, and each has a body: its values, then its states, each
+ * array beginning at a multiple of 16 bytes. */
+struct ps_device_rows_wish {
+    const struct ps_optimizer_settings *settings; /* borrowed for the call */
+    enum ps_dtype dtype;
+    uint32_t width; /* elements of a row's values, and of each state (row-wise Adagrad: 1) */
+};
+
+struct ps_device_body {
+    uint32_t array_count; /* 1 + states */
+    size_t offsets[PS_ARRAYS_MAX];
+    size_t sizes[PS_ARRAYS_MAX];
+    size_t stride; /* bytes of a body */
+};
+
+/* Pieces of bodies on their way to the host. */
+struct ps_device_rows_reading {
+    struct ps_device *device;
+    void *slot;
+    size_t offset;
+    size_t size;
+};
 
 struct ps_device_plugin {
     uint32_t abi;
@@ -235,6 +259,56 @@ struct ps_device_plugin {
      * that, and sees to it that no snapshot is taken in between. */
     PS_MUST_USE enum ps_status (*make_way)(struct ps_device_parameter *parameter,
                                            struct ps_error *error);
+
+    /* Can rows like these live on a device? PS_ERR_UNSUPPORTED says why not; else `body` (may be
+     * NULL) is how a row lies in a buffer of the functions below. */
+    PS_MUST_USE enum ps_status (*rows_support)(const struct ps_device_rows_wish *wish,
+                                               struct ps_device_body *body, struct ps_error *error);
+
+    /* Room for rows 0 to before `count`, of undefined content. End it with rows_destroy. For one
+     * table calls come one after another, but for rows_read_end. */
+    PS_MUST_USE enum ps_status (*rows_create)(struct ps_device *device,
+                                              const struct ps_device_rows_wish *wish,
+                                              uint64_t count, struct ps_device_rows **rows,
+                                              struct ps_error *error);
+    void (*rows_destroy)(struct ps_device_rows *rows); /* NULL is allowed */
+
+    /* Room for `count` rows, more than before; those that there are keep their bodies. While it
+     * goes on the device has both rooms. */
+    PS_MUST_USE enum ps_status (*rows_grow)(struct ps_device_rows *rows, uint64_t count,
+                                            struct ps_error *error);
+
+    /* Queues whole bodies, one behind the other, for different rows. All is borrowed for the
+     * call, here and below; numbers are below the rows' count. */
+    PS_MUST_USE enum ps_status (*rows_write)(struct ps_device_rows *rows, const uint64_t *numbers,
+                                             size_t count, const void *bodies,
+                                             struct ps_error *error);
+
+    /* Queues one step of the rule for different rows: each has a gradient of `width` elements, one
+     * behind the other in the order of `numbers`, finite or looked at before. */
+    PS_MUST_USE enum ps_status (*rows_push)(struct ps_device_rows *rows, const uint64_t *numbers,
+                                            size_t count, const void *gradients,
+                                            const struct ps_optimizer_step *step,
+                                            struct ps_device_ticket *ticket,
+                                            struct ps_error *error);
+
+    /* So many pieces of `size` bytes go into one reading. */
+    size_t (*rows_read_max)(const struct ps_device_rows *rows, size_t size);
+
+    /* Queues the copy of `size` bytes from `offset` on (multiples of 4) of each body, as it is
+     * behind what was queued so far. A reading that has begun is ended by rows_read_end, soon and
+     * by the same thread, which holds no other: it has a slot of the ring. */
+    PS_MUST_USE enum ps_status (*rows_read_begin)(struct ps_device_rows *rows,
+                                                  const uint64_t *numbers, size_t count,
+                                                  size_t offset, size_t size,
+                                                  struct ps_device_rows_reading *reading,
+                                                  struct ps_error *error);
+
+    /* Waits for the pieces, which are then at `*pieces`, one behind the other, until
+     * rows_read_release. */
+    PS_MUST_USE enum ps_status (*rows_read_end)(struct ps_device_rows_reading *reading,
+                                                const uint8_t **pieces, struct ps_error *error);
+    void (*rows_read_release)(struct ps_device_rows_reading *reading); /* accepts a zeroed one */
 
     /* Host memory that the device reads and writes by itself; NULL when it is refused. Slow: for
      * few and large pieces. Given back with host_release, before close. */

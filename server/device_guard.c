@@ -44,6 +44,43 @@ struct ps_device_store *ps_device_guard_store(struct ps_device_guard *guard)
     return guard->choice.store.device != NULL ? &guard->choice.store : NULL;
 }
 
+/* By the first push that gains by it, on that push's thread: whoever shares memory waits for this
+ * once, and nobody else does.
+ * A refusal is said once for each memory: pushes from it take longer, and nothing else. */
+static bool pin(void *self, void *memory, size_t size)
+{
+    struct ps_device_guard *guard = self;
+    const struct ps_device_store *store = &guard->choice.store;
+    struct ps_error why = {0};
+    /* Without a device nobody was given this function. */
+    PS_ASSERT(store->device != NULL && size > 0);
+    if (store->plugin->host_register(store->device, memory, size, &why) == PS_OK)
+        return true;
+    PS_LOG(guard->log, PS_LOG_INFO, "device", "a client's memory is not registered",
+           PS_FIELD_ERROR(&why));
+    return false;
+}
+
+/* Also of a dead device, which says no more: what it was given to copy from is unmapped next. */
+static void unpin(void *self, void *memory)
+{
+    struct ps_device_guard *guard = self;
+    const struct ps_device_store *store = &guard->choice.store;
+    PS_ASSERT(store->device != NULL);
+    store->plugin->host_unregister(store->device, memory);
+}
+
+/* The device is closed when no client's memory is mapped any more: the lanes end before it, and
+ * with them the thread that takes memory. */
+struct ps_shared_pins ps_device_guard_pins(struct ps_device_guard *guard)
+{
+    /* On the host an update reads the memory where it is, and pages that nobody touched need not
+     * exist: nothing is registered there. The same for a device that could not be had. */
+    if (guard->choice.store.device == NULL)
+        return (struct ps_shared_pins){0};
+    return (struct ps_shared_pins){.pin = pin, .unpin = unpin, .self = guard};
+}
+
 /* Before the first parameter is placed, and again with no driver before that one ends: a death in
  * between is seen by the main thread's signal. */
 void ps_device_guard_watch(struct ps_device_guard *guard, struct ps_service *service,

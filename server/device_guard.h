@@ -14,6 +14,7 @@
 #include "server/core/ownership/coordinator_driver.h"
 #include "server/device_choice.h"
 #include "server/pserver_options.h"
+#include "server/rpc/shared_mapping.h"
 
 #include <stdatomic.h>
 
@@ -39,6 +40,10 @@ void ps_device_guard_close(struct ps_device_guard *guard);
 
 /* Where parameters live; NULL: on the host. */
 struct ps_device_store *ps_device_guard_store(struct ps_device_guard *guard);
+
+/* For memory that clients share: the device copies from it by itself. Nothing where there is no
+ * device. */
+struct ps_shared_pins ps_device_guard_pins(struct ps_device_guard *guard);
 
 /* Who is told of a death, from now on; before anything is put on the device. NULL for the driver:
  * it is about to end. */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of nodes and groups. A node's number says its role and rank, so that no table of nodes is
- * needed: ranks come from the job's shards and from the group of workers. */
+ * needed: ranks come from the job's shards and from the group of workers.
+ *
+ * The numbers are kept since programs that come from ps-lite have them in their code, as the
+ * receiver of a request. Its scheduler has none of its work left: who is there is in etcd, barriers
+ * are met at a server, and nobody waits for a process that is one of its kind. A request to it is
+ * refused in words, and not sent to somebody else. */
 #include "client/programs/program_nodes.h"
 
 #include "base/assert.h"

@@ -282,6 +282,22 @@ static int judge(void *self, const struct ps_cuda_judge *judge, struct ps_driver
     return ps_cuda_launch_judge(judge, stream);
 }
 
+/* One accumulator for a row is a kernel of its own. */
+static int rows(void *self, const struct ps_cuda_rows *rows, struct ps_driver_stream *stream)
+{
+    (void)self;
+    return rows->step->settings->adagrad_row_wise ? ps_cuda_launch_row_wise(rows, stream)
+                                                  : ps_cuda_launch_rows(rows, stream);
+}
+
+/* Numbers lie in the slot, and the kernel makes addresses of them: the host sends eight bytes for a
+ * row, wherever it lies. */
+static int bodies(void *self, const struct ps_cuda_bodies *bodies, struct ps_driver_stream *stream)
+{
+    (void)self;
+    return ps_cuda_launch_bodies(bodies, stream);
+}
+
 /* The context stays with the process: other parts of it may use the card, and the end of the
  * process ends it. */
 static void close_driver(void *self)
@@ -339,6 +355,8 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .verdict_open = verdict_open,
         .scan = scan,
         .judge = judge,
+        .rows = rows,
+        .bodies = bodies,
         .close = close_driver,
         .self = made,
     };

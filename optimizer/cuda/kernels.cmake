@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kernels as a library, where there is a CUDA compiler; the same sources are the emulator's.
-set(PS_KERNEL_FILES apply.cu blocks.cu rows.cu scan.cu scattered.cu table.cu)
+set(PS_KERNEL_FILES apply.cu blocks.cu bodies.cu row_wise.cu rows.cu scan.cu scattered.cu table.cu)
 list(TRANSFORM PS_KERNEL_FILES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 #   ps_optimizer_kernels(<include root>)

@@ -189,7 +189,7 @@ int ps_cuda_launch_sort(const struct ps_cuda_sort *sort, void *stream);
 struct ps_cuda_rows {
     const struct ps_optimizer_step *step; /* on the host */
     const uint64_t *sorted;               /* both as ps_cuda_launch_sort leaves them */
-    const uint32_t *arrival;
+    const uint32_t *arrival; /* NULL: all rows are different, in any order, as the gradients are */
     uint64_t count;
     uint64_t row_count;
     uint64_t width;  /* elements of a row; below 2^32 */
@@ -201,6 +201,26 @@ struct ps_cuda_rows {
     uint32_t grid;                         /* as in a scan */
 };
 int ps_cuda_launch_rows(const struct ps_cuda_rows *rows, void *stream);
+
+/* The same for Adagrad with one accumulator for a row (settings.adagrad_row_wise): states[0] has
+ * one element a row, `stride` apart as the values. All rows are different (`arrival` is NULL). The
+ * bits are those of ps_optimizer_row_wise. */
+int ps_cuda_launch_row_wise(const struct ps_cuda_rows *rows, void *stream);
+
+/* Copies pieces of bodies that lie `stride` bytes apart into a run, one behind the other in the
+ * order of `numbers`, or back. */
+struct ps_cuda_bodies {
+    const uint64_t *numbers; /* on the device; all different where bodies are written */
+    uint64_t count;
+    void *bodies;
+    uint64_t stride; /* a multiple of PS_CUDA_ALIGNMENT */
+    uint64_t offset; /* of the piece in its body; this and `size` are multiples of 4 */
+    uint64_t size;   /* of a piece; below 2^32 - 256 */
+    void *run;
+    bool to_run;   /* or back */
+    uint32_t grid; /* as in a scan */
+};
+int ps_cuda_launch_bodies(const struct ps_cuda_bodies *bodies, void *stream);
 
 #ifdef __cplusplus
 }

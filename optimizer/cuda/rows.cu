@@ -27,6 +27,13 @@ PS_DEVICE uint64_t positions()
     return (uint64_t)gridDim.x * blockDim.x;
 }
 
+/* Where the gradient lies that stands for a sorted position: of rows that are all different it is
+ * the position itself, and no list says so. */
+PS_DEVICE uint64_t gradient_of(const struct ps_cuda_rows *rows, uint64_t at)
+{
+    return rows->arrival == NULL ? at : rows->arrival[at];
+}
+
 PS_DEVICE unsigned lowest(unsigned mask)
 {
     return (unsigned)__ffs((int)mask) - 1;
@@ -172,7 +179,8 @@ PS_DEVICE bool has_parts(const struct ps_cuda_rows *rows, uint64_t begin)
         run.values = (T *)rows->values + start;                                                 \
         for (unsigned i = 0; i < PS_STATES_MAX; i++)                                            \
             run.states[i] = rows->states[i] == NULL ? NULL : (T *)rows->states[i] + start;      \
-        run.gradient.elements = (const T *)rows->gradient + rows->arrival[begin] * rows->width; \
+        run.gradient.elements =                                                                 \
+            (const T *)rows->gradient + gradient_of(rows, begin) * rows->width;                 \
         return run;                                                                             \
     }
 PS_FLOAT_TABLE(SUM_ROW)
@@ -240,8 +248,11 @@ PS_FLOAT_RULES(ROW_KERNELS, f64, double)
     static int rows_##suffix(const struct ps_cuda_rows *rows, uint64_t blocks, void *stream)   \
     {                                                                                          \
         const bool ragged = rows->width % PACK(T) != 0 || rows->stride % PACK(T) != 0;         \
-        int error = PS_LAUNCH_MANY(sum_##suffix, blocks, rows->grid, stream, *rows);           \
-        if (error == 0 && rows->count > PS_ROWS_PART)                                          \
+        int error = 0;                                                                         \
+        /* Of different rows each gradient is a sum already. */                                \
+        if (rows->arrival != NULL)                                                             \
+            error = PS_LAUNCH_MANY(sum_##suffix, blocks, rows->grid, stream, *rows);           \
+        if (error == 0 && rows->arrival != NULL && rows->count > PS_ROWS_PART)                 \
             error = PS_LAUNCH_MANY(join_##suffix, blocks, rows->grid, stream, *rows);          \
         if (error != 0)                                                                        \
             return error;                                                                      \

@@ -58,6 +58,8 @@ struct ps_driver {
                         struct ps_driver_stream *stream);
     int (*scan)(void *self, const struct ps_cuda_scan *scan, struct ps_driver_stream *stream);
     int (*judge)(void *self, const struct ps_cuda_judge *judge, struct ps_driver_stream *stream);
+    int (*rows)(void *self, const struct ps_cuda_rows *rows, struct ps_driver_stream *stream);
+    int (*bodies)(void *self, const struct ps_cuda_bodies *bodies, struct ps_driver_stream *stream);
 
     /* Frees what `self` points to. Everything above has ended. */
     void (*close)(void *self);

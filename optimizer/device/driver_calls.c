@@ -65,6 +65,12 @@ CALL(scan, PS_CALLS_KERNELS,
 CALL(judge, PS_CALLS_KERNELS,
      (void *self, const struct ps_cuda_judge *judge, struct ps_driver_stream *stream), REAL, judge,
      stream)
+CALL(rows, PS_CALLS_KERNELS,
+     (void *self, const struct ps_cuda_rows *rows, struct ps_driver_stream *stream), REAL, rows,
+     stream)
+CALL(bodies, PS_CALLS_KERNELS,
+     (void *self, const struct ps_cuda_bodies *bodies, struct ps_driver_stream *stream), REAL,
+     bodies, stream)
 #undef REAL
 #undef CALL
 
@@ -119,6 +125,8 @@ void ps_driver_calls_open(struct ps_driver_calls *calls, struct ps_driver *drive
         .verdict_open = verdict_open,
         .scan = scan,
         .judge = judge,
+        .rows = rows,
+        .bodies = bodies,
         .stream_destroy = stream_destroy,
         .event_destroy = event_destroy,
         .close = close_driver,

@@ -351,6 +351,34 @@ void ps_device_snapshot_release(struct ps_device_snapshot *snapshot);
 PS_MUST_USE enum ps_status ps_device_make_way(struct ps_device_parameter *parameter,
                                               struct ps_error *error);
 
+PS_MUST_USE enum ps_status ps_device_rows_support(const struct ps_device_rows_wish *wish,
+                                                  struct ps_device_body *body,
+                                                  struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_rows_create(struct ps_device *device,
+                                                 const struct ps_device_rows_wish *wish,
+                                                 uint64_t count, struct ps_device_rows **rows,
+                                                 struct ps_error *error);
+void ps_device_rows_destroy(struct ps_device_rows *rows);
+PS_MUST_USE enum ps_status ps_device_rows_grow(struct ps_device_rows *rows, uint64_t count,
+                                               struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_rows_write(struct ps_device_rows *rows,
+                                                const uint64_t *numbers, size_t count,
+                                                const void *bodies, struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_rows_push(struct ps_device_rows *rows, const uint64_t *numbers,
+                                               size_t count, const void *gradients,
+                                               const struct ps_optimizer_step *step,
+                                               struct ps_device_ticket *ticket,
+                                               struct ps_error *error);
+size_t ps_device_rows_read_max(const struct ps_device_rows *rows, size_t size);
+PS_MUST_USE enum ps_status ps_device_rows_read_begin(struct ps_device_rows *rows,
+                                                     const uint64_t *numbers, size_t count,
+                                                     size_t offset, size_t size,
+                                                     struct ps_device_rows_reading *reading,
+                                                     struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_rows_read_end(struct ps_device_rows_reading *reading,
+                                                   const uint8_t **pieces, struct ps_error *error);
+void ps_device_rows_read_release(struct ps_device_rows_reading *reading);
+
 /* The parameter ends: makes way, or where the device is dead takes its arrays back all the same. */
 void ps_device_stop_lending(struct ps_device_parameter *parameter);
 

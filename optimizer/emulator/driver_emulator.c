@@ -326,8 +326,7 @@ static int apply_table(void *self, const struct ps_cuda_table *table,
     return queue_work(self, stream, &work);
 }
 
-/* Written on the device, so that the host's copy of the verdict says nothing until it is read
- * back. */
+/* Written on the device: the host's copy of the verdict says nothing until it is read back. */
 static int verdict_open(void *self, struct ps_cuda_verdict *verdict,
                         struct ps_driver_stream *stream)
 {
@@ -348,6 +347,21 @@ static int judge(void *self, const struct ps_cuda_judge *judge, struct ps_driver
 {
     const struct ps_stream_work work = {
         .kind = PS_WORK_JUDGE, .judge = *judge, .settings = *judge->settings};
+    return queue_work(self, stream, &work);
+}
+
+static int rows(void *self, const struct ps_cuda_rows *rows, struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_ROWS,
+                                        .rows = *rows,
+                                        .step = *rows->step,
+                                        .settings = *rows->step->settings};
+    return queue_work(self, stream, &work);
+}
+
+static int bodies(void *self, const struct ps_cuda_bodies *bodies, struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_BODIES, .bodies = *bodies};
     return queue_work(self, stream, &work);
 }
 
@@ -433,6 +447,8 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .verdict_open = verdict_open,
         .scan = scan,
         .judge = judge,
+        .rows = rows,
+        .bodies = bodies,
         .close = close_emulator,
         .self = emulator,
     };
@@ -455,32 +471,26 @@ void ps_emulator_arm(void *self, const struct ps_emulator_fault *fault)
     ps_mutex_unlock(&emulator->lock);
 }
 
-/* Counters are read under the lock: the device's threads may be at work. */
+/* Under the lock: the device's threads may be at work. */
+static uint64_t read_counter(struct emulator *emulator, const uint64_t *counter)
+{
+    ps_mutex_lock(&emulator->lock);
+    uint64_t count = *counter;
+    ps_mutex_unlock(&emulator->lock);
+    return count;
+}
+
 uint64_t ps_emulator_memory_count(void *self)
 {
-    struct emulator *emulator = self;
-    ps_mutex_lock(&emulator->lock);
-    uint64_t count = emulator->memory_count;
-    ps_mutex_unlock(&emulator->lock);
-    return count;
+    return read_counter(self, &((struct emulator *)self)->memory_count);
 }
 
-/* How often the bus was used: tests of joining look at it. */
 uint64_t ps_emulator_copy_count(void *self)
 {
-    struct emulator *emulator = self;
-    ps_mutex_lock(&emulator->lock);
-    uint64_t count = emulator->copy_count;
-    ps_mutex_unlock(&emulator->lock);
-    return count;
+    return read_counter(self, &((struct emulator *)self)->copy_count);
 }
 
-/* What is given out now; at the end of a test nothing. */
 uint64_t ps_emulator_memory_used(void *self)
 {
-    struct emulator *emulator = self;
-    ps_mutex_lock(&emulator->lock);
-    uint64_t bytes = emulator->used_bytes;
-    ps_mutex_unlock(&emulator->lock);
-    return bytes;
+    return read_counter(self, &((struct emulator *)self)->used_bytes);
 }

@@ -173,6 +173,8 @@ static int run(struct ps_stream_work *work)
     case PS_WORK_TABLE:
     case PS_WORK_OPEN:
     case PS_WORK_SCAN:
+    case PS_WORK_ROWS:
+    case PS_WORK_BODIES:
     case PS_WORK_JUDGE:
         /* A kernel that breaks has done nothing, which is the kindest of what a real one may do. */
         return work->breaks != 0 ? work->breaks : run_kernel(work);
@@ -189,6 +191,7 @@ static int run_kernel(struct ps_stream_work *work)
     work->apply.step = &work->step;
     work->scan.settings = &work->settings;
     work->judge.settings = &work->settings;
+    work->rows.step = &work->step;
     switch (work->kind) {
     case PS_WORK_FILL:
         return ps_cuda_launch_fill(&work->fill, NULL);
@@ -200,6 +203,12 @@ static int run_kernel(struct ps_stream_work *work)
         return ps_cuda_launch_scan(&work->scan, NULL);
     case PS_WORK_JUDGE:
         return ps_cuda_launch_judge(&work->judge, NULL);
+    /* As the driver of CUDA chooses. */
+    case PS_WORK_ROWS:
+        return work->settings.adagrad_row_wise ? ps_cuda_launch_row_wise(&work->rows, NULL)
+                                               : ps_cuda_launch_rows(&work->rows, NULL);
+    case PS_WORK_BODIES:
+        return ps_cuda_launch_bodies(&work->bodies, NULL);
     default:
         return ps_cuda_launch_apply(&work->apply, NULL);
     }

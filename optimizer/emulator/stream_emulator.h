@@ -31,6 +31,8 @@ enum ps_work_kind {
     PS_WORK_TABLE,
     PS_WORK_OPEN,
     PS_WORK_SCAN,
+    PS_WORK_ROWS,
+    PS_WORK_BODIES,
     PS_WORK_JUDGE, /* ... up to here */
     PS_WORK_RECORD,
     PS_WORK_WAIT
@@ -51,6 +53,8 @@ struct ps_stream_work {
     struct ps_cuda_apply apply;
     struct ps_cuda_scan scan;
     struct ps_cuda_judge judge;
+    struct ps_cuda_rows rows;
+    struct ps_cuda_bodies bodies;
     struct ps_optimizer_step step;
     struct ps_optimizer_settings settings;
 };

@@ -21,6 +21,7 @@
 #include "server/core/ownership/workers.h"
 #include "server/core/requests/service.h"
 #include "server/front/local_users.h"
+#include "server/rpc/shared_mapping.h"
 #include "server/rpc/tls_port.h"
 
 struct ps_rpc_server;
@@ -56,6 +57,7 @@ struct ps_rpc_server_options {
     bool reflection;               /* offer grpc.reflection */
     uint64_t shared_memory_bytes;  /* most memory that clients on this host share; 0: none */
     bool shared_memory_required;   /* without it there is no server; else it is only logged */
+    struct ps_shared_pins shared_pins; /* a device that copies from it; outlives the server */
 };
 
 /* Binds the address; calls are answered from start on. */

@@ -91,6 +91,9 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
         content->piece.data = content->copy->bytes;
         request->hold = (struct ps_hold){
             .keep = keep, .drop = drop, .self = content->copy, .bytes = content->piece.size};
+    } else {
+        /* A device, if there is one, may then copy it from where it lies. */
+        ps_shared_mapping_pin(content->hold.mapping, content->piece.size);
     }
     /* The client's word that all elements are finite is not believed: values of one client are
      * everybody's. The update looks at the elements itself. */

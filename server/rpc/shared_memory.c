@@ -15,7 +15,6 @@
 #include "base/assert.h"
 #include "base/local_socket.h"
 #include "base/random.h"
-#include "base/shared_segment.h"
 #include "base/thread.h"
 #include "proto/shared_range.h"
 
@@ -29,15 +28,6 @@
 enum {
     HELLO_MS_MAX = 2000, /* for a client that has connected to say what it wants */
     LOOK_MS = 500        /* how often that is looked at, while there is one */
-};
-
-struct ps_shared_mapping {
-    const struct ps_allocator *memory; /* borrowed */
-    struct ps_shared_memory *owner;    /* borrowed; outlives this */
-    struct ps_shared_segment segment;
-    uint64_t number;
-    atomic_uint references;
-    int socket; /* the client's; its end says that nobody uses the memory any more */
 };
 
 struct client {
@@ -359,6 +349,7 @@ static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t s
     }
     mapping->memory = shared->options.memory;
     mapping->owner = shared;
+    mapping->pins = shared->options.pins;
     mapping->socket = PS_NO_DESCRIPTOR;
     atomic_init(&mapping->references, 1);
     /* A number of 64 random bits is what keeps one client out of another's memory, and 0 on the
@@ -476,6 +467,7 @@ static void release_mapping(struct ps_shared_mapping *mapping)
     struct ps_shared_memory *owner = mapping->owner;
     /* Read before the segment is closed, which zeroes it. */
     uint64_t size = mapping->segment.size;
+    ps_shared_mapping_unpin(mapping);
     ps_shared_segment_close(&mapping->segment);
     (void)close(mapping->socket);
     ps_release(mapping->memory, mapping);

@@ -23,6 +23,7 @@
 #include "base/metrics.h"
 #include "base/status.h"
 #include "proto/messages.h"
+#include "server/rpc/shared_mapping.h"
 
 #define PS_SHARED_CLIENTS_MAX 256
 
@@ -34,6 +35,7 @@ struct ps_shared_memory_options {
     const struct ps_log *log;          /* borrowed; may be NULL */
     struct ps_metrics *metrics;        /* borrowed; may be NULL */
     uint64_t bytes_max;                /* of all clients together */
+    struct ps_shared_pins pins;        /* a device that copies from it by itself, if any */
 };
 
 /* Listens under a random name and starts the thread. PS_ERR_IO, PS_ERR_NO_MEMORY. */

@@ -4,7 +4,7 @@
 # storm, the loss of power or 200 simulated worlds notice. A test that no mutation
 # can fail proves nothing.
 #
-#   tests/chaos/mutations.sh                  all nine, and the same tests without a mutation
+#   tests/chaos/mutations.sh                  all of them, and the same tests without one
 #   tests/chaos/mutations.sh session_lookup   only this one
 #
 # Each is built in build/mutation/NAME. Exit 0: every mutation was noticed and the build without one
@@ -91,7 +91,7 @@ check() {
         epoch_compare) noticed "$1" zombies ;;
         session_lookup) noticed "$1" storm ;;
         block_padding | session_floor | replay_keeps_clients | replay_configures | \
-            replay_drop_session | removed_keys) noticed "$1" worlds ;;
+            replay_drop_session | replay_evictions | removed_keys) noticed "$1" worlds ;;
         *) echo "mutations: there is no mutation $1"; return 1 ;;
     esac
 }
@@ -111,7 +111,7 @@ control() {
 
 wanted=("$@")
 [ $# -gt 0 ] || wanted=(none journal_sync block_padding epoch_compare session_lookup session_floor
-    replay_keeps_clients replay_configures replay_drop_session removed_keys)
+    replay_keeps_clients replay_configures replay_drop_session replay_evictions removed_keys)
 failed=0
 for name in "${wanted[@]}"; do
     build "$name" || { failed=1; continue; }

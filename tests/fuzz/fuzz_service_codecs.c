@@ -57,17 +57,23 @@ static void read_rendezvous(struct ps_view view)
     uint64_t epoch;
     if (ps_decode_send_tensor(view, ps_allocator_heap(), &send, &decoded, NULL) == PS_OK) {
         if (send.key.size > PS_RENDEZVOUS_KEY_BYTES_MAX || send.facts.rank > PS_VALUE_RANK_MAX ||
-            send.content.size > view.size)
+            send.content.size > view.size ||
+            (send.total != 0 && (send.content.size + send.shared.size > send.total ||
+                                 send.offset > send.total - send.content.size - send.shared.size)))
             abort();
         ps_decoded_release(&decoded);
     }
     if (ps_decode_recv_tensors(view, ps_allocator_heap(), &receive, &decoded, NULL) == PS_OK) {
         if (receive.wish_count > PS_RENDEZVOUS_WISHES_MAX ||
             receive.done_count > PS_RENDEZVOUS_WISHES_MAX ||
-            receive.give_back_count > PS_RENDEZVOUS_WISHES_MAX)
+            receive.give_back_count > PS_RENDEZVOUS_WISHES_MAX ||
+            receive.cancel_count > PS_RENDEZVOUS_WISHES_MAX)
             abort();
         ps_decoded_release(&decoded);
     }
+    struct ps_send_tensor_reply sent;
+    enum ps_status ignored = ps_decode_send_tensor_reply(view, &sent, NULL);
+    (void)ignored;
     const struct ps_received_taker taker = {.take = take_tensor};
     enum ps_status status =
         ps_decode_recv_tensors_reply(view, ps_allocator_heap(), &taker, &epoch, NULL);

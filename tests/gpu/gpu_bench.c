@@ -205,5 +205,6 @@ int main(int argc, char **argv)
     gpu_bench_small(&bench);
     gpu_bench_close(&bench);
     gpu_bench_ring(bench.size_max, bench.samples);
+    gpu_bench_mixed(bench.size_max, bench.samples);
     return EXIT_SUCCESS;
 }

@@ -77,4 +77,8 @@ void gpu_bench_small(struct gpu_bench *bench);
 /* Through the runtime of optimizer/device.h, which opens the device by itself. */
 void gpu_bench_ring(uint64_t size_max, uint32_t samples);
 
+/* The same: pulls, many small gradients in one message, gradients in memory that was registered,
+ * and what pushes, pulls and snapshots take beside each other. */
+void gpu_bench_mixed(uint64_t size_max, uint32_t samples);
+
 #endif

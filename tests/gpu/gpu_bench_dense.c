@@ -57,6 +57,7 @@ struct updating {
     uint64_t count;
     uint64_t size;       /* of the parameter, rounded down to what divides the largest */
     const float *scales; /* INT8: of the gradient's bytes */
+    uint64_t kept;       /* TOP_K: entries of the list, whose indices lie behind its values */
     uint32_t grid;       /* 0: as the kernel chooses */
 };
 
@@ -81,6 +82,12 @@ static struct ps_optimizer_settings settings_of(enum ps_rule rule)
     return settings;
 }
 
+/* Half of the gradient's array is room for the values of any list. */
+static uint32_t *indices_of(const struct gpu_bench *bench)
+{
+    return (uint32_t *)(void *)(bench->arrays[GPU_BENCH_GRADIENT] + bench->size_max / 2);
+}
+
 static void run_update(struct gpu_bench *bench, void *self, uint64_t call)
 {
     const struct updating *updating = self;
@@ -93,7 +100,9 @@ static void run_update(struct gpu_bench *bench, void *self, uint64_t call)
                 .states = {bench->arrays[1] + offset, bench->arrays[2] + offset},
                 .gradient = {.encoding = updating->encoding,
                              .elements = bench->arrays[GPU_BENCH_GRADIENT] + offset,
-                             .scales = updating->scales}},
+                             .scales = updating->scales,
+                             .indices = indices_of(bench),
+                             .kept = updating->kept}},
         .grid = updating->grid};
     gpu_bench_must(driver->apply(driver->self, &apply, bench->stream), "launching an update");
 }
@@ -103,7 +112,9 @@ static bool open_update(struct gpu_bench *bench, enum ps_rule rule, enum ps_dtyp
                         enum ps_encoding encoding, struct updating *updating)
 {
     const struct ps_gradient_scan nothing = {0};
+    enum ps_rounding rounding = updating->settings.rounding;
     updating->settings = settings_of(rule);
+    updating->settings.rounding = rounding;
     updating->encoding = encoding;
     updating->scales =
         (const float *)(const void *)(bench->arrays[GPU_BENCH_GRADIENT] + bench->size_max / 2);
@@ -118,6 +129,21 @@ static bool open_update(struct gpu_bench *bench, enum ps_rule rule, enum ps_dtyp
     return true;
 }
 
+static void print_rule(const struct gpu_bench *bench, const struct updating *updating,
+                       enum ps_dtype dtype, const double *seconds)
+{
+    enum ps_rule rule = updating->settings.rule;
+    printf("{\"row\":\"rule\",\"rule\":\"%s\",\"type\":\"%s\",\"encoding\":\"%s\","
+           "\"states\":%u,\"elements\":%llu,\"element_bytes\":%zu,",
+           ps_rule_name(rule), ps_dtype_name(dtype), ps_encoding_name(updating->encoding),
+           ps_rule_states(rule), (unsigned long long)updating->count, ps_dtype_size(dtype));
+    if (updating->settings.rounding == PS_ROUNDING_STOCHASTIC)
+        printf("\"rounding\":\"stochastic\",");
+    if (updating->encoding == PS_ENCODING_TOP_K)
+        printf("\"kept\":%llu,", (unsigned long long)updating->kept);
+    gpu_bench_print_seconds(seconds, bench->samples);
+}
+
 /* `more` elements than fill the size. */
 static void measure_rule(struct gpu_bench *bench, enum ps_rule rule, enum ps_dtype dtype,
                          enum ps_encoding encoding, uint64_t size, uint64_t more)
@@ -128,11 +154,46 @@ static void measure_rule(struct gpu_bench *bench, enum ps_rule rule, enum ps_dty
         return;
     uint32_t calls = (uint32_t)(bench->size_max / size);
     gpu_bench_sample(bench, run_update, &updating, calls, seconds);
-    printf("{\"row\":\"rule\",\"rule\":\"%s\",\"type\":\"%s\",\"encoding\":\"%s\","
-           "\"states\":%u,\"elements\":%llu,\"element_bytes\":%zu,",
-           ps_rule_name(rule), ps_dtype_name(dtype), ps_encoding_name(encoding),
-           ps_rule_states(rule), (unsigned long long)updating.count, ps_dtype_size(dtype));
-    gpu_bench_print_seconds(seconds, bench->samples);
+    print_rule(bench, &updating, dtype, seconds);
+}
+
+/* Whole numbers with a draw for each element. */
+static void measure_chance(struct gpu_bench *bench, enum ps_dtype dtype)
+{
+    double seconds[GPU_BENCH_SAMPLES_MAX];
+    struct updating updating = {.settings = {.rounding = PS_ROUNDING_STOCHASTIC},
+                                .size = bench->size_max,
+                                .count = bench->size_max / ps_dtype_size(dtype)};
+    if (!open_update(bench, PS_RULE_SGD, dtype, PS_ENCODING_NATIVE, &updating))
+        gpu_bench_fail("a type cannot be rounded by chance");
+    gpu_bench_sample(bench, run_update, &updating, 1, seconds);
+    print_rule(bench, &updating, dtype, seconds);
+}
+
+/* One element in `each` is named. */
+static void measure_list(struct gpu_bench *bench, enum ps_rule rule, uint64_t each)
+{
+    double seconds[GPU_BENCH_SAMPLES_MAX];
+    struct updating updating = {.size = bench->size_max, .count = bench->size_max / sizeof(float)};
+    const struct ps_driver *driver = &bench->driver;
+    if (!open_update(bench, rule, PS_F32, PS_ENCODING_NATIVE, &updating))
+        gpu_bench_fail("float32 does not have a rule");
+    updating.encoding = PS_ENCODING_TOP_K;
+    updating.kept = updating.count / each;
+    for (uint64_t done = 0; done < updating.kept;) {
+        uint64_t room = bench->pinned_bytes / sizeof(uint32_t);
+        uint64_t part = updating.kept - done < room ? updating.kept - done : room;
+        for (uint64_t i = 0; i < part; i++)
+            ((uint32_t *)(void *)bench->pinned)[i] =
+                (uint32_t)((done + i) * each + (done + i) % each);
+        gpu_bench_must(driver->copy(driver->self, indices_of(bench) + done, bench->pinned,
+                                    part * sizeof(uint32_t), PS_DRIVER_TO_DEVICE, bench->stream),
+                       "copying a list");
+        gpu_bench_finish(bench);
+        done += part;
+    }
+    gpu_bench_sample(bench, run_update, &updating, 1, seconds);
+    print_rule(bench, &updating, PS_F32, seconds);
 }
 
 /* AdamW at the largest size comes once more at the end: what lies between the two is noise. */
@@ -144,6 +205,12 @@ void gpu_bench_rules(struct gpu_bench *bench)
                 measure_rule(bench, rule, dtype, PS_ENCODING_NATIVE, bench->size_max / parts[i], 0);
     for (enum ps_encoding encoding = PS_ENCODING_BFLOAT16; encoding <= PS_ENCODING_INT8; encoding++)
         measure_rule(bench, PS_RULE_ADAMW, PS_F32, encoding, bench->size_max, 0);
+    for (enum ps_dtype dtype = 0; dtype < PS_DTYPE_COUNT; dtype++)
+        if (!ps_dtype_is_float(dtype))
+            measure_chance(bench, dtype);
+    measure_list(bench, PS_RULE_ADAMW, 100);
+    measure_list(bench, PS_RULE_ADAMW, 10);
+    measure_list(bench, PS_RULE_SGD, 100);
     measure_rule(bench, PS_RULE_ADAMW, PS_F32, PS_ENCODING_NATIVE, bench->size_max, 1);
     measure_rule(bench, PS_RULE_ADAMW, PS_F32, PS_ENCODING_NATIVE, bench->size_max, 0);
 }

@@ -17,8 +17,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import optimizer_rules  # noqa: E402
 
 LEAST_BYTES = 64_000_000   # a parameter of less is not judged by bandwidth
-COPY_SHARE = 0.90
-RING_SHARE = 0.90
+COPY_SHARE = 0.95
+RING_SHARE = 0.95
+PULL_SHARE = 0.95
 SMALL_SHARE = 0.50
 NOISE_MAX = 0.02
 RULES = optimizer_rules.read_rules()
@@ -76,6 +77,10 @@ def traffic(row):
     """Bytes that an update has to move: the gradient in, values and states in and out. ASSIGN has
     no need of the old value."""
     gradient = encoded_bytes(row["encoding"], row["elements"], row["element_bytes"])
+    if row["encoding"] == "top_k":
+        gradient = 8 * row["kept"]
+        if row["rule"] == "sgd":  # the elements that are named, alone
+            return gradient + 2 * row["element_bytes"] * row["kept"]
     arrays = 1 if row["rule"] == "assign" else 2 + 2 * row["states"]
     return gradient + arrays * row["elements"] * row["element_bytes"]
 
@@ -97,6 +102,12 @@ def rate(row):
     return row["size"] / seconds(row)
 
 
+def is_plain(row):
+    """One of the dense updates that every rule and type has: a native gradient, rounded to the
+    nearest."""
+    return row["encoding"] == "native" and "rounding" not in row
+
+
 def largest(rows):
     return max(rows, key=lambda row: row["size"], default=None)
 
@@ -106,28 +117,68 @@ def copy_rate(rows, what):
     return None if row is None else rate(row)
 
 
+def share(rows, row):
+    """The rate of a rule beside that of the copy on the device whose size is nearest: what a launch
+    costs beside its bytes, a copy costs as well. None without any copy."""
+    copies = of_kind(rows, "copy", what="on_device")
+    if not copies:
+        return None
+    nearest = min(copies, key=lambda copy: abs(copy["size"] - parameter_bytes(row)))
+    return rate(row) / rate(nearest)
+
+
 def mark(name, state, text):
     return {"mark": name, "state": state, "text": text}
 
 
 def judge_rules(rows):
-    """Every rule and type, at every size that counts, beside the copy on the device."""
+    """Every rule and type, at every size that counts, beside a copy of that size on the device."""
     limit = copy_rate(rows, "on_device")
-    judged = [row for row in of_kind(rows, "rule", encoding="native")
-              if parameter_bytes(row) >= LEAST_BYTES]
+    judged = [row for row in of_kind(rows, "rule")
+              if is_plain(row) and parameter_bytes(row) >= LEAST_BYTES]
     absent = [f"{rule} {type_}" for rule, type_ in PAIRS
               if not of_kind(judged, "rule", rule=rule, type=type_)]
-    name = f"every dense rule >= {COPY_SHARE:.0%} of the copy on the device"
+    name = f"every dense rule >= {COPY_SHARE:.0%} of a copy of its size on the device"
     if limit is None or absent:
         return mark(name, MISSED, "not measured: " + (", ".join(absent) or "the copy"))
-    shares = sorted((rate(row) / limit,
+    shares = sorted((share(rows, row),
                      f"{row['rule']} {row['type']} {parameter_bytes(row) >> 20} MiB")
                     for row in judged)
-    low = [f"{who} {share:.1%}" for share, who in shares if share < COPY_SHARE]
+    low = [f"{who} {part:.1%}" for part, who in shares if part < COPY_SHARE]
     text = f"the lowest is {shares[0][1]} with {shares[0][0]:.1%}, {len(judged)} rows"
     if low:
         text = f"{len(low)} of {len(judged)} rows are below: " + ", ".join(low[:8])
     return mark(name, MISSED if low else MADE, text)
+
+
+def judge_others(rows):
+    """Updates with more than bytes to move: chance for whole numbers, decoded gradients, lists."""
+    name = f"chance, narrow gradients and lists >= {COPY_SHARE:.0%} of a copy of their size"
+    others = [row for row in of_kind(rows, "rule") if not is_plain(row) and
+              not (row["encoding"] == "top_k" and row["rule"] == "sgd")]
+    chance = {row["type"] for row in others if "rounding" in row}
+    sent = {row["encoding"] for row in others}
+    if not (chance >= {"i32", "u32", "i64", "u64"} and
+            sent >= {"bfloat16", "float16", "int8", "top_k"}):
+        return mark(name, MISSED, "not all of them were measured")
+    shares = [(share(rows, row), row) for row in others if parameter_bytes(row) >= LEAST_BYTES]
+    if not shares or shares[0][0] is None:
+        return mark(name, MISSED, "not measured: the copy, or none is large enough")
+    low = [f"{row['rule']} {row['type']} {row.get('rounding', row['encoding'])} {part:.1%}"
+           for part, row in shares if part < COPY_SHARE]
+    return mark(name, MISSED if low else MADE,
+                "below: " + ", ".join(low) if low else f"{len(shares)} rows")
+
+
+def judge_pulls(rows):
+    name = f"a pull >= {PULL_SHARE:.0%} of the copy to the host"
+    limit = copy_rate(rows, "to_host")
+    pulls = of_kind(rows, "mixed", what="pull", beside="nothing")
+    if limit is None or not pulls:
+        return mark(name, MISSED, "not measured")
+    part = rate(pulls[0]) / limit
+    return mark(name, MADE if part >= PULL_SHARE else MISSED,
+                f"{rate(pulls[0]) / 1e9:.1f} of {limit / 1e9:.1f} GB/s: {part:.1%}")
 
 
 def adamw_rows(rows):
@@ -191,10 +242,10 @@ def judge_ring(rows):
     if limit is None or not ring:
         return mark(name, MISSED, "not measured")
     best = max(ring, key=rate)
-    share = rate(best) / limit
-    return mark(name, MADE if share >= RING_SHARE else MISSED,
+    part = rate(best) / limit
+    return mark(name, MADE if part >= RING_SHARE else MISSED,
                 f"{rate(best) / 1e9:.1f} of {limit / 1e9:.1f} GB/s with {best['threads']} threads: "
-                f"{share:.1%}")
+                f"{part:.1%}")
 
 
 def judge_check(rows, name):
@@ -206,7 +257,8 @@ def judge_check(rows, name):
 
 
 def judge(rows):
-    marks = [judge_rules(rows), judge_adamw(rows), judge_small(rows), judge_ring(rows)]
+    marks = [judge_rules(rows), judge_others(rows), judge_adamw(rows), judge_small(rows),
+             judge_ring(rows), judge_pulls(rows)]
     marks += [judge_check(rows, name) for name in CHECKS]
     if any(row.get("driver") == "emu" for row in of_kind(rows, "device")):
         for it in marks:
@@ -222,14 +274,14 @@ def exit_status(marks):
 def table(rows):
     """Lines of text: each rule and type, the share of the copy at each size, then the rest."""
     limit = copy_rate(rows, "on_device") or float("inf")
-    lines = [f"{'rule':10}{'type':6}{'GB/s':>8}  share of the copy at each size"]
+    lines = [f"{'rule':10}{'type':6}{'GB/s':>8}  share of a copy of the same size"]
     for rule, type_ in PAIRS:
-        mine = of_kind(rows, "rule", rule=rule, type=type_, encoding="native")
+        mine = [row for row in of_kind(rows, "rule", rule=rule, type=type_) if is_plain(row)]
         sizes = {parameter_bytes(row): row for row in mine if row["elements"] % 2 == 0}
         if not sizes:
             continue
         top = sizes[max(sizes)]
-        shares = "  ".join(f"{size / (1 << 20):g} MiB {rate(sizes[size]) / limit:6.1%}"
+        shares = "  ".join(f"{size / (1 << 20):g} MiB {share(rows, sizes[size]) or 0:6.1%}"
                            for size in sorted(sizes))
         lines.append(f"{rule:10}{type_:6}{rate(top) / 1e9:8.0f}  {shares}")
     return lines + other_lines(rows, limit)
@@ -241,9 +293,11 @@ def other_lines(rows, limit):
         lines.append(f"copy {row['what']} {row['size'] / (1 << 20):g} MiB: "
                      f"{rate(row) / 1e9:.1f} GB/s")
     for row in of_kind(rows, "rule"):
-        if row["encoding"] != "native" or row["elements"] % 2 == 1:
-            lines.append(f"{row['rule']} {row['type']} {row['encoding']}, {row['elements']} "
-                         f"elements: {seconds(row) * 1e3:.3f} ms, {rate(row) / limit:.1%}")
+        if not is_plain(row) or row["elements"] % 2 == 1:
+            kept = f" ({row['kept']} named)" if "kept" in row else ""
+            lines.append(f"{row['rule']} {row['type']} {row.get('rounding', row['encoding'])}, "
+                         f"{row['elements']} elements{kept}: {seconds(row) * 1e3:.3f} ms, "
+                         f"{share(rows, row) or 0:.1%}")
     for row in of_kind(rows, "scan"):
         lines.append(f"scan and norm {row['type']}: {rate(row) / limit:.1%} of the copy")
     lines += grid_lines(rows)
@@ -257,6 +311,15 @@ def other_lines(rows, limit):
         lines.append(f"ring {row['encoding']}, {row['threads']} threads, {row['elements']} "
                      f"elements{looked}: "
                      f"{rate(row) / 1e9:.1f} GB/s of gradients")
+    for row in of_kind(rows, "mixed"):
+        load = f", {row['load_bytes_per_second'] / 1e9:.1f} GB/s of them" \
+            if row["beside"] != "nothing" else ""
+        lines.append(f"{row['what'].replace('_', ' ')} of {row['size'] / (1 << 20):g} MiB beside "
+                     f"{row['beside']}: {seconds(row) * 1e3:.3f} ms{load}")
+    for row in of_kind(rows, "many"):
+        lines.append(f"{row['tensors']} gradients of {row['size']} bytes in one message: "
+                     f"{seconds(row) * 1e6:.0f} us, {row['kernels']} kernels, {row['copies']} "
+                     "copies")
     for row in of_kind(rows, "push"):
         lines.append(f"push of {row['size']} bytes: {seconds(row) * 1e6:.1f} us")
     for row in of_kind(rows, "torch"):
@@ -290,22 +353,22 @@ def picture(rows):
     limit = copy_rate(rows, "on_device")
     bars = []
     for rule, type_ in PAIRS:
-        mine = of_kind(rows, "rule", rule=rule, type=type_, encoding="native")
+        mine = [row for row in of_kind(rows, "rule", rule=rule, type=type_) if is_plain(row)]
         top = max((row for row in mine if row["elements"] % 2 == 0), key=parameter_bytes,
                   default=None)
         if top and limit:
-            bars.append((f"{rule} {type_}", rate(top) / limit))
+            bars.append((f"{rule} {type_}", share(rows, top)))
     height = 18 * len(bars) + 50
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{height}" '
              'font-family="sans-serif" font-size="12">',
-             '<text x="10" y="18">Share of the copy bandwidth on the device, measured in the same '
-             'run</text>']
-    for i, (name, share) in enumerate(bars):
+             '<text x="10" y="18">Share of a copy of the same size on the device, measured in the '
+             'same run</text>']
+    for i, (name, part) in enumerate(bars):
         y = 32 + 18 * i
         parts.append(f'<text x="150" y="{y + 11}" text-anchor="end">{name}</text>'
-                     f'<rect x="160" y="{y}" width="{500 * min(share, 1.1):.1f}" height="14" '
-                     f'fill="{"#3b7dd8" if share >= COPY_SHARE else "#c0392b"}"/>'
-                     f'<text x="{166 + 500 * min(share, 1.1):.1f}" y="{y + 11}">{share:.1%}</text>')
+                     f'<rect x="160" y="{y}" width="{500 * min(part, 1.1):.1f}" height="14" '
+                     f'fill="{"#3b7dd8" if part >= COPY_SHARE else "#c0392b"}"/>'
+                     f'<text x="{166 + 500 * min(part, 1.1):.1f}" y="{y + 11}">{part:.1%}</text>')
     parts.append(f'<line x1="{160 + 500 * COPY_SHARE}" x2="{160 + 500 * COPY_SHARE}" y1="26" '
                  f'y2="{height - 14}" stroke="#333" stroke-dasharray="4 3"/></svg>')
     return "\n".join(parts) + "\n"

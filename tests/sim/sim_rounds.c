@@ -49,7 +49,7 @@ struct shard_rounds {
 };
 
 struct sim_rounds {
-    struct known known[SIM_PARAMETERS_MAX];
+    struct known known[SIM_PARAMETERS_MAX + SIM_TABLES_MAX];
     size_t known_count;
     struct shard_rounds shards[SIM_SHARDS_MAX];
 };
@@ -120,7 +120,8 @@ void sim_rounds_destroy(struct sim_rounds *rounds)
 void sim_rounds_know(struct sim_rounds *rounds, const char *name,
                      const struct sim_round_rules *rules)
 {
-    PS_ASSERT(rounds->known_count < SIM_PARAMETERS_MAX && rules->workers <= WORKERS_MAX);
+    PS_ASSERT(rounds->known_count < SIM_PARAMETERS_MAX + SIM_TABLES_MAX &&
+              rules->workers <= WORKERS_MAX);
     struct known *known = &rounds->known[rounds->known_count++];
     PS_ASSERT(rules->workers > 0 && strlen(name) < sizeof known->name);
     memcpy(known->name, name, strlen(name) + 1);
@@ -204,7 +205,8 @@ void sim_rounds_pushed(struct sim_world *world, const struct sim_server *server,
         return;
     if (request->worker == 0 || request->worker > rules->workers)
         sim_fail(world, "rounds: %s takes a push of worker %u", server->name, request->worker);
-    if (!sim_rounds_count(rounds, request->name, reply))
+    /* What rounds make of rows is in sim_table_rows.c. */
+    if (!sim_rounds_count(rounds, request->name, reply) || sim_is_table(request->name))
         return;
     ps_service_status(server->service, &now, uuid);
     struct shard_rounds *shard = &rounds->shards[now.index];
@@ -293,7 +295,8 @@ void sim_rounds_state(struct sim_world *world, const struct sim_server *server, 
     const struct sim_round_rules *rules = sim_rounds_of(rounds, parameter->name);
     struct shard_rounds *shard = &rounds->shards[index];
     struct state state = {.value = 0};
-    if (rules == NULL || sim_history_is_overtaken(sim_checker_history(world, index), epoch))
+    if (rules == NULL || parameter->is_table ||
+        sim_history_is_overtaken(sim_checker_history(world, index), epoch))
         return;
     copy_name(state.name, parameter->name);
     const struct state *before = find_state(world, index, epoch, state.name, parameter->version);

@@ -4,6 +4,7 @@
 #include "tests/sim/sim_table_copy.h"
 
 #include "base/assert.h"
+#include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <math.h>
@@ -193,35 +194,103 @@ static void make_room(struct sim_table_copy *copy, const struct sim_row_push *pu
         let_oldest_go(copy, &demand);
 }
 
-/* The gradients of one key are one, and the rule sees that. */
-void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, uint64_t now_ms)
+/* One gradient for each key. */
+struct summed {
+    bool is_named[SIM_TABLE_KEYS];
+    double gradients[SIM_TABLE_KEYS][SIM_TABLE_WIDTH_MAX];
+};
+
+static void add_gradient(const struct sim_table *about, struct summed *sums, uint32_t key,
+                         const double *gradient, double weight)
 {
-    struct sim_row_push push;
-    bool is_summed[SIM_TABLE_BATCH_MAX] = {false};
-    sim_row_push_read(copy->about, content, &push);
-    make_room(copy, &push);
+    for (uint32_t k = 0; k < about->width; k++) {
+        double product = rounded(about->dtype, weight * gradient[k]);
+        sums->gradients[key][k] = sums->is_named[key]
+                                      ? rounded(about->dtype, sums->gradients[key][k] + product)
+                                      : product;
+    }
+    sums->is_named[key] = true;
+}
+
+static void sum_push(const struct sim_table *about, const struct sim_row_push *push,
+                     struct summed *sums)
+{
+    *sums = (struct summed){0};
+    for (size_t i = 0; i < push->count; i++)
+        add_gradient(about, sums, push->keys[i], push->gradients[i], 1);
+}
+
+/* The gradients of one key are one, and the rule sees that. */
+static void apply_sums(struct sim_table_copy *copy, const struct summed *sums, uint64_t now_ms)
+{
     copy->version++;
-    for (size_t i = 0; i < push.count; i++) {
-        struct sim_row *row = &copy->rows[push.keys[i]];
-        if (is_summed[i])
+    for (uint32_t key = 0; key < SIM_TABLE_KEYS; key++) {
+        struct sim_row *row = &copy->rows[key];
+        if (!sums->is_named[key])
             continue;
-        for (size_t j = i + 1; j < push.count; j++) {
-            is_summed[j] = is_summed[j] || push.keys[j] == push.keys[i];
-            for (uint32_t k = 0; push.keys[j] == push.keys[i] && k < copy->about->width; k++)
-                push.gradients[i][k] =
-                    rounded(copy->about->dtype, push.gradients[i][k] + push.gradients[j][k]);
-        }
-        if (!has_row_then(copy, push.keys[i])) {
+        if (!has_row_then(copy, key)) {
             row->counted++;
             row->counted_at = copy->version;
             continue;
         }
         if (!row->is_there)
-            make_row(copy, push.keys[i], row);
+            make_row(copy, key, row);
         row->touched = copy->version;
         row->pushed_ms = now_ms;
-        step_all(copy->about, row, push.gradients[i]);
+        step_all(copy->about, row, sums->gradients[key]);
     }
+}
+
+void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, uint64_t now_ms)
+{
+    struct sim_row_push push;
+    struct summed sums;
+    sim_row_push_read(copy->about, content, &push);
+    make_room(copy, &push);
+    sum_push(copy->about, &push, &sums);
+    apply_sums(copy, &sums, now_ms);
+}
+
+uint32_t sim_table_copy_there(const struct sim_table_copy *copy)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++)
+        count += copy->held[i].is_there ? 1 : 0;
+    return count;
+}
+
+uint32_t sim_table_copy_needed(const struct sim_table_copy *copy)
+{
+    const struct sim_table *about = copy->about;
+    return about->quorum > 0 ? about->quorum : about->workers;
+}
+
+/* Each worker's own sums, those of the workers in the order of ranks, and all of it divided: also
+ * by those who do not have the key. */
+void sim_table_copy_end_round(struct sim_table_copy *copy, uint64_t now_ms)
+{
+    const struct sim_table *about = copy->about;
+    struct summed joined = {0};
+    double weights = 0;
+    for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++) {
+        struct sim_table_held *held = &copy->held[i];
+        double weight = about->combine == SIM_COMBINE_WEIGHTED ? held->weight : 1;
+        struct sim_row_push push;
+        struct summed own;
+        if (!held->is_there)
+            continue;
+        sim_row_push_read(about, held->content, &push);
+        sum_push(about, &push, &own);
+        for (uint32_t key = 0; key < SIM_TABLE_KEYS; key++)
+            if (own.is_named[key])
+                add_gradient(about, &joined, key, own.gradients[key], weight);
+        weights = rounded(about->dtype, weights + weight);
+        held->is_there = false;
+    }
+    for (uint32_t key = 0; key < SIM_TABLE_KEYS && about->combine != SIM_COMBINE_SUM; key++)
+        for (uint32_t k = 0; k < about->width; k++)
+            joined.gradients[key][k] = rounded(about->dtype, joined.gradients[key][k] / weights);
+    apply_sums(copy, &joined, now_ms);
 }
 
 void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version)

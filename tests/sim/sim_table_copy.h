@@ -22,8 +22,17 @@ struct sim_row {
     uint64_t counted_at;                /* version of the last of them */
 };
 
+/* What a worker has brought to the open round. */
+struct sim_table_held {
+    bool is_there;
+    struct ps_bytes content; /* borrowed */
+    double weight;
+    uint64_t epoch; /* in which it came */
+};
+
 struct sim_table_copy {
     const struct sim_table *about; /* borrowed */
+    struct sim_table_held held[SIM_CLIENTS_MAX];
     bool is_there;
     uint32_t variant;    /* of the first values */
     uint64_t dropped_at; /* position */
@@ -44,6 +53,13 @@ void sim_row_push_read(const struct sim_table *about, struct ps_bytes content,
 
 /* The next version, out of the push. */
 void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, uint64_t now_ms);
+
+/* How many have contributed to the open round, and how many it needs. */
+uint32_t sim_table_copy_there(const struct sim_table_copy *copy);
+uint32_t sim_table_copy_needed(const struct sim_table_copy *copy);
+
+/* The next version, out of what is held, which goes. */
+void sim_table_copy_end_round(struct sim_table_copy *copy, uint64_t now_ms);
 
 /* May the push be refused for the number of rows? */
 bool sim_table_copy_is_full(const struct sim_table_copy *copy, struct ps_bytes content);

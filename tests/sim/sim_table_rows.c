@@ -17,7 +17,14 @@
 
 #define ANSWERS_MAX 1024 /* the newest are known */
 
-enum event_kind { EVENT_DEFINED, EVENT_DROPPED, EVENT_LIMITED, EVENT_PUSHED, EVENT_SWEPT };
+enum event_kind {
+    EVENT_DEFINED,
+    EVENT_DROPPED,
+    EVENT_LIMITED,
+    EVENT_PUSHED,
+    EVENT_SWEPT,
+    EVENT_HELD
+};
 
 /* Something that happened, at a place of the shard's history. */
 struct event {
@@ -25,9 +32,12 @@ struct event {
     uint32_t table;
     uint64_t epoch, position;
     uint64_t at_ms;
-    uint64_t version; /* that a push made, or before which rows are gone; limit, or variant */
+    uint64_t
+        version; /* that a push made, or before which rows are gone; limit, or variant; round */
     uint8_t *content; /* owned */
     size_t size;
+    uint32_t worker; /* of a contribution, from 0 */
+    float weight;
 };
 
 /* The tables as the owner `epoch` has them, with all events below `applied`. */
@@ -80,6 +90,37 @@ const struct sim_table *sim_rows_table(const struct sim_world *world, uint32_t i
 
 /* ---- What an owner has ---- */
 
+/* A contribution to one round says that those before are over. */
+static void hold(struct sim_table_copy *copy, const struct event *event)
+{
+    while (copy->version + 1 < event->version && sim_table_copy_there(copy) > 0)
+        sim_table_copy_end_round(copy, event->at_ms);
+    PS_ASSERT(copy->version + 1 == event->version && !copy->held[event->worker].is_there);
+    copy->held[event->worker] =
+        (struct sim_table_held){.is_there = true,
+                                .content = {event->content, event->size},
+                                .weight = event->weight > 0 ? (double)event->weight : 1,
+                                .epoch = event->epoch};
+}
+
+void sim_rows_reach(const struct sim_world *world, const struct sim_server *server,
+                    struct sim_table_copy *copy, uint64_t version)
+{
+    if (copy->about->workers == 0)
+        return;
+    while (copy->version < version) {
+        uint32_t there = sim_table_copy_there(copy);
+        if (there < sim_table_copy_needed(copy)) {
+            sim_fail((struct sim_world *)(uintptr_t)world,
+                     "rows: %s has made version %" PRIu64 " of %s of %u of %u workers",
+                     server->name, copy->version + 1, copy->about->name, there,
+                     copy->about->workers);
+            return;
+        }
+        sim_table_copy_end_round(copy, sim_now(world));
+    }
+}
+
 static void apply(struct shard_rows *shard, const struct event *event)
 {
     struct sim_table_copy *copy = &shard->tables[event->table];
@@ -96,6 +137,8 @@ static void apply(struct shard_rows *shard, const struct event *event)
     } else if (event->kind == EVENT_PUSHED) {
         sim_table_copy_push(copy, content, event->at_ms);
         PS_ASSERT(copy->version == event->version);
+    } else if (event->kind == EVENT_HELD) {
+        hold(copy, event);
     } else {
         sim_table_copy_sweep(copy, event->version);
     }
@@ -189,7 +232,7 @@ void sim_rows_defined(struct sim_server *server, struct ps_bytes name, struct ps
     uint64_t variant = ps_bytes_equal(config, copy->about->config[0]) ? 0 : 1;
     remember(server->world, now.index,
              (struct event){EVENT_DEFINED, number_of(name), now.epoch, place_of(&now, position), 0,
-                            variant, NULL, 0},
+                            variant, NULL, 0, 0, 0},
              (struct ps_view){0});
 }
 
@@ -205,7 +248,7 @@ void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t 
                  copy->about->name);
     remember(server->world, now.index,
              (struct event){EVENT_DROPPED, number_of(name), now.epoch, place_of(&now, position), 0,
-                            0, NULL, 0},
+                            0, NULL, 0, 0, 0},
              (struct ps_view){0});
 }
 
@@ -219,7 +262,7 @@ void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t 
         return;
     remember(server->world, now.index,
              (struct event){EVENT_LIMITED, number_of(name), now.epoch, place_of(&now, position), 0,
-                            rows_max, NULL, 0},
+                            rows_max, NULL, 0, 0, 0},
              (struct ps_view){0});
 }
 
@@ -236,15 +279,45 @@ static void look_at_keys(struct sim_server *server, const struct sim_table *abou
     }
 }
 
+/* The answer to the last contribution of a round is at the place of the round's own record. */
+static void held(struct sim_server *server, struct sim_table_copy *copy,
+                 const struct ps_push_request *request, const struct ps_push_reply *reply,
+                 const struct ps_status_reply *now)
+{
+    const struct sim_table *about = copy->about;
+    sim_rows_reach(server->world, server, copy, reply->version - 1);
+    if (request->worker == 0 || request->worker > about->workers ||
+        reply->version != copy->version + 1 || copy->held[request->worker - 1].is_there) {
+        sim_fail(server->world,
+                 "rows: %s counts worker %u in version %" PRIu64 " of %s, at %" PRIu64,
+                 server->name, request->worker, reply->version, about->name, copy->version);
+        return;
+    }
+    remember(server->world, now->index,
+             (struct event){.kind = EVENT_HELD,
+                            .table = number_of(request->name),
+                            .epoch = now->epoch,
+                            .position = reply->position - (reply->held ? 0 : 1),
+                            .version = reply->version,
+                            .worker = request->worker - 1,
+                            .weight = request->weight},
+             request->content);
+}
+
 void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *request,
                      const struct ps_push_reply *reply)
 {
     struct sim_world *world = server->world;
     struct ps_status_reply now;
     now_of(server, &now);
-    const struct sim_table_copy *copy = sim_rows_copy(world, now.index, now.epoch, request->name);
-    if (copy == NULL || reply->duplicate)
+    struct sim_table_copy *copy = sim_rows_copy(world, now.index, now.epoch, request->name);
+    /* What is late counts nowhere. */
+    if (copy == NULL || reply->duplicate || reply->late)
         return;
+    if (copy->is_there && copy->about->workers > 0) {
+        held(server, copy, request, reply, &now);
+        return;
+    }
     if (!copy->is_there || reply->version != copy->version + 1) {
         sim_fail(world, "rows: %s makes version %" PRIu64 " of %s after %" PRIu64, server->name,
                  reply->version, copy->about->name, copy->version);
@@ -254,7 +327,7 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
     look_at_keys(server, copy->about, now.index, request->content, request->content.size / one);
     remember(world, now.index,
              (struct event){EVENT_PUSHED, number_of(request->name), now.epoch, reply->position, 0,
-                            reply->version, NULL, 0},
+                            reply->version, NULL, 0, 0, 0},
              request->content);
 }
 
@@ -303,10 +376,10 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
     if (copy == NULL || swept <= copy->swept)
         return;
     look_at_ages(server, copy, swept);
-    remember(
-        server->world, now.index,
-        (struct event){EVENT_SWEPT, number_of(name), now.epoch, now.position, 0, swept, NULL, 0},
-        (struct ps_view){0});
+    remember(server->world, now.index,
+             (struct event){EVENT_SWEPT, number_of(name), now.epoch, now.position, 0, swept, NULL,
+                            0, 0, 0},
+             (struct ps_view){0});
 }
 
 void sim_rows_turned(struct sim_server *server)
@@ -359,12 +432,12 @@ void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *re
     struct sim_rows *rows = sim_checker_rows(server->world);
     struct ps_status_reply now;
     now_of(server, &now);
-    const struct sim_table_copy *copy =
-        sim_rows_copy(server->world, now.index, now.epoch, request->name);
+    struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, request->name);
     rows->answers[rows->answer_count++ % ANSWERS_MAX] =
         hash_answer(request->name, reply->version, request->keys, reply->content);
     if (copy == NULL)
         return;
+    sim_rows_reach(server->world, server, copy, reply->version);
     size_t count = request->keys.size / sizeof(uint64_t);
     look_at_keys(server, copy->about, now.index, request->keys, count);
     if (reply->version != copy->version ||

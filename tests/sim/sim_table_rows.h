@@ -30,6 +30,11 @@ void sim_rows_destroy(struct sim_rows *rows);
 struct sim_table_copy *sim_rows_copy(const struct sim_world *world, uint32_t index, uint64_t epoch,
                                      struct ps_bytes name);
 
+/* The copy goes on to a version that its server has: of a table in rounds those end that are over.
+ * Fails where one of them has fewer contributions than it needs. */
+void sim_rows_reach(const struct sim_world *world, const struct sim_server *server,
+                    struct sim_table_copy *copy, uint64_t version);
+
 /* The world has this table. */
 void sim_rows_know(struct sim_world *world, uint32_t i, const struct sim_table *table);
 const struct sim_table *sim_rows_table(const struct sim_world *world, uint32_t i);

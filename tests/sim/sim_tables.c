@@ -5,9 +5,11 @@
 #include "base/assert.h"
 #include "base/partition.h"
 #include "proto/optimizer_config.h"
+#include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_client_calls.h"
 #include "tests/sim/sim_client_change.h"
 #include "tests/sim/sim_clocks.h"
+#include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <string.h>
@@ -132,6 +134,28 @@ static void choose_ranges(struct sim_world *world, struct sim_table *table,
     }
 }
 
+/* Sums of squares of whole numbers are exact in any order, and so are none of averages. */
+static void choose_rounds(struct sim_world *world, struct sim_table *table,
+                          struct ps_optimizer_config *config)
+{
+    uint32_t workers = sim_trainers(world);
+    if (!world->options.rounds || table->dtype == PS_I64 || sim_chance(world, 300))
+        return;
+    const struct sim_round_rules rules = {
+        .workers = workers,
+        .quorum = (uint32_t)sim_between(world, 0, workers),
+        .combine =
+            table->rule == SIM_TABLE_ROW_WISE
+                ? SIM_COMBINE_SUM
+                : (enum sim_combine)sim_between(world, SIM_COMBINE_AVERAGE, SIM_COMBINE_WEIGHTED)};
+    table->workers = rules.workers;
+    table->quorum = rules.quorum;
+    table->combine = (int)rules.combine;
+    config->rounds = (struct ps_config_rounds){
+        .workers = rules.workers, .quorum = rules.quorum, .combine = (int32_t)rules.combine};
+    sim_rounds_know(sim_checker_rounds(world), table->name, &rules);
+}
+
 static void choose_table(struct sim_world *world, struct sim_table *table, uint32_t i)
 {
     struct ps_optimizer_config config;
@@ -145,11 +169,14 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
     settings->width = table->width;
     choose_first(world, table);
     choose_ranges(world, table, settings);
-    table->drops = sim_chance(world, 400);
-    if (sim_chance(world, 400))
+    /* Rows that go by themselves go between the contributions of a round and its end. */
+    choose_rounds(world, table, &config);
+    bool may_go = table->workers == 0;
+    table->drops = may_go && sim_chance(world, 400);
+    if (may_go && sim_chance(world, 400))
         choose_limit(world, table, settings);
     /* Of two tables that are swept in one turn nobody would see the state between the records. */
-    if (i == 0)
+    if (i == 0 && may_go)
         choose_expiry(world, table, settings);
     if (sim_chance(world, 300))
         settings->admission = table->admission = (uint32_t)sim_between(world, 2, 4);
@@ -345,15 +372,34 @@ static void fill_pull(struct sim_client *client, const struct sim_table *table,
         item->at_least_version = own->versions[own->table][item->shard];
 }
 
+/* To the round behind what was read, or to the open one; a worker without rows contributes all the
+ * same. Weights are such that products are exact. */
+static void contribute(struct sim_client *client, const struct sim_table *table,
+                       struct ps_item *item, enum ps_method method)
+{
+    static const float weights[] = {0, 1, 2, 4, 0.5f};
+    struct sim_table_client *own = &client->tables;
+    if (table->workers == 0)
+        return;
+    item->worker = client->number + 1;
+    item->weight = weights[sim_between(client->world, 0, 4)];
+    if (sim_chance(client->world, 800))
+        item->round = own->rounds[own->table][item->shard];
+    if (method == PS_METHOD_PUSH_PULL)
+        item->at_least_version = item->round;
+}
+
 static void fill_shard(struct sim_client *client, const struct sim_table *table, uint32_t shard,
                        enum ps_method method)
 {
     size_t count = draw_keys(client, table, shard, client->tables.keys[shard]);
-    if (count == 0)
+    if (count == 0 && (table->workers == 0 || method != PS_METHOD_PUSH))
         return;
     struct ps_item *item = add_item(client, table, shard);
-    if (method != PS_METHOD_PULL)
+    if (method != PS_METHOD_PULL) {
         fill_push(client, table, item);
+        contribute(client, table, item, method);
+    }
     if (method != PS_METHOD_PUSH)
         fill_pull(client, table, item, count, method);
 }
@@ -375,9 +421,22 @@ static void look_at_failure(struct sim_client *client, const struct ps_item *ite
         return;
     own->is_defined[own->table][item->shard] = false;
     own->versions[own->table][item->shard] = 0;
+    own->rounds[own->table][item->shard] = 0;
     if (client->world->options.journals && !table->drops)
         sim_fail(client->world, "P1: %s has defined %.*s, and shard %u does not have it",
                  client->name, (int)item->name.size, (const char *)item->name.data, item->shard);
+}
+
+/* The version that a push makes is waited for; one that came too late has made none. */
+static void note_version(struct sim_client *client, const struct ps_item *item)
+{
+    struct sim_table_client *own = &client->tables;
+    uint32_t shard = item->shard;
+    bool pulls = client->method == PS_METHOD_PULL || client->method == PS_METHOD_PUSH_PULL;
+    if (client->method != PS_METHOD_PULL)
+        own->versions[own->table][shard] = item->version;
+    if (pulls)
+        own->rounds[own->table][shard] = item->pulled_version + 1;
 }
 
 void sim_tables_trained(struct sim_client *client)
@@ -391,8 +450,8 @@ void sim_tables_trained(struct sim_client *client)
         }
         if (client->method == PS_METHOD_DEFINE || client->method == PS_METHOD_DROP)
             own->is_defined[own->table][item->shard] = client->method == PS_METHOD_DEFINE;
-        else if (client->method == PS_METHOD_PUSH || client->method == PS_METHOD_PUSH_PULL)
-            own->versions[own->table][item->shard] = item->version;
+        else
+            note_version(client, item);
         if (client->method == PS_METHOD_PULL || client->method == PS_METHOD_PUSH_PULL)
             sim_rows_judge(client, item);
     }

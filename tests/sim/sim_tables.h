@@ -41,6 +41,9 @@ struct sim_table {
     bool oldest_go;     /* where there would be more; else pushes are refused */
     uint64_t expire_ms; /* 0: never */
     bool expires;       /* by time or by clocks */
+    uint32_t workers;   /* of its rounds, as sim_rounds.h has them without a grace time; 0: none */
+    uint32_t quorum;    /* 0: all of them */
+    int combine;        /* enum sim_combine */
     uint32_t admission; /* a key gets its row with so many pushes; 0: with the first */
     char config_bytes[SIM_TABLE_VARIANTS][SIM_TABLE_CONFIG_BYTES_MAX];
     struct ps_bytes config[SIM_TABLE_VARIANTS];
@@ -50,6 +53,7 @@ struct sim_table {
 struct sim_table_client {
     bool is_defined[SIM_TABLES_MAX][SIM_SHARDS_MAX];
     uint64_t versions[SIM_TABLES_MAX][SIM_SHARDS_MAX]; /* of its last push */
+    uint64_t rounds[SIM_TABLES_MAX][SIM_SHARDS_MAX];   /* behind what was read last; 0: not known */
     uint32_t table;                                    /* of the batch */
     struct ps_encoded_push encoded[SIM_SHARDS_MAX];
     struct ps_bytes ranges[SIM_SHARDS_MAX];

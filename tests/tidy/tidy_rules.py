@@ -115,7 +115,8 @@ LAW_EXCEPTIONS = ["client/examples/"]
 # (called name, what to use instead, where it is at home). A home is a path or a folder with "/".
 BANNED_CALLS = [
     (["malloc", "calloc", "realloc", "free", "strdup", "strndup", "asprintf", "vasprintf"],
-     "use a struct ps_allocator", ["base/alloc.c", "tests/", "client/examples/"]),
+     "use a struct ps_allocator",
+     ["base/alloc.c", "tests/", "client/examples/", "client/python/extension/"]),
     (["time", "gettimeofday", "clock_gettime", "clock"],
      "use struct ps_clock", ["base/", "tests/", "client/examples/"]),
     (["rand", "srand", "random", "srandom", "drand48"],

@@ -2,6 +2,9 @@
 /* The process is made first and told later where its server is: forked while psbench has one
  * thread, and long before gRPC, which does not survive a fork.
  *
+ * What is measured with it is all that a program of a user pays: taking, answering, and the copy of
+ * what is pushed into memory of its own. The adding itself is one pass that any program makes.
+ *
  * It answers from the memory that it adds to. An answer has left that memory when the call returns,
  * so that the next sum may change it. */
 #include "tools/psbench/psbench_adder.h"
@@ -44,6 +47,7 @@ static void add(struct sums *sums, const struct ps_serving_request *request)
         sums->values = ps_zeroed_array(ps_allocator_heap(), count, sizeof *sums->values);
         sums->count = sums->values != NULL ? count : 0;
     }
+    /* Requests of one run have one size. */
     if (count > sums->count)
         _exit(2);
     for (size_t i = 0; i < count; i++)
@@ -59,6 +63,7 @@ static void serve_batch(struct ps_serving *serving, struct sums *sums,
     for (size_t i = 0; i < batch->count; i++)
         add(sums, &batch->requests[i]);
     for (size_t i = 0; i < batch->count; i++) {
+        /* As large as what was pushed, which is what a push and pull wants. */
         struct psclient_tensor tensor = batch->requests[i].tensors[0];
         tensor.content = sums->values;
         const struct ps_serving_reply reply = {.tensors = &tensor, .tensor_count = 1};
@@ -79,9 +84,12 @@ static void serve(const struct ps_bench_adder_order *order)
                                              .rank = order->rank,
                                              .workers = order->workers,
                                              .name = "psbench"};
+    /* All of the workers, in the order of their ranks. */
     const struct ps_serving_wish wish = {.worker_mask = (UINT64_C(1) << order->workers) - 1};
+    /* Made with the first request, whose size nobody knows before. */
     struct sums sums = {0};
     struct psclient_error error;
+    /* The program's own, as a user's would have it. */
     struct psclient *client = NULL;
     struct ps_serving *serving = NULL;
     must(psclient_open(&options, &client, &error), &error);
@@ -89,6 +97,7 @@ static void serve(const struct ps_bench_adder_order *order)
     for (;;) {
         struct ps_serving_batch *batch = NULL;
         int status = ps_serving_get_batch(serving, &wish, WAIT_MS, &batch, &error);
+        /* Between two measurements nobody asks. */
         if (status == PSCLIENT_UNKNOWN)
             continue;
         must(status, &error);
@@ -114,6 +123,8 @@ enum ps_status ps_bench_adder_start(struct ps_bench_adder *adder, struct ps_erro
         _exit(0);
     }
     (void)close(ends[1]);
+    /* The child has its own end; this one's copy was closed, or it would keep the child from
+     * hearing that the parent has gone. */
     adder->orders = ends[0];
     return adder->pid > 0
                ? PS_OK

@@ -6,10 +6,17 @@
  * every value can be predicted: the check at the end finds one that was carried out twice, or not
  * at all.
  *
+ * The raw sockets carry as many bytes, and go in step as a gang does; nothing is added there. They
+ * are what the machine's loopback gives at best, and the ratio to them is what a request costs.
+ *
  * Two kinds of programs are measured, one after the other. One is a handler in the server's own
  * process (pserver-adder, over libpserver), which answers each request by itself. The other is a
  * process beside the server, which takes and answers: it takes a gang, so that its workers go in
- * step; with one worker that is no condition. */
+ * step; with one worker that is no condition.
+ *
+ * Neither kind of program writes to a disk, and neither promises more than memory: of what a
+ * table or a parameter costs in its place the other benchmarks tell.
+ */
 #include "base/alloc.h"
 #include "client/psclient.h"
 #include "tools/psbench/psbench_adder.h"
@@ -71,12 +78,15 @@ enum ps_status ps_bench_asks(struct ps_bench *bench, struct ps_error *error)
 
 static enum ps_status run(struct ps_bench *bench, struct asks *asks, struct ps_error *error)
 {
+    /* Servers and clients come after everything that is forked. */
     PS_TRY(begin(bench, asks, error));
     /* The first request waits for the programs, and brings their memory to life. */
     struct ps_bench_figures figures = {0};
     PS_TRY(ps_bench_team_run(&asks->team, 1, &figures, error));
     for (uint64_t repeat = 0; repeat < asks->options->repeat; repeat++) {
         struct ps_bench_figures raw = {0};
+        /* Raw sockets and requests follow each other within a repeat, since a machine's speed
+         * drifts. */
         ps_bench_progress(bench, "raw sockets");
         PS_TRY(ps_bench_team_run(&asks->raw.team, ps_bench_reference_ms(bench), &raw, error));
         PS_TRY(measure(bench, asks, &raw, error));
@@ -102,6 +112,8 @@ static enum ps_status prepare(struct asks *asks, struct ps_error *error)
     asks->pulled = ps_zeroed_array(heap, servers * options->workers, asks->part);
     if (asks->pushed == NULL || asks->pulled == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for values");
+    /* Small whole numbers: every sum is exact for a long time, and zeros among them find a
+     * value that was written where none was pushed. */
     for (size_t i = 0; i < servers * asks->part / sizeof(float); i++)
         asks->pushed[i] = (float)(i % 3);
     PS_TRY(ps_bench_raw_rounds_open(&asks->raw, options->workers, servers, asks->part, error));
@@ -114,6 +126,7 @@ static enum ps_status prepare(struct asks *asks, struct ps_error *error)
 static enum ps_status start_servers(struct ps_bench *bench, struct asks *asks,
                                     struct ps_error *error)
 {
+    /* Of the bench only the program is another one. */
     struct ps_bench own = *bench;
     char path[PS_BENCH_PATH_MAX];
     if (asks->is_inside) {
@@ -128,6 +141,7 @@ static enum ps_status start_servers(struct ps_bench *bench, struct asks *asks,
 static enum ps_status begin(struct ps_bench *bench, struct asks *asks, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
+    /* Every server has one key, the first of its range. */
     uint64_t servers = options->server_count;
     ps_bench_progress(bench, "starting");
     PS_TRY(start_servers(bench, asks, error));
@@ -141,8 +155,10 @@ static enum ps_status begin(struct ps_bench *bench, struct asks *asks, struct ps
         (void)snprintf(order.busy_poll, sizeof order.busy_poll, "%s", options->busy_poll_text);
         PS_TRY(ps_bench_adder_serve(&asks->adders[i], &order, error));
     }
-    asks->team =
-        (struct ps_bench_team){.step = step, .self = asks, .worker_count = options->workers};
+    /* A handler answers each request by itself; a program that takes a gang keeps its workers
+     * in step. */
+    asks->team = (struct ps_bench_team){
+        .step = step, .self = asks, .worker_count = options->workers, .is_free = asks->is_inside};
     for (uint64_t worker = 0; worker < options->workers; worker++)
         PS_TRY(connect_worker(asks, worker, error));
     return PS_OK;
@@ -174,6 +190,7 @@ static enum ps_status measure(struct ps_bench *bench, struct asks *asks,
 {
     const struct ps_bench_options *options = bench->options;
     struct ps_bench_figures figures = {0};
+    /* Of one request, one way. */
     size_t bytes = asks->part * options->server_count;
     struct ps_bench_row *row = ps_bench_promised_row(
         bench, asks->is_inside ? "program_inside" : "program_beside", asks->job.promise, bytes, 1);
@@ -188,11 +205,13 @@ static enum ps_status measure(struct ps_bench *bench, struct asks *asks,
     return PS_OK;
 }
 
-/* Values and room are used in place. */
+/* Values and room are used in place. Which worker's request comes first does not matter to the sum,
+ * and the number of the round to nobody: a handler knows of no rounds. */
 static enum ps_status step(void *self, uint64_t worker, uint64_t round, struct ps_error *error)
 {
     struct asks *asks = self;
     uint64_t servers = asks->options->server_count;
+    /* The same values for all workers, and room of each one's own. */
     size_t count = servers * asks->part / sizeof(float);
     struct psclient_error reason = {0};
     const struct ps_kv_pairs pairs = {.keys = asks->keys,
@@ -200,6 +219,7 @@ static enum ps_status step(void *self, uint64_t worker, uint64_t round, struct p
                                       .type = PSCLIENT_FLOAT32,
                                       .values = asks->pushed,
                                       .value_count = count};
+    /* The round says nothing: what was asked before is over, and what comes is the same. */
     int64_t timestamp = -1;
     (void)round;
     PS_TRY(ps_bench_load_status(ps_kv_worker_zpush_pull(asks->customers[worker], &pairs,
@@ -225,6 +245,7 @@ static enum ps_status check(struct asks *asks, struct ps_error *error)
     int64_t timestamp = -1;
     if (!asks->is_inside)
         times *= (double)asks->options->workers;
+    /* Beyond this a float32 does not show that another one was added. */
     if (times * 2 >= 16777216.0)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE,
                        "%.0f requests are more than a float32 can show; choose a shorter --time",
@@ -240,8 +261,9 @@ static enum ps_status check(struct asks *asks, struct ps_error *error)
     }
     for (size_t i = 0; i < count; i++)
         if ((double)asks->pulled[i] != times * (double)(i % 3))
-            return ps_fail(error, PS_ERR_CORRUPT, "value %zu is %g after %.0f requests of %zu", i,
-                           (double)asks->pulled[i], times, i % 3);
+            return ps_fail(error, PS_ERR_CORRUPT, "%s: value %zu is %g after %.0f requests of %zu",
+                           asks->is_inside ? "inside" : "beside", i, (double)asks->pulled[i], times,
+                           i % 3);
     return PS_OK;
 }
 

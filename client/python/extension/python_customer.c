@@ -5,10 +5,24 @@
  * A request uses the memory of its arrays until it is over. So their buffers are held here until
  * somebody has waited for it, or a later request finds that it is over.
  *
+ * ps-lite's Python users have written this layer themselves, and their arrays were collected under
+ * way. Here the extension holds what the library borrows, and the Python half cannot forget it.
+ *
+ * Which is why a request is looked for by number and not by object: a program keeps the timestamp,
+ * as it did with ps-lite, and may drop everything else. What it drops lives on in the list here, in
+ * front the newest, until the request is over.
+ *
  * Answers come on a thread that holds the client's lock, and must not wait for Python's: bodies are
  * copied to memory of C's own there, and become objects when they are asked for. Callbacks come on
- * the customer's own thread, which takes Python's lock for each. */
+ * the customer's own thread, which takes Python's lock for each.
+ *
+ * A client is not closed under its customers: each counts as something that is open, and the
+ * error says so. A customer that Python's collector takes away is closed then, with what is open
+ * given up, since nobody could ask for it any more.
+ */
 #include "python_programs.h"
+
+#include <stdlib.h>
 
 struct customer {
     PyObject_HEAD struct ps_python_client *client; /* owned reference */
@@ -34,6 +48,8 @@ static PyObject *open_customer(PyTypeObject *type, PyObject *arguments, PyObject
     struct ps_python_client *client = (struct ps_python_client *)owner;
     if (!ps_python_client_check(client))
         return NULL;
+    /* The argument's type is Python's, the struct's the library's: they are as wide, but not
+     * the same. */
     options.timeout_ms = timeout_ms;
     int status = ps_customer_open(client->client, &options, &opened, &error);
     if (status != PSCLIENT_OK)
@@ -58,6 +74,8 @@ static int shut(struct customer *self, struct psclient_error *error)
     struct ps_customer *customer = self->customer;
     if (customer == NULL)
         return PSCLIENT_OK;
+    /* What the parent began is the parent's: its threads are not here, and its requests are on
+     * its connections. */
     if (ps_python_client_forked(self->client))
         return PSCLIENT_OK;
     PyThreadState *thread = ps_python_enter(self->client);
@@ -65,6 +83,7 @@ static int shut(struct customer *self, struct psclient_error *error)
     ps_python_leave(self->client, thread);
     if (status != PSCLIENT_OK)
         return status;
+    /* Only now: a callback that ran meanwhile could still ask for its customer. */
     self->customer = NULL;
     self->client->replicas--;
     while (self->held != NULL) {
@@ -75,6 +94,8 @@ static int shut(struct customer *self, struct psclient_error *error)
     return PSCLIENT_OK;
 }
 
+/* A customer that is closed stays an object and says so, as every closed thing of Python does.
+ * Closing twice is nothing. */
 static PyObject *close_customer(PyObject *object, PyObject *none)
 {
     (void)none;
@@ -103,6 +124,7 @@ static struct customer *check(PyObject *object)
     struct customer *self = (struct customer *)object;
     if (!ps_python_client_check(self->client))
         return NULL;
+    /* The client is open, and this one was closed by itself. */
     if (self->customer != NULL)
         return self;
     return (struct customer *)ps_python_raise(self->client->state, PS_PYTHON_CLOSED,
@@ -123,6 +145,7 @@ static struct ps_python_held **find(struct customer *self, int64_t timestamp)
 /* Taken off the list before anything is released, which may run Python code. */
 static void release(struct customer *self, int64_t timestamp)
 {
+    /* A number that is not in the list was let go of before. */
     struct ps_python_held **at = find(self, timestamp);
     struct ps_python_held *held = *at;
     if (held == NULL)
@@ -141,6 +164,7 @@ static void sweep(struct customer *self)
     /* A simple request is kept for its answers. */
     if (oldest == NULL || oldest == self->held || oldest->bodies != NULL)
         return;
+    /* Only the oldest: one look for each request keeps up with them, however many there are. */
     int64_t timestamp = (int64_t)oldest->number;
     if (!ps_customer_is_open(self->customer, timestamp))
         release(self, timestamp);
@@ -152,8 +176,8 @@ static void call_back(void *user, int64_t timestamp, int status, const char *tex
     struct ps_python_held *held = user;
     PyGILState_STATE lock = PyGILState_Ensure();
     PyObject *function = Py_NewRef(held->callback);
-    PyObject *result =
-        PyObject_CallFunction(function, "Lis", (long long)timestamp, status, text);
+    /* The library's numbers, for the program to compare with those that it keeps. */
+    PyObject *result = PyObject_CallFunction(function, "Lis", (long long)timestamp, status, text);
     if (result == NULL)
         PyErr_WriteUnraisable(function);
     Py_XDECREF(result);
@@ -169,7 +193,9 @@ static PyObject *keep(struct customer *self, struct ps_python_held *held, int st
         ps_python_let_go(held);
         return ps_python_raise(self->client->state, status, error->text, NULL);
     }
+    /* From here on the request is found by its number, and its buffers last until it is over. */
     held->number = (uint64_t)timestamp;
+    /* In front, since who waits does so soon after asking. */
     held->next = self->held;
     self->held = held;
     sweep(self);
@@ -223,10 +249,9 @@ static PyObject *ask(PyObject *object, PyObject *arguments)
     unsigned element_size;
     unsigned long long timeout_ms;
     int64_t timestamp = -1;
-    if (self == NULL ||
-        !PyArg_ParseTuple(arguments, "OOOOiIiiKO:ask", &arrays[0], &arrays[1], &arrays[2],
-                          &arrays[3], &pairs.type, &element_size, &call.command, &call.priority,
-                          &timeout_ms, &callback))
+    if (self == NULL || !PyArg_ParseTuple(arguments, "OOOOiIiiKO:ask", &arrays[0], &arrays[1],
+                                          &arrays[2], &arrays[3], &pairs.type, &element_size,
+                                          &call.command, &call.priority, &timeout_ms, &callback))
         return NULL;
     struct ps_python_held *held = ps_python_hold(4);
     if (held == NULL)
@@ -235,18 +260,21 @@ static PyObject *ask(PyObject *object, PyObject *arguments)
         ps_python_let_go(held);
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "there are no keys");
     }
+    /* 0 stands for the customer's own time. */
     call.timeout_ms = timeout_ms;
     if (callback != Py_None) {
         held->callback = Py_NewRef(callback);
         call.callback = call_back;
         call.user = held;
     }
+    /* What is pushed says how many values there are; of a pull alone, the room for them does. */
     const Py_buffer *values = found[2] != NULL ? found[2] : found[3];
     pairs.keys = found[0]->buf;
     pairs.key_count = (size_t)found[0]->len / sizeof(uint64_t);
     pairs.lens = found[1] != NULL ? found[1]->buf : NULL;
     pairs.value_count = values != NULL ? (size_t)values->len / element_size : 0;
     /* Room of another size would be written behind its end. */
+    /* Lengths are one for each key; the room of a push and pull is as large as what is pushed. */
     bool fits = (found[1] == NULL || (size_t)found[1]->len / 4 == pairs.key_count) &&
                 (found[2] == NULL || found[3] == NULL || found[2]->len == found[3]->len);
     if (!fits) {
@@ -265,7 +293,7 @@ static PyObject *ask(PyObject *object, PyObject *arguments)
 static void note_body(void *user, int64_t timestamp, uint32_t node, const void *body, size_t size)
 {
     struct ps_python_held *held = user;
-    struct ps_python_body *noted = PyMem_RawMalloc(sizeof *noted + size);
+    struct ps_python_body *noted = malloc(sizeof *noted + size);
     (void)timestamp;
     if (noted == NULL)
         return;
@@ -273,6 +301,7 @@ static void note_body(void *user, int64_t timestamp, uint32_t node, const void *
     noted->size = size;
     for (size_t i = 0; i < size; i++)
         noted->bytes[i] = ((const unsigned char *)body)[i];
+    /* In front: the list is turned around when it is read. */
     noted->next = held->bodies;
     held->bodies = noted;
 }
@@ -284,18 +313,23 @@ static PyObject *request(PyObject *object, PyObject *arguments)
     struct ps_kv_call call = {0};
     struct psclient_error error;
     int head;
+    /* Bytes as Python has them; a text was encoded by the Python half. */
     const char *body;
     Py_ssize_t size;
+    /* A node or a group; whether the job has it the library says. */
     unsigned to;
     unsigned long long timeout_ms;
     int64_t timestamp = -1;
     if (self == NULL || !PyArg_ParseTuple(arguments, "iy#IiK:request", &head, &body, &size, &to,
                                           &call.priority, &timeout_ms))
         return NULL;
+    /* No buffer: the body is copied into the message before the call returns. */
     struct ps_python_held *held = ps_python_hold(0);
     if (held == NULL)
         return NULL;
     call.timeout_ms = timeout_ms;
+    /* Answers find the record by this pointer, which stays where it is until the request is
+     * over. */
     call.user = held;
     PyThreadState *thread = ps_python_enter(self->client);
     int status = ps_simple_app_request(self->customer, head, body, (size_t)size, to, note_body,
@@ -335,13 +369,14 @@ static PyObject *wait_for(PyObject *object, PyObject *arguments)
     /* While the request's own time lasts its arrays are in use. */
     if (status != PSCLIENT_OK && ps_customer_is_open(self->customer, timestamp))
         return ps_python_raise(self->client->state, status, error.text, NULL);
+    /* Answers become objects before the record goes. Of requests by key there are none, and the
+     * list is empty. */
     PyObject *rows = NULL;
     if (status == PSCLIENT_OK)
         rows = bodies_of(*find(self, timestamp));
     release(self, timestamp);
-    return status == PSCLIENT_OK
-               ? rows
-               : ps_python_raise(self->client->state, status, error.text, NULL);
+    return status == PSCLIENT_OK ? rows
+                                 : ps_python_raise(self->client->state, status, error.text, NULL);
 }
 
 /* (group, timeout_ms). */
@@ -349,6 +384,7 @@ static PyObject *barrier(PyObject *object, PyObject *arguments)
 {
     struct customer *self = check(object);
     struct psclient_error error;
+    /* A sum of ps-lite's numbers. */
     unsigned group;
     unsigned long long timeout_ms;
     if (self == NULL || !PyArg_ParseTuple(arguments, "IK:barrier", &group, &timeout_ms))

@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers that requests to programs hold, and tensors that are made of them. What Python gives is a
- * sequence of tuples; what the library takes are two arrays. */
+/* Buffers that requests to programs hold, and tensors that are made of them. What Python gives
+ * is a sequence of tuples; what the library takes are two arrays.
+ *
+ * The tuples are (key, dtype, element size, shape, memory). What an element type is called, and
+ * which number it has, only the Python half knows; the memory of a PyTorch tensor comes as an
+ * array of bytes over the same place, since the buffer protocol has no word for most of its
+ * types. So one way serves numpy, PyTorch, and whatever else can show its memory.
+ *
+ * A buffer that is held keeps its array from being resized or freed, and is released by the
+ * thread that has Python's lock. The structs are C's own memory: they are needed while that lock
+ * is not held.
+ *
+ * What is read here is trusted for nothing but its type: sizes against shapes, and numbers of
+ * tensors, are the library's to judge, in one place for all languages.
+ */
 #include "python_programs.h"
+
+#include <stdlib.h>
 
 /* Allocated zeroed, so that letting go of a part of it is letting go of it. */
 struct ps_python_held *ps_python_hold(size_t buffer_count)
@@ -36,8 +51,9 @@ void ps_python_let_go(struct ps_python_held *held)
         PyBuffer_Release(&held->buffers[i]);
     while (held->bodies != NULL) {
         struct ps_python_body *body = held->bodies;
+        /* Taken off before it is freed, as everything here. */
         held->bodies = body->next;
-        PyMem_RawFree(body);
+        free(body);
     }
     Py_XDECREF(held->callback);
     PyMem_Free(held->buffers);
@@ -50,6 +66,8 @@ static bool read_shape(PyObject *shape, struct psclient_tensor *tensor)
     Py_ssize_t rank = PySequence_Size(shape);
     if (rank < 0)
         return false;
+    /* In words of Python's, since a list that is too long is a mistake of the program and not
+     * of the job. */
     if (rank > PSCLIENT_TENSOR_RANK_MAX) {
         PyErr_Format(PyExc_ValueError, "a tensor of %zd dimensions: at most 8 go", rank);
         return false;
@@ -69,6 +87,8 @@ static bool read_shape(PyObject *shape, struct psclient_tensor *tensor)
 static bool read_tensor(PyObject *row, int flags, struct psclient_tensor *tensor, uint64_t *key,
                         struct ps_python_held *held)
 {
+    /* Keys have 64 bits, and may be those of tensors or of nothing in particular: the programs
+     * agree on them. */
     unsigned long long number;
     unsigned dtype;
     unsigned element_size;
@@ -81,6 +101,7 @@ static bool read_tensor(PyObject *row, int flags, struct psclient_tensor *tensor
     *key = number;
     tensor->dtype = dtype;
     tensor->element_size = element_size;
+    /* Contiguous, or the buffer would have been refused. */
     tensor->content = buffer->buf;
     tensor->size = (size_t)buffer->len;
     return true;
@@ -94,6 +115,8 @@ bool ps_python_read_tensors(PyObject *sequence, int flags, struct psclient_tenso
     Py_ssize_t size = PySequence_Size(sequence);
     if (size < 0)
         return false;
+    /* All three are allocated before anything is read: what fails later has something to free,
+     * or NULL. */
     *count = (size_t)size;
     *tensors = PyMem_Calloc((size_t)size + 1, sizeof **tensors);
     *keys = PyMem_Calloc((size_t)size + 1, sizeof **keys);
@@ -104,8 +127,8 @@ bool ps_python_read_tensors(PyObject *sequence, int flags, struct psclient_tenso
     }
     for (Py_ssize_t i = 0; i < size; i++) {
         PyObject *row = PySequence_GetItem(sequence, i);
-        bool is_read = row != NULL &&
-                       read_tensor(row, flags, &(*tensors)[i], &(*keys)[i], *held);
+        bool is_read = row != NULL && read_tensor(row, flags, &(*tensors)[i], &(*keys)[i], *held);
+        /* The row has done its part: its buffer is held, and all else was copied. */
         Py_XDECREF(row);
         if (!is_read)
             return false;

@@ -6,7 +6,7 @@
  * What is in C is what has to be: buffers that are held while the library uses them, waiting
  * without Python's lock, and structs of psclient.h, which the compiler checks against the header
  * here and which Python could only declare once more. */
-#include "python_state.h"
+#include "python_programs.h"
 
 /* Python keeps the state beside the module, so that two interpreters of one process have one each:
  * there is no global here. */
@@ -109,9 +109,14 @@ static int add_types(PyObject *module)
     state->table_replica_type = ps_python_make_type(module, &ps_python_table_replica_spec);
     state->table_type = ps_python_make_type(module, &ps_python_table_spec);
     state->ahead_type = ps_python_make_type(module, &ps_python_ahead_spec);
+    state->customer_type = ps_python_make_type(module, &ps_python_customer_spec);
+    state->serving_type = ps_python_make_type(module, &ps_python_serving_spec);
+    state->batch_type = ps_python_make_type(module, &ps_python_batch_spec);
+    state->piece_type = ps_python_make_type(module, &ps_python_piece_spec);
     state->rendezvous_type = ps_python_make_type(module, &ps_python_rendezvous_spec);
     state->value_type = ps_python_make_type(module, &ps_python_value_spec);
-    if (state->rendezvous_type == NULL || state->value_type == NULL)
+    if (state->customer_type == NULL || state->serving_type == NULL || state->batch_type == NULL ||
+        state->piece_type == NULL || state->rendezvous_type == NULL || state->value_type == NULL)
         return -1;
     if (state->client_type == NULL || state->operation_type == NULL ||
         state->replica_type == NULL || state->table_replica_type == NULL ||
@@ -130,6 +135,10 @@ static int visit_state(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->table_replica_type);
     Py_VISIT(state->table_type);
     Py_VISIT(state->ahead_type);
+    Py_VISIT(state->customer_type);
+    Py_VISIT(state->serving_type);
+    Py_VISIT(state->batch_type);
+    Py_VISIT(state->piece_type);
     Py_VISIT(state->rendezvous_type);
     Py_VISIT(state->value_type);
     Py_VISIT(state->as_source);
@@ -148,6 +157,10 @@ static int clear_state(PyObject *module)
     Py_CLEAR(state->table_replica_type);
     Py_CLEAR(state->table_type);
     Py_CLEAR(state->ahead_type);
+    Py_CLEAR(state->customer_type);
+    Py_CLEAR(state->serving_type);
+    Py_CLEAR(state->batch_type);
+    Py_CLEAR(state->piece_type);
     Py_CLEAR(state->rendezvous_type);
     Py_CLEAR(state->value_type);
     Py_CLEAR(state->as_source);

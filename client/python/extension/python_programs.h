@@ -19,7 +19,6 @@ struct ps_python_held {
     Py_buffer *buffers;
     size_t buffer_count;
     PyObject *callback; /* NULL: none */
-    PyObject *state;    /* of a customer: itself, for the callback */
     struct ps_python_body *bodies;
 };
 
@@ -40,11 +39,33 @@ bool ps_python_hold_buffer(struct ps_python_held *held, PyObject *object, int fl
 /* Releases everything. */
 void ps_python_let_go(struct ps_python_held *held);
 
-/* Reads a sequence of (key, dtype, element size, shape, buffer or None) into tensors and keys, whose
- * buffers are held. `size` stands in for a buffer of None. False with an exception; both arrays are
- * of PyMem, and are the caller's in any case. */
+/* Reads a sequence of (key, dtype, element size, shape, buffer) into tensors and keys, whose
+ * buffers are held. False with an exception; both arrays are of PyMem, and are the caller's in any
+ * case. */
 bool ps_python_read_tensors(PyObject *sequence, int flags, struct psclient_tensor **tensors,
                             uint64_t **keys, size_t *count, struct ps_python_held **held);
+
+/* A worker or a server program. */
+struct ps_python_serving {
+    PyObject_HEAD struct ps_python_client *client; /* owned reference */
+    struct ps_serving *serving;                    /* NULL: closed */
+    struct ps_python_held *held;                   /* of requests that may not be over */
+    struct ps_python_held *rooms;                  /* registered buffers, until the end */
+    size_t batches;                                /* that are alive */
+};
+
+/* NULL with an exception. */
+struct ps_python_serving *ps_python_serving_check(PyObject *object);
+
+/* None, or the exception. */
+PyObject *ps_python_serving_result(struct ps_python_serving *self, int status,
+                                   const struct psclient_error *error);
+
+/* Methods of server programs; python_served.c. */
+PyObject *ps_python_get_batch(PyObject *object, PyObject *arguments);
+PyObject *ps_python_reply(PyObject *object, PyObject *arguments);
+PyObject *ps_python_respond_vec(PyObject *object, PyObject *arguments);
+PyObject *ps_python_register_recv_buffer(PyObject *object, PyObject *arguments);
 
 extern PyType_Spec ps_python_customer_spec;
 extern PyType_Spec ps_python_serving_spec;

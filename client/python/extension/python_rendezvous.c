@@ -83,11 +83,13 @@ static PyObject *open_step(PyTypeObject *type, PyObject *arguments, PyObject *ke
     ps_python_leave(client, thread);
     if (status != PSCLIENT_OK)
         return ps_python_raise(state, status, error.text, NULL);
+    /* The step was begun, and has a handle that nobody else knows of. */
     struct rendezvous *self = PyObject_New(struct rendezvous, type);
     if (self == NULL) {
         psclient_rendezvous_close(step);
         return NULL;
     }
+    /* All fields: the memory is not zeroed. */
     self->client = (struct ps_python_client *)Py_NewRef(owner);
     self->step = step;
     self->busy = 0;
@@ -176,6 +178,7 @@ static PyObject *facts(PyObject *object, PyObject *none)
 {
     const struct psclient_tensor *tensor = &((struct value *)object)->tensor;
     (void)none;
+    /* SetItem takes the number, also when it fails. */
     PyObject *shape = PyTuple_New((Py_ssize_t)tensor->rank);
     for (uint32_t i = 0; shape != NULL && i < tensor->rank; i++) {
         PyObject *length = PyLong_FromUnsignedLongLong(tensor->shape[i]);

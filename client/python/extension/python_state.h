@@ -26,6 +26,10 @@ struct ps_python_state {
     PyTypeObject *table_replica_type;
     PyTypeObject *table_type;
     PyTypeObject *ahead_type;
+    PyTypeObject *customer_type;
+    PyTypeObject *serving_type;
+    PyTypeObject *batch_type;
+    PyTypeObject *piece_type;
     PyTypeObject *rendezvous_type;
     PyTypeObject *value_type;
     PyObject *as_source;  /* (name, object) -> an array that can be read as it lies */

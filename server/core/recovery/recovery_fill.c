@@ -334,6 +334,7 @@ static enum ps_status make_first(const struct ps_service *service,
      * changes nothing of it before all is read: what rows take is counted as they come, and given
      * back with them when the file turns out to be damaged. */
     spec->row_room = (struct ps_row_room *)&service->row_room;
+    spec->row_device = service->device_store;
     if (row->is_table) {
         spec->shard = service->index;
         spec->shard_count = service->shard_count;

@@ -69,6 +69,8 @@
     X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \
     X(gauge, state_bytes, "ps_state_bytes", "Bytes of all optimizer states.")                     \
     X(gauge, table_rows, "ps_table_rows", "Rows of all tables.")                                  \
+    X(gauge, table_device_rows, "ps_table_device_rows",                                           \
+      "Rows whose values and states are on a device.")                                            \
     X(gauge, table_candidates, "ps_table_candidates",                                             \
       "Keys of tables that are counted until they get a row (admission).")                        \
     X(gauge, table_bytes, "ps_table_bytes", "Bytes of rows, their states and their index.")       \
@@ -88,6 +90,8 @@
     X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
     X(counter, device_copies, "ps_device_copies_total",                                           \
       "Copies that the device was asked for, over the bus and on it.")                            \
+    X(counter, device_direct, "ps_device_direct_bytes_total",                                     \
+      "Bytes of gradients that the device copied from where a client had them.")                  \
     X(counter, device_waits, "ps_device_waits_total",                                             \
       "Times that a thread waited for the device.")                                               \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \

@@ -76,11 +76,7 @@ enum ps_status ps_wish_check(struct ps_service *service, const struct ps_init_re
 struct ps_device_store *ps_service_device_for(const struct ps_service *service,
                                               const struct ps_parameter_spec *spec)
 {
-    if (service->device_store == NULL || !ps_parameter_spec_is_table(spec))
-        return service->device_store;
-    PS_LOG(service->log, PS_LOG_INFO, "service", "a table stays in the host's memory",
-           PS_FIELD_TEXT("name", (const char *)spec->name.data));
-    return NULL;
+    return ps_parameter_spec_is_table(spec) ? NULL : service->device_store;
 }
 
 /* Bytes of the parameter of that name that a new one would replace. */
@@ -109,6 +105,7 @@ enum ps_status ps_wish_build(struct ps_service *service, struct ps_wish *wish,
     spec->crew = &service->crew;
     spec->touch_ahead = service->touch_ahead;
     spec->row_room = &service->row_room;
+    spec->row_device = service->device_store;
     spec->shard = wish->shard;
     spec->shard_count = wish->shard_count;
     /* A birth takes room in a checkpoint's header, though it is not known before the record has its

@@ -94,6 +94,7 @@ static void count_rows(struct ps_service *service)
     uint64_t expired = atomic_load(&room->expired);
     PS_ASSERT(evicted >= service->evicted_counted && expired >= service->expired_counted);
     ps_gauge_set(metrics->table_rows, (double)atomic_load(&room->rows));
+    ps_gauge_set(metrics->table_device_rows, (double)atomic_load(&room->seated));
     ps_gauge_set(metrics->table_candidates, (double)atomic_load(&room->candidates));
     ps_gauge_set(metrics->table_bytes, (double)atomic_load(&room->bytes));
     ps_counter_add(metrics->table_evicted, evicted - service->evicted_counted);
@@ -122,6 +123,8 @@ void ps_service_count(struct ps_service *service)
     service->launches_counted = stats.launch_count;
     ps_counter_add(service->metrics.device_copies, stats.copy_count - service->copies_counted);
     service->copies_counted = stats.copy_count;
+    ps_counter_add(service->metrics.device_direct, stats.direct_bytes - service->direct_counted);
+    service->direct_counted = stats.direct_bytes;
     ps_counter_add(service->metrics.device_waits, stats.wait_count - service->waits_counted);
     service->waits_counted = stats.wait_count;
 }

@@ -3,10 +3,12 @@
  * rows are brought together, stepped in one call, and taken back. They stay in the nearest cache
  * meanwhile. Rows of many elements are runs themselves and are stepped where they lie.
  *
- * Nothing in here can fail. The record of the push is in the journal's order by now: a push that
+ * Nothing in here can fail, but a device may be dead, and the server with it. The
+ * record of the push is in the journal's order by now: a push that
  * came to nothing from here on would come to something in a replay.
  */
 #include "server/core/tables/row_admission.h"
+#include "server/core/tables/row_bodies.h"
 #include "server/core/tables/row_push_parts.h"
 #include "server/core/tables/row_step.h"
 
@@ -33,6 +35,10 @@ void ps_row_push_apply(struct ps_row_push *push, const struct ps_optimizer_step 
     if (step->skip)
         return;
     table->version = version;
+    /* From before the first row goes until the device was asked for the step: a pull that comes
+     * between would look rows up whose bodies are not there yet, or not any more. */
+    if (table->bodies != NULL)
+        ps_rwlock_write(&table->bodies->lock);
     ps_row_admission_apply(push, version);
     remove_victims(push);
     /* Always from the first lock on: only readers need take turns (row_pull.c), since there is one
@@ -47,6 +53,17 @@ void ps_row_push_apply(struct ps_row_push *push, const struct ps_optimizer_step 
         ps_mutex_unlock(&table->locks[lock]);
     }
     atomic_fetch_add(&table->rows, push->made);
+    if (table->bodies == NULL)
+        return;
+    push->failed = ps_row_bodies_step(push, step, &push->failure);
+    ps_rwlock_unlock(&table->bodies->lock);
+}
+
+/* A push that was skipped has not failed. */
+enum ps_status ps_row_push_applied(const struct ps_row_push *push, struct ps_error *error)
+{
+    PS_ASSERT(!push->prepared);
+    return push->failed == PS_OK ? PS_OK : ps_fail(error, push->failed, "%s", push->failure.text);
 }
 
 /* One by one under their locks; a reader between two of them sees a table that is in order. */
@@ -81,8 +98,11 @@ static void apply_stripe(struct ps_row_push *push, uint32_t number,
             PS_PREFETCH(push->rows[begin + i + AHEAD]);
         ps_row_set_touched(push->rows[begin + i], version);
     }
-    ps_row_step(&push->table->shape, step, push->rows + begin, count,
-                push->gradients + begin * ps_row_push_row_bytes(push));
+    if (push->table->bodies != NULL)
+        ps_row_bodies_take(push, number, step);
+    else
+        ps_row_step(&push->table->shape, step, push->rows + begin, count,
+                    push->gradients + begin * ps_row_push_row_bytes(push));
 }
 
 /* Under the lock, though the number was chosen without: from here on readers find the row. It has

@@ -8,6 +8,8 @@
  */
 #include "server/core/tables/row_aside.h"
 
+#include "server/core/tables/row_bodies.h"
+
 #include "base/assert.h"
 
 /* Rows that are asked for before they are copied: a large push has outgrown the cache since it
@@ -203,4 +205,46 @@ bool ps_row_aside_keep(struct ps_row_table *table, const uint32_t begins[PS_ROW_
                 kept = keep_stripe(table, aside, i, numbers + begins[i], begins[i + 1] - begins[i]);
     ps_mutex_unlock(&table->holds_lock);
     return kept;
+}
+
+/* May be told yes for one that ends a moment later, which costs a copy for nothing. */
+bool ps_row_aside_is_held(struct ps_row_table *table)
+{
+    ps_mutex_lock(&table->holds_lock);
+    bool is_held = table->asides != NULL;
+    ps_mutex_unlock(&table->holds_lock);
+    PS_ASSERT(!is_held || atomic_load(&table->references) > 1);
+    return is_held;
+}
+
+/* Is the row one that the hold has, and has not got yet? */
+static bool is_due(const struct ps_row_table *table, const struct ps_row_aside *aside,
+                   uint32_t number, uint32_t row)
+{
+    uint64_t page = 0;
+    PS_ASSERT(number < PS_ROW_STRIPES);
+    return find_page(table, aside, number, row, &page) &&
+           (*due_word(table, aside, page, row) & ps_row_live_bit(&table->shape, row)) != 0;
+}
+
+/* Asked row by row: few are stale and due while a checkpoint is read, since reading brings its rows
+ * home, and what was set aside is due no more. Both locks are let go before the row is called: a
+ * full list waits for the device. */
+enum ps_status ps_row_aside_call(struct ps_row_table *table, uint32_t number, uint32_t row,
+                                 struct ps_error *error)
+{
+    bool wanted = false;
+    PS_ASSERT(table->bodies != NULL);
+    if (row >> table->shape.page_bits >= table->stripes[number].page_count ||
+        !ps_row_is_stale(&table->shape, &table->stripes[number], row))
+        return PS_OK;
+    ps_mutex_lock(&table->holds_lock);
+    if (table->asides != NULL) {
+        ps_mutex_lock(ps_row_lock_of(table, number));
+        for (const struct ps_row_aside *aside = table->asides; aside != NULL; aside = aside->next)
+            wanted = wanted || is_due(table, aside, number, row);
+        ps_mutex_unlock(ps_row_lock_of(table, number));
+    }
+    ps_mutex_unlock(&table->holds_lock);
+    return wanted ? ps_row_bodies_call(table, number, row, error) : PS_OK;
 }

@@ -51,6 +51,13 @@ void ps_row_aside_fini(struct ps_row_table *table, struct ps_row_aside *aside);
 bool ps_row_aside_keep(struct ps_row_table *table, const uint32_t begins[PS_ROW_STRIPES + 1],
                        const uint32_t *numbers);
 
+/* Are there holds? For whoever pushes, who lets none come meanwhile. */
+bool ps_row_aside_is_held(struct ps_row_table *table);
+
+/* With the lock of bodies: calls the row home (row_bodies.h) if a hold has it as it is now. */
+PS_MUST_USE enum ps_status ps_row_aside_call(struct ps_row_table *table, uint32_t stripe,
+                                             uint32_t row, struct ps_error *error);
+
 /* Pages that so many old rows take, about, when most rows of a page are among them. */
 uint64_t ps_row_aside_pages(const struct ps_row_table *table, uint64_t rows);
 

@@ -8,6 +8,7 @@
  */
 #include "server/core/tables/row_hold.h"
 
+#include "server/core/tables/row_bodies.h"
 #include "server/core/tables/row_hold_parts.h"
 
 #include "base/assert.h"
@@ -230,13 +231,48 @@ static void read_page(struct reading *reading)
     ps_mutex_unlock(ps_row_lock_of(hold->table, reading->stripe));
 }
 
+/* Rows of a page that the hold has as they are now. */
+static enum ps_status call_page(const struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
+                                struct ps_error *error)
+{
+    struct ps_row_table *table = hold->table;
+    uint32_t rows = 1u << table->shape.page_bits;
+    uint32_t first = (uint32_t)(page - hold->aside.first_pages[stripe]) * rows;
+    PS_ASSERT(page < hold->page_count);
+    for (uint32_t row = first; row < first + rows; row++)
+        PS_TRY(ps_row_aside_call(table, stripe, row, error));
+    return PS_OK;
+}
+
+/* From this page on those with rows before `row_end`: what a device has of them comes home, once
+ * for all arrays. What a push comes to afterwards it sets aside as it was. */
+static enum ps_status bring_home(const struct ps_row_hold *hold, uint64_t page, uint64_t row_end,
+                                 struct ps_error *error)
+{
+    struct ps_row_bodies *bodies = hold->table->bodies;
+    enum ps_status status = PS_OK;
+    uint32_t stripe = 0;
+    PS_ASSERT(row_end <= hold->rows);
+    ps_rwlock_write(&bodies->lock);
+    for (; status == PS_OK && page < hold->page_count && hold->firsts[page] < row_end; page++) {
+        while (page >= hold->aside.first_pages[stripe + 1])
+            stripe++;
+        /* Pages without a row that is read have nothing to bring. */
+        if (hold->firsts[page] < hold->firsts[page + 1])
+            status = call_page(hold, stripe, page, error);
+    }
+    if (status == PS_OK)
+        status = ps_row_bodies_fetch(hold->table, error);
+    ps_rwlock_unlock(&bodies->lock);
+    return status;
+}
+
 /* The rows are gathered, and one array read from end to end goes once over all pages; a file with
  * three arrays reads them three times, from memory. */
 enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64_t offset, void *to,
                                 size_t size, struct ps_error *error)
 {
     const struct ps_row_shape *shape = &hold->table->shape;
-    (void)error;
     PS_ASSERT(array < shape->array_count);
     size_t each = shape->arrays[array].size;
     PS_ASSERT(offset <= hold->rows * each && size <= hold->rows * each - offset);
@@ -250,6 +286,9 @@ enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64
                               .row = offset / each};
     if (size > 0)
         reading.page = page_of(hold, reading.row);
+    /* Keys and versions are the host's. */
+    if (hold->table->bodies != NULL && array <= shape->layout.state_count)
+        PS_TRY(bring_home(hold, reading.page, (offset + size + each - 1) / each, error));
     /* Pages come in the order of their stripes, some of which have none. */
     for (; reading.size > 0; reading.page++) {
         while (reading.page >= hold->aside.first_pages[reading.stripe + 1])

@@ -34,8 +34,8 @@ uint32_t ps_row_hold_arrays(const struct ps_row_hold *hold);
 size_t ps_row_hold_row_bytes(const struct ps_row_hold *hold, uint32_t array);
 
 /* Copies `size` bytes of an array from `offset` on; all arrays have the rows in the same order.
- * What is asked for must lie within rows * row_bytes. Cannot fail; the status is the saver's
- * interface. */
+ * What is asked for must lie within rows * row_bytes. Fails only where a device that has rows is
+ * dead. */
 PS_MUST_USE enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array,
                                             uint64_t offset, void *to, size_t size,
                                             struct ps_error *error);

@@ -13,6 +13,7 @@
  */
 #include "server/core/tables/row_admission.h"
 #include "server/core/tables/row_aside.h"
+#include "server/core/tables/row_bodies.h"
 #include "server/core/tables/row_evict.h"
 #include "server/core/tables/row_look_up.h"
 #include "server/core/tables/row_push_parts.h"
@@ -23,6 +24,7 @@
 
 static void look_up(struct ps_row_push *push);
 static bool place_rows(struct ps_row_push *push, uint32_t stripe);
+static enum ps_status bring_home(struct ps_row_push *push, struct ps_error *error);
 
 /* Stripe by stripe, in the order of the keys: what is looked at for the one is warm for the other.
  * The victims are chosen before anything is placed, by what the rows are now. */
@@ -46,6 +48,10 @@ enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left
             return ps_fail(error, PS_ERR_NO_MEMORY,
                            "no memory for %" PRIu32 " more rows of a table of %" PRIu64 " bytes",
                            push->made, atomic_load(&table->pages.bytes));
+    }
+    if (table->bodies != NULL) {
+        PS_TRY(ps_row_bodies_expect(push, error));
+        PS_TRY(bring_home(push, error));
     }
     /* Also at the places of rows that will be made: one that has gone may be a hold's. */
     if (!ps_row_aside_keep(table, push->begins, push->numbers))
@@ -98,4 +104,27 @@ static bool place_rows(struct ps_row_push *push, uint32_t number)
      * time as others are made, and the index must be large enough in any order. */
     push->grown = push->grown || stripe->rows + made > stripe->index.rows_max;
     return made == 0 || ps_row_stripe_expect(table, number, stripe->rows + made);
+}
+
+/* What a hold has of these rows is copied by the host, and is to be there: of those that the push
+ * steps, and of those that go for it. */
+static enum ps_status bring_home(struct ps_row_push *push, struct ps_error *error)
+{
+    struct ps_row_table *table = push->table;
+    enum ps_status status = PS_OK;
+    PS_ASSERT(table->bodies != NULL);
+    if (!ps_row_aside_is_held(table))
+        return PS_OK;
+    ps_rwlock_write(&table->bodies->lock);
+    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)
+        for (uint32_t k = push->begins[i]; status == PS_OK && k < push->begins[i + 1]; k++)
+            status = ps_row_aside_call(table, i, push->numbers[k], error);
+    /* Their bytes on the host are all that a hold will have of them. */
+    for (uint32_t i = 0; status == PS_OK && i < push->victim_count; i++)
+        status = ps_row_aside_call(table, ps_row_stripe_of(push->victims[i].hash),
+                                   push->victims[i].row, error);
+    if (status == PS_OK)
+        status = ps_row_bodies_fetch(table, error);
+    ps_rwlock_unlock(&table->bodies->lock);
+    return status;
 }

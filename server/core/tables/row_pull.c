@@ -11,6 +11,7 @@
  */
 #include "server/core/tables/row_pull.h"
 
+#include "server/core/tables/row_bodies.h"
 #include "server/core/tables/row_look_up.h"
 #include "server/core/tables/row_order.h"
 
@@ -27,7 +28,9 @@ struct pull {
     uint8_t **rows;
     uint32_t *order;   /* where a key was asked */
     uint32_t *numbers; /* of its row */
-    uint64_t *asked;   /* the keys as they came, and their hashes */
+    uint64_t *asked;   /* the keys as they came, and their hashes; then seats, and what is next */
+    uint32_t *places;  /* where the row of a seat was asked */
+    uint32_t seated;   /* rows that a device has */
     uint32_t begins[PS_ROW_STRIPES + 1];
 };
 
@@ -54,8 +57,14 @@ enum ps_status ps_row_table_get(struct ps_row_table *table, struct ps_view keys,
     if (!alloc_pull(&pull))
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to look up %u keys", pull.count);
     enum ps_status status = take_keys(&pull, keys, error);
-    if (status == PS_OK)
+    if (status == PS_OK && table->bodies != NULL) {
+        /* What is not stale is copied in the walk; the rest comes from the device behind it. */
+        ps_rwlock_read(&table->bodies->lock);
         walk_all(&pull);
+        status = ps_row_bodies_get(table, pull.asked, pull.places, pull.seated, to, error);
+    } else if (status == PS_OK) {
+        walk_all(&pull);
+    }
     ps_release(table->memory, pull.keys);
     return status;
 }
@@ -71,6 +80,8 @@ static bool alloc_pull(struct pull *pull)
         return false;
     pull->hashes = pull->keys + count;
     pull->asked = pull->hashes + count;
+    /* Keys and hashes as they came are not needed once they are in order. */
+    pull->places = (uint32_t *)(void *)(pull->asked + count);
     pull->rows = (uint8_t **)(void *)(pull->asked + 2 * count);
     pull->order = (uint32_t *)(void *)(pull->rows + count);
     pull->numbers = pull->order + count;
@@ -107,6 +118,20 @@ static void walk_all(struct pull *pull)
         walk_lock(pull, (first + i) % PS_ROW_LOCKS);
 }
 
+/* A row that a device has is fetched from there behind the walk. */
+static bool is_elsewhere(struct pull *pull, uint32_t i)
+{
+    const struct ps_row_stripe *stripe = &pull->table->stripes[ps_row_stripe_of(pull->hashes[i])];
+    PS_ASSERT(pull->numbers[i] != PS_ROW_NONE);
+    /* Rows of the host, and those that were called home since their last push. */
+    if (!ps_row_is_stale(&pull->table->shape, stripe, pull->numbers[i]))
+        return false;
+    /* Written over keys that are in order elsewhere by now. */
+    pull->asked[pull->seated] = stripe->seats[pull->numbers[i]];
+    pull->places[pull->seated++] = pull->order[i];
+    return true;
+}
+
 /* The rows are copied under the lock: a page may be replaced, and its room be used again, as soon
  * as the lock is let go. */
 static void walk_lock(struct pull *pull, uint32_t lock)
@@ -128,6 +153,8 @@ static void walk_lock(struct pull *pull, uint32_t lock)
         if (pull->rows[i] == NULL)
             ps_first_values(&table->settings, shape->layout.dtype, pull->keys[i],
                             shape->layout.width, to);
+        else if (is_elsewhere(pull, i))
+            continue;
         else
             ps_row_copy(to, pull->rows[i] + shape->arrays[0].offset, size);
     }

@@ -70,7 +70,9 @@ enum ps_status ps_row_push_read(struct ps_row_table *table, struct ps_view conte
 /* One allocation, the words with 8 bytes first. */
 struct ps_row_push *ps_row_push_create(struct ps_row_table *table, uint32_t count)
 {
-    size_t words = 2 * sizeof(uint64_t) + sizeof(uint8_t *) + 2 * sizeof(uint32_t);
+    /* Seats are known in apply, which must not ask for memory. */
+    size_t seat = table->bodies != NULL ? sizeof(uint64_t) : 0;
+    size_t words = 2 * sizeof(uint64_t) + seat + sizeof(uint8_t *) + 2 * sizeof(uint32_t);
     struct ps_row_push *push =
         ps_plain(table->memory, sizeof *push + count * (words + table->shape.arrays[0].size));
     if (push == NULL)
@@ -81,7 +83,8 @@ struct ps_row_push *ps_row_push_create(struct ps_row_table *table, uint32_t coun
     push->count = count;
     push->hashes = (uint64_t *)(void *)(push + 1);
     push->keys = push->hashes + count;
-    push->rows = (uint8_t **)(void *)(push->keys + count);
+    push->seats = seat > 0 ? push->keys + count : NULL;
+    push->rows = (uint8_t **)(void *)(push->keys + (seat > 0 ? 2 : 1) * (size_t)count);
     push->gradients = (uint8_t *)(push->rows + count);
     push->numbers = (uint32_t *)(void *)(push->gradients + count * table->shape.arrays[0].size);
     push->firsts = push->numbers + count;

@@ -58,6 +58,11 @@ size_t ps_row_push_evicted(const struct ps_row_push *push);
 void ps_row_push_apply(struct ps_row_push *push, const struct ps_optimizer_step *step,
                        uint64_t version);
 
+/* Behind apply: PS_OK, or PS_ERR_UNAVAILABLE where the device that has the rows is dead; nothing
+ * may be acknowledged then. */
+PS_MUST_USE enum ps_status ps_row_push_applied(const struct ps_row_push *push,
+                                               struct ps_error *error);
+
 /* Takes `push`; NULL is allowed. */
 void ps_row_push_release(struct ps_row_push *push);
 

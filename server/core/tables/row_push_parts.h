@@ -32,10 +32,13 @@ struct ps_row_push {
     uint8_t **rows;    /* set by prepare; of a new row by apply */
     uint32_t *numbers; /* of the row that is to be made, or PS_ROW_NONE where there is one */
     uint32_t *firsts;  /* where its first gradient came */
+    uint64_t *seats;   /* NULL: on no device; of apply (row_bodies.c) */
     uint8_t *gradients;
     uint32_t begins[PS_ROW_STRIPES + 1]; /* the keys of a stripe */
     struct ps_row_victim *victims;       /* rows that go, by stripe; owned */
     uint32_t victim_count;
+    enum ps_status failed; /* of apply: the device is dead */
+    struct ps_error failure;
 };
 
 /* A push to `table` with room for so many keys and none in it; NULL when memory is refused. */

@@ -9,7 +9,7 @@
  */
 #include "server/core/tables/row_since.h"
 
-#include "server/core/tables/row_stripes.h"
+#include "server/core/tables/row_bodies.h"
 
 #include "base/assert.h"
 
@@ -35,7 +35,7 @@ struct walk {
 
 static enum ps_status begin(struct walk *walk, const struct ps_row_since *since,
                             struct ps_error *error);
-static void go_on(struct walk *walk);
+static enum ps_status go_on(struct walk *walk, struct ps_error *error);
 
 /* A conflict: the caller begins again, as with a version that nobody has any more. */
 static enum ps_status tell_forgotten(struct ps_error *error)
@@ -134,7 +134,7 @@ enum ps_status ps_row_table_since(struct ps_row_table *table, const struct ps_ro
         *piece = made;
         return PS_OK;
     }
-    go_on(&walk);
+    PS_TRY(go_on(&walk, error));
     PS_ASSERT(walk.rows <= walk.room);
     if (walk.rows > 0 && walk.rows < walk.room)
         memmove(walk.keys + walk.rows * sizeof(uint64_t), walk.values, walk.rows * value_bytes);
@@ -195,29 +195,63 @@ static bool look(struct walk *walk, const struct ps_row_stripe *stripe, uint32_t
     return true;
 }
 
-/* A row that is made or goes meanwhile is seen or not, as a reader would see it: the version that
- * the pieces lead to is older than either. Until the end, until the piece is full, or until enough
- * was looked at. The lock is let go between two times AT_ONCE rows, for pushes and readers. */
-static void go_on(struct walk *walk)
+/* Rows of a device that will be looked at, with its lock: they are at home until that is let go. */
+static enum ps_status bring_home(const struct walk *walk, struct ps_error *error)
 {
     struct ps_row_table *table = walk->table;
-    const struct ps_row_shape *shape = &table->shape;
-    PS_ASSERT(walk->rows == 0);
-    while (walk->stripe < PS_ROW_STRIPES && walk->looked < PS_ROW_SINCE_BYTES) {
-        const struct ps_row_stripe *stripe = &table->stripes[walk->stripe];
-        ps_mutex_lock(ps_row_lock_of(table, walk->stripe));
-        uint32_t all = stripe->page_count << shape->page_bits;
-        uint32_t begun = walk->row < all ? walk->row : all;
-        uint32_t end = all - begun > AT_ONCE ? begun + AT_ONCE : all;
-        walk->row = begun;
-        bool has_room = look(walk, stripe, end);
-        ps_mutex_unlock(ps_row_lock_of(table, walk->stripe));
-        if (!has_room)
-            return;
-        walk->looked += (uint64_t)(end - begun) * shape->stride;
-        if (end < all)
-            continue;
+    const struct ps_row_stripe *stripe = &table->stripes[walk->stripe];
+    uint32_t all = stripe->page_count << table->shape.page_bits;
+    PS_ASSERT(table->bodies != NULL);
+    for (uint32_t row = walk->row; row < all && row - walk->row < AT_ONCE; row++)
+        if (ps_row_is_stale(&table->shape, stripe, row) &&
+            is_newer(walk, ps_row_at(&table->shape, stripe, row)))
+            PS_TRY(ps_row_bodies_call(table, walk->stripe, row, error));
+    return ps_row_bodies_fetch(table, error);
+}
+
+/* Some rows from where the walk stands; false when the piece is full. */
+static bool look_on(struct walk *walk)
+{
+    struct ps_row_table *table = walk->table;
+    const struct ps_row_stripe *stripe = &table->stripes[walk->stripe];
+    ps_mutex_lock(ps_row_lock_of(table, walk->stripe));
+    uint32_t all = stripe->page_count << table->shape.page_bits;
+    uint32_t begun = walk->row < all ? walk->row : all;
+    uint32_t end = all - begun > AT_ONCE ? begun + AT_ONCE : all;
+    walk->row = begun;
+    bool has_room = look(walk, stripe, end);
+    ps_mutex_unlock(ps_row_lock_of(table, walk->stripe));
+    if (!has_room)
+        return false;
+    walk->looked += (uint64_t)(end - begun) * table->shape.stride;
+    if (end == all) {
         walk->stripe++;
         walk->row = 0;
     }
+    return true;
+}
+
+/* A row that is made or goes meanwhile is seen or not, as a reader would see it: the version that
+ * the pieces lead to is older than either. Until the end, until the piece is full, or until enough
+ * was looked at. The lock is let go between two times AT_ONCE rows, for pushes and readers. */
+static enum ps_status go_on(struct walk *walk, struct ps_error *error)
+{
+    struct ps_row_bodies *bodies = walk->table->bodies;
+    bool has_room = true;
+    PS_ASSERT(walk->rows == 0);
+    while (has_room && walk->stripe < PS_ROW_STRIPES && walk->looked < PS_ROW_SINCE_BYTES) {
+        enum ps_status status = PS_OK;
+        /* For as long as the rows are looked at: a push would make them stale again. */
+        if (bodies != NULL) {
+            ps_rwlock_write(&bodies->lock);
+            status = bring_home(walk, error);
+        }
+        /* From here on it is the walk of any table. */
+        if (status == PS_OK)
+            has_room = look_on(walk);
+        if (bodies != NULL)
+            ps_rwlock_unlock(&bodies->lock);
+        PS_TRY(status);
+    }
+    return PS_OK;
 }

@@ -10,6 +10,8 @@
  */
 #include "server/core/tables/row_stripes.h"
 
+#include "server/core/tables/row_bodies.h"
+
 #include "base/assert.h"
 #include "optimizer/first_values.h"
 #include "optimizer/optimizer.h"
@@ -155,14 +157,36 @@ void ps_row_stripes_grow_ahead(struct ps_row_table *table, uint64_t rows_made)
     }
 }
 
-/* Entries and bits, in this order: both are made of words of 8 bytes. */
+/* Entries and bits, in this order: both are made of words of 8 bytes. On a device more bits, and
+ * seats behind them. */
 static uint64_t list_bytes(const struct ps_row_table *table, uint32_t pages)
 {
-    PS_ASSERT(table->shape.live_words > 0);
-    return pages * (sizeof(uint8_t *) + table->shape.live_words * (uint64_t)sizeof(uint64_t));
+    uint64_t bits = table->shape.live_words * (uint64_t)sizeof(uint64_t);
+    PS_ASSERT(bits > 0);
+    uint64_t seats = (uint64_t)sizeof(uint32_t) << table->shape.page_bits;
+    uint64_t bodies = table->bodies == NULL ? 0 : bits + seats;
+    return pages * (sizeof(uint8_t *) + bits + bodies);
 }
 
-/* Both lists of a stripe are one allocation; larger ones take their place under the lock. */
+/* What a stripe knows of rows on a device, in its longer lists: no row is stale, and none has a
+ * seat, but those that did. */
+static void lengthen_seats(const struct ps_row_table *table, struct ps_row_stripe *longer,
+                           const struct ps_row_stripe *stripe, uint32_t room)
+{
+    const struct ps_row_shape *shape = &table->shape;
+    size_t words = (size_t)stripe->page_count * shape->live_words;
+    size_t rows = (size_t)stripe->page_count << shape->page_bits;
+    PS_ASSERT(table->bodies != NULL);
+    longer->stale = longer->live + (size_t)room * shape->live_words;
+    longer->seats = (uint32_t *)(void *)(longer->stale + (size_t)room * shape->live_words);
+    memset(longer->seats, 0xff, ((size_t)room << shape->page_bits) * sizeof *longer->seats);
+    if (stripe->stale == NULL)
+        return;
+    memcpy(longer->stale, stripe->stale, words * sizeof *longer->stale);
+    memcpy(longer->seats, stripe->seats, rows * sizeof *longer->seats);
+}
+
+/* All lists of a stripe are one allocation; larger ones take their place under the lock. */
 static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
 {
     struct ps_row_stripe *stripe = &table->stripes[number];
@@ -182,9 +206,15 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
         memcpy(live, stripe->live,
                (size_t)stripe->page_count * table->shape.live_words * sizeof *live);
     }
+    /* Filled before the lock is taken, as the others are. */
+    struct ps_row_stripe longer = {.live = live};
+    if (table->bodies != NULL)
+        lengthen_seats(table, &longer, stripe, room);
     ps_mutex_lock(ps_row_lock_of(table, number));
     stripe->pages = pages;
     stripe->live = live;
+    stripe->stale = longer.stale;
+    stripe->seats = longer.seats;
     ps_mutex_unlock(ps_row_lock_of(table, number));
     ps_row_pages_count_back(&table->pages, list_bytes(table, stripe->page_room));
     ps_release(&table->lists.allocator, shorter);
@@ -193,13 +223,13 @@ static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
     return true;
 }
 
-/* Pages never move and never go: whoever has the address of a row may keep it. */
-bool ps_row_stripe_extend(struct ps_row_table *table, uint32_t number, uint32_t page)
+/* The page behind the last one: from the pool, with what rows of any table left in it. Readers who
+ * have the stripe's lock see it whole or not at all, and no row is in it yet. */
+static bool add_page(struct ps_row_table *table, uint32_t number)
 {
     struct ps_row_stripe *stripe = &table->stripes[number];
-    PS_ASSERT(page <= stripe->page_count);
-    if (page < stripe->page_count)
-        return true;
+    uint32_t page = stripe->page_count;
+    PS_ASSERT(page <= stripe->page_room);
     if (page == stripe->page_room && !lengthen_lists(table, number))
         return false;
     struct ps_row_page *fresh = ps_row_pages_take(&table->pages);
@@ -210,6 +240,21 @@ bool ps_row_stripe_extend(struct ps_row_table *table, uint32_t number, uint32_t 
     stripe->page_count++;
     ps_mutex_unlock(ps_row_lock_of(table, number));
     return true;
+}
+
+/* Pages never move and never go: whoever has the address of a row may keep it. With bodies on a
+ * device others go over a stripe's lists without its lock, and with that of bodies. */
+bool ps_row_stripe_extend(struct ps_row_table *table, uint32_t number, uint32_t page)
+{
+    PS_ASSERT(page <= table->stripes[number].page_count);
+    if (page < table->stripes[number].page_count)
+        return true;
+    if (table->bodies == NULL)
+        return add_page(table, number);
+    ps_rwlock_write(&table->bodies->lock);
+    bool is_there = add_page(table, number);
+    ps_rwlock_unlock(&table->bodies->lock);
+    return is_there;
 }
 
 /* Bits of a word that stand for no row of a page count as rows. */
@@ -283,6 +328,8 @@ void ps_row_stripe_remove(struct ps_row_table *table, struct ps_row_stripe *stri
                         atomic_load(&table->rows));
     ps_row_index_remove(&stripe->index, hash, row);
     ps_row_gone_note(&table->gone, ps_row_key(ps_row_at(shape, stripe, row)));
+    if (table->bodies != NULL)
+        ps_row_bodies_leave(table, stripe, row);
     *ps_row_live_word(shape, stripe, row) &= ~ps_row_live_bit(shape, row);
     stripe->rows--;
     if (row < stripe->free_from)

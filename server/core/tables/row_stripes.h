@@ -39,11 +39,16 @@ struct ps_row_stripe {
     struct ps_row_index index;
     uint8_t **pages; /* where each begins; it stays there */
     uint64_t *live;  /* live_words for each page: bit i says that its row i is one */
+    /* With bodies on a device (row_bodies.h); else NULL. */
+    uint64_t *stale; /* as `live`: what lies in the page is older than the row */
+    uint32_t *seats; /* of each row, or PS_ROW_NONE */
     uint32_t page_count;
     uint32_t page_room; /* of both arrays */
     uint32_t rows;
     uint32_t free_from; /* no number below is free */
 };
+
+struct ps_row_bodies;
 
 struct ps_row_table {
     const struct ps_allocator *memory; /* borrowed */
@@ -57,6 +62,7 @@ struct ps_row_table {
     _Atomic uint32_t references; /* the owner, and each hold */
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
+    struct ps_row_bodies *bodies;    /* NULL: on no device. Owned */
     struct ps_row_table *candidates; /* row_admission.h; NULL: the first push makes a row. Owned */
     struct ps_large_heap lists;      /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;

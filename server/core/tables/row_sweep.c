@@ -7,7 +7,8 @@
  */
 #include "server/core/tables/row_sweep.h"
 
-#include "server/core/tables/row_stripes.h"
+#include "server/core/tables/row_aside.h"
+#include "server/core/tables/row_bodies.h"
 
 #include "base/assert.h"
 
@@ -37,6 +38,22 @@ static uint64_t sweep_stripe(struct ps_row_table *table, uint32_t number, uint64
     return gone;
 }
 
+/* Before rows of a stripe go: what a hold has of them comes home from the device. If that is dead,
+ * so is the server. */
+static void bring_home(struct ps_row_table *table, uint32_t number, uint64_t age_max, uint64_t now)
+{
+    const struct ps_row_stripe *stripe = &table->stripes[number];
+    uint32_t end = stripe->page_count << table->shape.page_bits;
+    PS_ASSERT(table->bodies != NULL);
+    if (!ps_row_aside_is_held(table))
+        return;
+    for (uint32_t row = 0; row < end; row++)
+        if (ps_row_is_stale(&table->shape, stripe, row) &&
+            (uint32_t)now - ps_row_touched(ps_row_at(&table->shape, stripe, row)) > age_max)
+            (void)!ps_row_aside_call(table, number, row, NULL);
+    (void)!ps_row_bodies_fetch(table, NULL);
+}
+
 /* Nothing here may fail or ask the clock: the journal has the record already, and a replay takes
  * the same rows. */
 uint64_t ps_row_table_sweep(struct ps_row_table *table, uint64_t before, uint64_t now)
@@ -44,8 +61,16 @@ uint64_t ps_row_table_sweep(struct ps_row_table *table, uint64_t before, uint64_
     /* The newest push is never swept: what it stepped is as young as can be. */
     PS_ASSERT(before <= now);
     uint64_t gone = 0;
-    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)
+    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
+        /* Rows that go leave their seats. */
+        if (table->bodies != NULL) {
+            ps_rwlock_write(&table->bodies->lock);
+            bring_home(table, i, now - before, now);
+        }
         gone += sweep_stripe(table, i, now - before, now);
+        if (table->bodies != NULL)
+            ps_rwlock_unlock(&table->bodies->lock);
+    }
     uint64_t rows = atomic_fetch_sub(&table->rows, gone);
     PS_ASSERT(rows >= gone);
     /* Who was counted for as long as that begins anew, too. No row goes with it. */
@@ -78,6 +103,12 @@ uint64_t ps_row_table_digest(struct ps_row_table *table)
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
         const struct ps_row_stripe *stripe = &table->stripes[i];
         uint32_t end = stripe->page_count << table->shape.page_bits;
+        /* Of a dead device the digest is anything, as all that is read there. */
+        if (table->bodies != NULL) {
+            ps_rwlock_write(&table->bodies->lock);
+            (void)!ps_row_bodies_fetch_stripe(table, i, NULL);
+            ps_rwlock_unlock(&table->bodies->lock);
+        }
         for (uint32_t row = 0; row < end; row++)
             if (ps_row_is_live(&table->shape, stripe, row))
                 digest += digest_row(&table->shape, ps_row_at(&table->shape, stripe, row));

@@ -10,6 +10,7 @@
 #include "server/core/tables/row_table.h"
 
 #include "server/core/tables/row_admission.h"
+#include "server/core/tables/row_bodies.h"
 #include "server/core/tables/row_stripes.h"
 
 #include "base/assert.h"
@@ -51,6 +52,9 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
     enum ps_status status = ps_row_admission_create(options, &table->candidates, error);
+    /* Candidates have no bodies on a device: they are one number each, of which no rule is made. */
+    if (status == PS_OK)
+        status = ps_row_bodies_create(options, &table->bodies, error);
     if (status == PS_OK)
         *created = table;
     else
@@ -95,6 +99,7 @@ void ps_row_table_release(struct ps_row_table *table)
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
     ps_large_heap_fini(&table->lists);
+    ps_row_bodies_destroy(table->bodies);
     ps_row_gone_fini(&table->gone, table->memory);
     ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
@@ -116,7 +121,23 @@ uint64_t ps_row_table_bytes(const struct ps_row_table *table)
     PS_ASSERT(table != NULL);
     uint64_t bytes =
         atomic_load(&table->pages.bytes) + ps_row_removals_bytes(table->removals) + sizeof *table;
+    if (table->bodies != NULL)
+        bytes += ps_row_bodies_bytes(table->bodies);
     return table->candidates != NULL ? bytes + ps_row_table_bytes(table->candidates) : bytes;
+}
+
+/* 0 without a device, and of a table that is small. */
+uint64_t ps_row_table_seated(const struct ps_row_table *table)
+{
+    PS_ASSERT(table != NULL);
+    return table->bodies == NULL ? 0 : atomic_load(&table->bodies->seats_taken);
+}
+
+/* The newest push stands for all before it: the device works in the order in which it is asked. */
+struct ps_device_ticket ps_row_table_due(const struct ps_row_table *table)
+{
+    PS_ASSERT(table != NULL);
+    return table->bodies == NULL ? (struct ps_device_ticket){0} : table->bodies->newest;
 }
 
 /* Not const behind a const table, as its pages are not: whoever holds or loads candidates does so

@@ -20,8 +20,10 @@
 #include "base/alloc.h"
 #include "base/bounds.h"
 #include "base/dtype.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "base/table_settings.h"
+#include "optimizer/device.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,6 +45,16 @@ enum ps_row_repeats {
     PS_ROW_LEAST     /* for PS_RULE_MIN */
 };
 
+/* A device on which bodies of rows may live (row_bodies.h). */
+struct ps_row_device {
+    const struct ps_device_plugin *plugin; /* NULL: there is none; borrowed, as the next two */
+    struct ps_device *device;
+    const struct ps_log *log;                     /* may be NULL */
+    const struct ps_optimizer_settings *settings; /* of the rule; for create alone, as the name */
+    const char *name;                             /* of the table, for the log; may be NULL */
+    uint64_t min_bytes;                           /* of the bodies of what is put there */
+};
+
 struct ps_row_table_options {
     const struct ps_allocator *memory; /* borrowed; outlives the table */
     struct ps_row_layout layout;
@@ -52,6 +64,7 @@ struct ps_row_table_options {
     uint64_t key_first; /* keys of this shard: from here */
     uint64_t key_end;   /* to before here; 0: to the last */
     struct ps_touch_ahead *ahead; /* borrowed; outlives the table and its holds; may be NULL */
+    struct ps_row_device device;  /* the same */
 };
 
 struct ps_row_table;
@@ -64,6 +77,13 @@ PS_MUST_USE enum ps_status ps_row_table_create(const struct ps_row_table_options
 void ps_row_table_destroy(struct ps_row_table *table);
 
 uint64_t ps_row_table_rows(const struct ps_row_table *table);
+
+/* When the pushes so far are done on a device, of which nothing may be acknowledged before; 0: they
+ * are. With the lock under which one pushes. */
+struct ps_device_ticket ps_row_table_due(const struct ps_row_table *table);
+
+/* How many rows have their bodies on a device. */
+uint64_t ps_row_table_seated(const struct ps_row_table *table);
 
 /* Memory: pages, index and directory, with what is free in them; and those of the candidates. */
 uint64_t ps_row_table_bytes(const struct ps_row_table *table);

@@ -201,10 +201,13 @@ enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view c
  * it is asked. */
 struct ps_device_due ps_parameter_due(struct ps_parameter *parameter)
 {
-    if (!ps_parameter_on_device(parameter))
+    if (!ps_parameter_on_device(parameter) && parameter->rows == NULL)
         return (struct ps_device_due){0};
     ps_mutex_lock(&parameter->lock);
     struct ps_device_due due = parameter->resident.newest;
+    /* Of a table without rows on a device it is 0, too. */
+    if (parameter->rows != NULL)
+        due.ticket = ps_row_table_due(parameter->rows);
     ps_mutex_unlock(&parameter->lock);
     return due;
 }

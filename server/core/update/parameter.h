@@ -39,6 +39,7 @@ struct ps_parameter {
     struct ps_row_table *rows;    /* of a table, instead of values and states; NULL: it is none */
     uint64_t row_bytes;           /* of `rows`, as they count in the spec's row_room */
     uint64_t row_count;           /* the same of the rows themselves */
+    uint64_t seated_count;        /* those of them whose bodies are on a device */
     uint64_t candidate_count;     /* and of the keys that are counted until they get one */
     struct ps_row_expiry *expiry; /* owned; of a table. Of the one thread that sweeps */
     _Atomic uint64_t row_version; /* the version that readers of rows see; no lock */

@@ -89,6 +89,22 @@ static void take_range(const struct ps_parameter_spec *spec, struct ps_row_table
     options->key_end = range.is_empty ? 1 : range.last + 1;
 }
 
+/* A device is asked for the rows of a table as they come (row_bodies.h): a table without rows needs
+ * none. The store outlives all tables, and holds of them. */
+static struct ps_row_device device_of(const struct ps_parameter_spec *spec)
+{
+    const struct ps_device_store *store = spec->row_device;
+    if (store == NULL)
+        return (struct ps_row_device){0};
+    PS_ASSERT(store->plugin != NULL);
+    return (struct ps_row_device){.plugin = store->plugin,
+                                  .device = store->device,
+                                  .log = store->log,
+                                  .settings = &spec->settings,
+                                  .name = (const char *)spec->name.data,
+                                  .min_bytes = store->min_bytes};
+}
+
 /* The room counts an empty table as well: a million tables without rows take memory, too. */
 bool ps_parameter_rows_create(struct ps_parameter *parameter)
 {
@@ -98,7 +114,8 @@ bool ps_parameter_rows_create(struct ps_parameter *parameter)
                                            .settings = spec->settings.table,
                                            .repeats = repeats_of(spec->settings.rule),
                                            .id = spec->id,
-                                           .ahead = spec->touch_ahead};
+                                           .ahead = spec->touch_ahead,
+                                           .device = device_of(spec)};
     PS_ASSERT(parameter->rows == NULL && parameter->row_bytes == 0);
     take_range(spec, &options);
     parameter->expiry = ps_zeroed(spec->memory, sizeof *parameter->expiry);
@@ -121,10 +138,12 @@ void ps_parameter_rows_destroy(struct ps_parameter *parameter)
     if (room != NULL) {
         atomic_fetch_sub(&room->bytes, parameter->row_bytes);
         atomic_fetch_sub(&room->rows, parameter->row_count);
+        atomic_fetch_sub(&room->seated, parameter->seated_count);
         atomic_fetch_sub(&room->candidates, parameter->candidate_count);
     }
     parameter->row_bytes = 0;
     parameter->row_count = 0;
+    parameter->seated_count = 0;
     parameter->candidate_count = 0;
 }
 
@@ -145,14 +164,18 @@ void ps_parameter_rows_count(struct ps_parameter *parameter)
     uint64_t bytes = ps_row_table_bytes(parameter->rows);
     uint64_t rows = ps_row_table_rows(parameter->rows);
     const struct ps_row_table *counted = ps_row_table_candidates(parameter->rows);
+    /* For the metrics alone: what a device has counts in its own budget. */
+    uint64_t seated = ps_row_table_seated(parameter->rows);
     uint64_t candidates = counted != NULL ? ps_row_table_rows(counted) : 0;
     if (room != NULL) {
         atomic_fetch_add(&room->bytes, bytes - parameter->row_bytes);
         atomic_fetch_add(&room->rows, rows - parameter->row_count);
+        atomic_fetch_add(&room->seated, seated - parameter->seated_count);
         atomic_fetch_add(&room->candidates, candidates - parameter->candidate_count);
     }
     parameter->row_bytes = bytes;
     parameter->row_count = rows;
+    parameter->seated_count = seated;
     parameter->candidate_count = candidates;
 }
 

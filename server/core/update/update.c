@@ -303,8 +303,7 @@ static enum ps_status make_version(struct ps_update *update, struct ps_error *er
     if (ps_parameter_on_device(parameter))
         return queue_on_device(update, error);
     if (parameter->rows != NULL) {
-        ps_update_rows_apply(update, parameter->version);
-        return PS_OK;
+        return ps_update_rows_apply(update, parameter->version, error);
     }
     PS_ASSERT(arrays->version == parameter->version);
     if (update->mode == PS_UPDATE_WHOLE)

@@ -49,15 +49,18 @@ enum ps_status ps_update_rows_prepare(struct ps_update *update, bool is_replay,
                    reason.text);
 }
 
-/* Readers look at the version without the lock: the caller tells it behind the last row. Rows that
- * go for others are counted here, where they are gone. */
-void ps_update_rows_apply(struct ps_update *update, uint64_t version)
+/* Where a device has the rows, their step is queued and not done when this returns: who
+ * acknowledges asks ps_parameter_due. Readers look at the version without the lock: the caller
+ * tells it behind the last row. Rows that go for others are counted here, where they are gone. */
+enum ps_status ps_update_rows_apply(struct ps_update *update, uint64_t version,
+                                    struct ps_error *error)
 {
     struct ps_row_room *room = update->parameter->spec->row_room;
     PS_ASSERT(update->is_committed && version == update->parameter->version);
     if (room != NULL)
         atomic_fetch_add(&room->evicted, ps_row_push_evicted(update->rows));
     ps_row_push_apply(update->rows, &update->arrays.step, version);
+    return ps_row_push_applied(update->rows, error);
 }
 
 /* Here and not at each step, so that rows that a failed push has prepared are counted as they are

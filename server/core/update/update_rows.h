@@ -32,8 +32,10 @@ PS_MUST_USE enum ps_status ps_update_rows_prepare(struct ps_update *update, bool
 void ps_update_rows_take(struct ps_update *update, struct ps_row_push *rows);
 
 /* Makes the rows those of `version`: new ones come, each that is named is stepped once, and those
- * that have to go for them go. Nothing of it fails. */
-void ps_update_rows_apply(struct ps_update *update, uint64_t version);
+ * that have to go for them go. Nothing of it fails but a dead device (PS_ERR_UNAVAILABLE), of which
+ * nobody is told anything any more. */
+PS_MUST_USE enum ps_status ps_update_rows_apply(struct ps_update *update, uint64_t version,
+                                                struct ps_error *error);
 
 /* With the lock if it was prepared. The rows count as they are then. Of another update it does
  * nothing. */

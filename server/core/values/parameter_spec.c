@@ -50,6 +50,7 @@ struct ps_parameter_spec *ps_parameter_spec_configured(struct ps_parameter_spec 
     other->crew = spec->crew;
     other->touch_ahead = spec->touch_ahead;
     other->row_room = spec->row_room;
+    other->row_device = spec->row_device;
     other->shard = spec->shard;
     other->shard_count = spec->shard_count;
     other->dtype = spec->dtype;

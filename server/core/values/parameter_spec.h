@@ -25,6 +25,8 @@
 /* The birth of a parameter whose definition has no position yet. */
 #define PS_BIRTH_TO_COME UINT64_MAX
 
+struct ps_device_store;
+
 struct ps_parameter_spec {
     _Atomic uint32_t references;
     const struct ps_allocator *memory; /* borrowed; outlives this */
@@ -39,6 +41,9 @@ struct ps_parameter_spec {
     /* What tables may take; borrowed, outlives this. NULL, as create leaves it: as much as there
      * is. */
     struct ps_row_room *row_room;
+    /* The device on which rows of a table may have their bodies; borrowed, outlives the last hold.
+     * NULL, as create leaves it: all is the host's. */
+    struct ps_device_store *row_device;
     /* Whose keys a table has. 0 shards, as create leaves it: it has every key. */
     uint32_t shard;
     uint32_t shard_count;

@@ -20,6 +20,7 @@ struct ps_row_room {
     const uint64_t *others; /* borrowed: bytes that count for all that are not rows */
     _Atomic uint64_t bytes; /* of all rows, with their index */
     _Atomic uint64_t rows;
+    _Atomic uint64_t seated;     /* of them, those whose bodies are on a device */
     _Atomic uint64_t candidates; /* keys that are counted until they get a row */
     _Atomic uint64_t evicted;    /* rows that went for others, since the process began */
     _Atomic uint64_t expired;

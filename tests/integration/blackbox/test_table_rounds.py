@@ -13,6 +13,8 @@ from cluster import PATIENCE, wait_until
 
 WORKERS = 3
 FEATURES = 40
+# So many rounds that none of the runs in which something is killed ends before that.
+LONG = ("--epochs", "25")
 LOGISTIC = ("--model", "sparse-logistic", "--optimizer", "ftrl", "--epochs", "3", "--batch", "32")
 
 
@@ -108,20 +110,20 @@ class TableRounds(unittest.TestCase):
         server.process.wait_event("listening")
 
     def test_a_worker_that_was_killed_comes_back_into_the_rounds(self):
-        _, expected = self.train(*LOGISTIC, "--accumulate", str(WORKERS))
+        _, expected = self.train(*LOGISTIC, *LONG, "--accumulate", str(WORKERS))
         with Server() as server:
-            trainers = [self.begin(server, part) for part in range(WORKERS)]
+            trainers = [self.begin(server, part, *LONG) for part in range(WORKERS)]
             self.wait_for(server, 5)
             trainers[1].kill()
             trainers[1].communicate()
-            trainers[1] = self.begin(server, 1)
+            trainers[1] = self.begin(server, 1, *LONG)
             self.end(trainers)
             rows = self.rows(server, range(FEATURES + 1))
         self.assertEqual(rows, expected)
 
     def test_a_worker_that_is_killed_costs_the_others_one_grace_time(self):
         with Server() as server:
-            trainers = [self.begin(server, part, "--grace", "1s") for part in range(WORKERS)]
+            trainers = [self.begin(server, part, *LONG, "--grace", "1s") for part in range(WORKERS)]
             self.wait_for(server, 5)
             trainers[-1].kill()
             trainers.pop().communicate()
@@ -129,7 +131,7 @@ class TableRounds(unittest.TestCase):
 
     def test_an_operator_sees_who_is_missing_and_who_counted(self):
         with Server("--ack", "logged") as server:
-            trainers = [self.begin(server, part, "--grace", "0") for part in range(WORKERS)]
+            trainers = [self.begin(server, part, *LONG) for part in range(WORKERS)]
             self.wait_for(server, 5)
             trainers[-1].kill()
             trainers[-1].communicate()

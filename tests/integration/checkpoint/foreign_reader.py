@@ -148,7 +148,7 @@ class ForeignReader(unittest.TestCase):
         _, _, metadata, tensors = self.written(5, "sections")
         self.assertEqual(list(tensors)[-4:],
                          ["ps.sessions", "ps.rounds", "ps.clocks", "ps.candidates"])
-        self.assertEqual(metadata["ps.format"], "3")
+        self.assertEqual(metadata["ps.format"], "5")
         for name in ("ps.rounds", "ps.clocks", "ps.candidates"):
             label, _, data = tensors[name]
             self.assertEqual(label, "U8")

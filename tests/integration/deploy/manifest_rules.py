@@ -178,8 +178,20 @@ def check_servers(documents):
         found.append("PSERVER_DATA_DIR is not on the volume")
     if spec["podManagementPolicy"] != "Parallel":
         found.append("a pod waits for another that may never become ready")
-    return found + check_memory(settings[0]["data"], container) + \
+    return found + check_device(settings[0]["data"], container) + \
+        check_memory(settings[0]["data"], container) + \
         check_volume(settings[0]["data"], spec["volumeClaimTemplates"][0])
+
+
+def check_device(settings, container):
+    """A pod that names a GPU asks for one, and the other way round."""
+    names = settings.get("PSERVER_DEVICE", "").startswith("cuda:")
+    asks = "nvidia.com/gpu" in container["resources"].get("limits", {})
+    if names and not asks:
+        return ["PSERVER_DEVICE names a GPU, and the pod asks for no GPU"]
+    if asks and not names:
+        return ["the pod asks for a GPU, and PSERVER_DEVICE names no device"]
+    return []
 
 
 # Least room in a pod for the requests of trainers that are under way.
@@ -195,7 +207,16 @@ def memory_needed(settings):
             + size_of(settings.get("PSERVER_PROGRAM_BYTES", "1GiB"))
             + size_of(settings.get("PSERVER_JOURNAL_QUEUE_BYTES", "64MiB"))
             + int(settings.get("PSERVER_CLIENTS_MAX", "16384")) * (16 << 10)
-            + (256 << 20))
+            + (256 << 20)
+            + pinned_memory(settings))
+
+
+def pinned_memory(settings):
+    """What a GPU takes of the host beside that: the ring, and what readers hold of older values."""
+    if not settings.get("PSERVER_DEVICE", "").startswith("cuda:"):
+        return 0
+    return (64 << 20) + (size_of(settings.get("PSERVER_DEVICE_READERS_BYTES", "0")) or
+                         max(size_of(settings["PSERVER_MEMORY_BYTES"]), 1 << 30))
 
 
 def check_memory(settings, container):

@@ -74,6 +74,8 @@ VOLUME = Object(name=must(TEXT),
                 persistentVolumeClaim=may(Object(claimName=must(TEXT))))
 POD = Object(
     containers=must(Many(CONTAINER)), initContainers=may(Many(CONTAINER)),
+    tolerations=may(Many(Object(key=must(TEXT), operator=may(TEXT), value=may(TEXT),
+                                effect=may(TEXT)))),
     volumes=may(Many(VOLUME)), restartPolicy=may(TEXT), serviceAccountName=may(TEXT),
     automountServiceAccountToken=must(TRUTH), enableServiceLinks=must(TRUTH),
     terminationGracePeriodSeconds=may(WHOLE),

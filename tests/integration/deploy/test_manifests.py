@@ -19,7 +19,7 @@ import manifest_schema
 REPOSITORY = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else pathlib.Path(".")
 SERVER = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else ""
 ROOT = REPOSITORY / "deploy" / "kubernetes"
-OVERLAYS = ["base", "overlays/trial", "overlays/production", "overlays/secure"]
+OVERLAYS = ["base", "overlays/trial", "overlays/production", "overlays/secure", "overlays/gpu"]
 # Members of a kustomization file that these manifests use.
 KUSTOMIZATION = {"apiVersion", "kind", "resources", "components", "namespace", "labels", "images",
                  "replicas", "patches"}
@@ -121,6 +121,17 @@ class Rendered(unittest.TestCase):
         self.assertLessEqual(allowed.items(), trainer["metadata"]["labels"].items())
 
 
+    def test_with_gpus_each_pod_asks_for_one_and_names_it(self):
+        documents = rendered("overlays/gpu")
+        (settings,) = [document["data"] for document in
+                       manifest_rules.of_kind(documents, "ConfigMap")]
+        (server,) = manifest_rules.of_kind(documents, "StatefulSet")
+        pod = server["spec"]["template"]["spec"]
+        self.assertEqual(pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], "1")
+        self.assertEqual(pod["containers"][0]["image"], "pserver:0.1.0-cuda")
+        self.assertEqual(settings["PSERVER_DEVICE"], "cuda:0")
+        self.assertEqual(pod["tolerations"][0]["key"], "nvidia.com/gpu")
+
     def test_with_tls_all_probes_speak_it_and_the_files_are_mounted(self):
         documents = rendered("overlays/secure")
         (settings,) = [document["data"] for document in
@@ -186,6 +197,22 @@ class Checks(unittest.TestCase):
     def test_a_service_without_pods_is_found(self):
         manifest_rules.of_kind(self.documents, "Service")[0]["spec"]["selector"]["x"] = "y"
         self.assert_found("selects no pod")
+
+    def test_a_gpu_that_is_named_and_not_asked_for_is_found(self):
+        (settings,) = manifest_rules.of_kind(self.documents, "ConfigMap")
+        settings["data"]["PSERVER_DEVICE"] = "cuda:0"
+        self.assert_found("asks for no GPU")
+
+    def test_a_gpu_that_is_asked_for_and_not_named_is_found(self):
+        self.container["resources"]["limits"]["nvidia.com/gpu"] = "1"
+        self.assert_found("names no device")
+
+    def test_pinned_memory_counts_with_the_pods(self):
+        (settings,) = manifest_rules.of_kind(self.documents, "ConfigMap")
+        settings["data"]["PSERVER_DEVICE"] = "cuda:0"
+        settings["data"]["PSERVER_DEVICE_READERS_BYTES"] = "8GiB"
+        self.container["resources"]["limits"]["nvidia.com/gpu"] = "1"
+        self.assert_found("more than the pod's memory limit")
 
     def test_a_volume_that_is_not_there_is_found(self):
         self.container["volumeMounts"][0]["name"] = "date"

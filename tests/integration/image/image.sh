@@ -69,7 +69,7 @@ step "building"
 build pserver:build --target build -f deploy/Dockerfile
 sed -e '/ AS build$/,/"--install"/d' -e 's,--from=build,--from=localhost/pserver:build,' \
     deploy/Dockerfile >"$work/Dockerfile"
-build pserver:test -f "$work/Dockerfile"
+build pserver:test --target server -f "$work/Dockerfile"
 
 step "running"
 user=$("${builder[@]}" inspect --type image --format '{{.OCIv1.Config.User}}' pserver:test)

@@ -55,7 +55,7 @@ END_TEST
 START_TEST(facts_that_are_missing_double_or_malformed_are_corrupt)
 {
     assert_header_corrupt("\"a\":\"b\"", "", 0, "no ps.format");
-    assert_header_corrupt("\"ps.format\":\"5\"", "", 0, "format 5 is unknown");
+    assert_header_corrupt("\"ps.format\":\"6\"", "", 0, "format 6 is unknown");
     assert_header_corrupt("\"ps.format\":1", "", 0, "no ps.format");
     assert_header_corrupt("\"ps.format\":\"1\"," FACTS LIST(""), "", 0, "no ps.format");
     assert_header_corrupt("\"ps.format\":\"1\"", "", 0, "ps.uuid");

@@ -169,6 +169,31 @@ START_TEST(a_shape_of_several_dimensions_is_the_tensors_and_another_format)
 }
 END_TEST
 
+/* The text of ps.format with one section of some bytes, and on a base or not. */
+static void assert_format(enum ps_checkpoint_section section, const char *base, const char *format)
+{
+    memset(sections, 0, sizeof sections);
+    sections[section].bytes = 8;
+    sample.facts.base = base;
+    ps_buffer_clear(&head);
+    write_head();
+    struct ps_json *document = parsed();
+    const struct ps_json *metadata = ps_json_member(document, "__metadata__");
+    ck_assert_str_eq(ps_json_string(ps_json_member(metadata, "ps.format")), format);
+    ps_json_destroy(document);
+}
+
+/* Programs that know sections and bases, but not these, are to refuse the file by its number. */
+START_TEST(candidates_have_a_format_of_their_own_whatever_else_is_there)
+{
+    static const char base[] = "0f47ac10-58cc-4372-a567-0e02b2c3d479";
+    assert_format(PS_CHECKPOINT_ROUNDS, NULL, "3");
+    assert_format(PS_CHECKPOINT_ROUNDS, base, "4");
+    assert_format(PS_CHECKPOINT_CANDIDATES, NULL, "5");
+    assert_format(PS_CHECKPOINT_CANDIDATES, base, "5");
+}
+END_TEST
+
 /* Refuses the first allocation, then the second, and so on. */
 START_TEST(a_refused_allocation_gives_no_header)
 {
@@ -237,6 +262,7 @@ int main(void)
     Suite *suite = suite_create("header_writer");
     TCase *tests = tcase_create("header_writer");
     tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, candidates_have_a_format_of_their_own_whatever_else_is_there);
     tcase_add_test(tests, data_begins_at_a_multiple_of_64);
     tcase_add_test(tests, the_length_stands_first_in_little_endian);
     tcase_add_test(tests, the_header_is_an_object_padded_with_spaces);

@@ -108,7 +108,7 @@ END_TEST
 
 START_TEST(a_file_without_sections_says_so_and_is_of_the_format_that_it_always_was)
 {
-    static const char format[] = "\"ps.format\":\"3\"";
+    static const char format[] = "\"ps.format\":\"5\"";
     ck_assert_ptr_nonnull(memmem(bytes, size, format, sizeof format - 1));
     memset(sample.facts.sections, 0, sizeof sample.facts.sections);
     memcpy(sample.facts.uuid, "1f", 2);

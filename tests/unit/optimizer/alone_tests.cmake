@@ -30,7 +30,7 @@ function(ps_kernel_tests)
     endif()
     set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
     add_library(ps_kernel_suite STATIC ${here}/kernel_suite.c ${here}/kernel_suite_apply.c
-                ${here}/kernel_suite_large.c ${here}/kernel_suite_rows.c
+                ${here}/kernel_suite_bodies.c ${here}/kernel_suite_large.c ${here}/kernel_suite_rows.c
                 ${here}/kernel_suite_scan.c ${here}/rule_cases.c)
     target_include_directories(ps_kernel_suite PUBLIC ${here})
     target_link_libraries(ps_kernel_suite PUBLIC ps_optimizer m)

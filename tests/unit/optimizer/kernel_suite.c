@@ -218,6 +218,8 @@ void kernel_suite_run(struct kernel_suite *suite)
         TEST(kernels_sort_rows_stably),
         TEST(kernels_update_rows_as_the_cpu_does),
         TEST(kernels_split_rows_that_come_often_as_the_cpu_does),
+        TEST(kernels_move_bodies),
+        TEST(kernels_step_different_rows_as_the_cpu_does),
 #undef TEST
     };
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {

@@ -50,6 +50,8 @@ void kernels_change_nothing_against_the_verdict(struct kernel_suite *suite);
 void kernels_sort_rows_stably(struct kernel_suite *suite);
 void kernels_update_rows_as_the_cpu_does(struct kernel_suite *suite);
 void kernels_split_rows_that_come_often_as_the_cpu_does(struct kernel_suite *suite);
+void kernels_move_bodies(struct kernel_suite *suite);
+void kernels_step_different_rows_as_the_cpu_does(struct kernel_suite *suite);
 
 /* All of the above, with a line for each that fails. */
 void kernel_suite_run(struct kernel_suite *suite);

@@ -19,18 +19,60 @@ static enum ps_row_repeats repeats_of(enum ps_rule rule)
                                   : PS_ROW_SUM;
 }
 
+/* Of the numbers below as many as the rule has a use for: the others have to be 0. */
+bool row_model_settings(struct ps_optimizer_settings *settings, enum ps_rule rule,
+                        enum ps_dtype dtype, uint32_t width)
+{
+    for (unsigned numbers = 64; numbers-- > 0;) {
+        *settings =
+            (struct ps_optimizer_settings){.rule = rule,
+                                           .learning_rate.rate = (numbers & 1) != 0 ? 0.1 : 0,
+                                           .rho = (numbers & 2) != 0 ? 0.9 : 0,
+                                           .momentum = (numbers & 4) != 0 ? 0.9 : 0,
+                                           .beta_1 = (numbers & 8) != 0 ? 0.9 : 0,
+                                           .beta_2 = (numbers & 16) != 0 ? 0.999 : 0,
+                                           .epsilon = (numbers & 32) != 0 ? 1e-8 : 0};
+        settings->table.width = width;
+        if (ps_optimizer_settings_check(settings, dtype, NULL) == PS_OK)
+            return true;
+    }
+    return false;
+}
+
+#ifdef ROW_MODEL_DEVICE
+
+/* The emulator, with a budget of so many bytes, for tables whose rows can live there. Opened once
+ * in a process, and ended with it. */
+static struct ps_row_device device_of(const struct ps_optimizer_settings *settings)
+{
+    extern ps_device_entry_fn ps_device_entry;
+    static const struct ps_device_plugin *plugin;
+    static struct ps_device *device;
+    const struct ps_device_options options = {
+        .memory_bytes = ROW_MODEL_DEVICE, .pinned_bytes = 512 << 10, .memory = ps_allocator_heap()};
+    if (plugin == NULL) {
+        plugin = ps_device_entry(PS_DEVICE_ABI);
+        ck_assert_int_eq(plugin->open(&options, &device, NULL), PS_OK);
+    }
+    return (struct ps_row_device){
+        .plugin = plugin, .device = device, .settings = settings, .name = "model"};
+}
+
+#else
+
+static struct ps_row_device device_of(const struct ps_optimizer_settings *settings)
+{
+    (void)settings;
+    return (struct ps_row_device){0};
+}
+
+#endif
+
 void row_model_plan(struct row_model *model, enum ps_rule rule, enum ps_dtype dtype, uint32_t width,
                     uint32_t ids)
 {
     memset(model, 0, sizeof *model);
-    model->settings = (struct ps_optimizer_settings){.rule = rule,
-                                                     .learning_rate.rate = 0.1,
-                                                     .rho = 0.9,
-                                                     .momentum = 0.9,
-                                                     .beta_1 = 0.9,
-                                                     .beta_2 = 0.999,
-                                                     .epsilon = 1e-8};
-    model->settings.table.width = width;
+    (void)row_model_settings(&model->settings, rule, dtype, width);
     model->options = (struct ps_row_table_options){
         .memory = ps_allocator_heap(),
         .layout = {.dtype = dtype, .width = width, .state_count = ps_rule_states(rule)},
@@ -39,6 +81,7 @@ void row_model_plan(struct row_model *model, enum ps_rule rule, enum ps_dtype dt
         .id = 77};
     for (uint32_t i = 0; i < ps_rule_states(rule); i++)
         model->options.layout.state_start[i] = ps_optimizer_state_start(&model->settings, i);
+    model->options.device = device_of(&model->settings);
     if (ps_dtype_is_float(dtype)) {
         model->options.settings.init = PS_TABLE_UNIFORM;
         model->options.settings.low = -1;

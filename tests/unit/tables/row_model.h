@@ -41,6 +41,10 @@ struct row_model {
     uint32_t *pushed; /* how often in this push */
 };
 
+/* Numbers that the rule takes. False where it has no such tables. */
+bool row_model_settings(struct ps_optimizer_settings *settings, enum ps_rule rule,
+                        enum ps_dtype dtype, uint32_t width);
+
 /* Layout and settings for a rule on a type; keys are spread over all numbers. */
 void row_model_open(struct row_model *model, enum ps_rule rule, enum ps_dtype dtype, uint32_t width,
                     uint32_t ids);

@@ -112,6 +112,8 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("row_threads");
+    /* On an emulated device, under a sanitizer, on a busy machine. */
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, readers_see_whole_rows_and_holds_one_instant);
     return run_tests("row_threads", tests);
 }
