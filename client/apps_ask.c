@@ -15,6 +15,8 @@ static enum ps_status take(void *self, const struct ps_call_reply *reply, struct
     const struct ps_app_state *states;
     struct ps_decoded decoded;
     size_t count;
+    /* Whoever asks programs names it from then on; people have no use for it, and it is passed
+     * over here. */
     uint64_t epoch;
     PS_TRY(ps_decode_app_states(reply->ask, ps_allocator_heap(), &states, &count, &epoch, &decoded,
                                 error));
