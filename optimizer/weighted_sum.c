@@ -9,6 +9,8 @@
 #include "base/assert.h"
 #include "base/attributes.h"
 
+/* Weights are rounded to the type of the elements before they multiply: a sum in floats is then the
+ * same wherever it is computed, also by a trainer that follows the formula. */
 #define LOOPS(suffix, T)                                                                     \
     static void first_##suffix(void *sum, const void *gradient, size_t count, double weight) \
     {                                                                                        \
@@ -32,6 +34,8 @@ LOOPS(f32, float)
 LOOPS(f64, double)
 #undef LOOPS
 
+/* What one type has: the type is asked for once a run, and not within the loops, where the
+ * compiler could not make vectors of them. */
 struct loops {
     void (*first)(void *sum, const void *gradient, size_t count, double weight);
     void (*add)(void *sum, const void *gradient, size_t count, double weight);

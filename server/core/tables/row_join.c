@@ -51,6 +51,8 @@ uint64_t ps_row_push_lacking(struct ps_row_push *push)
     PS_ASSERT(!push->prepared);
     ps_row_look_up(push->table, push->hashes, push->keys, push->unique, 1, push->rows,
                    push->numbers);
+    /* A row that a sweep takes before the round ends is made anew then, in the room that it has
+     * left. */
     for (uint32_t i = 0; i < push->unique; i++)
         lacking += push->numbers[i] == PS_ROW_NONE ? 1 : 0;
     return lacking;

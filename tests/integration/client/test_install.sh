@@ -51,6 +51,7 @@ library=$library_folder/libpsclient.so
 nm -D --defined-only "$library" | awk '{print $3}' | sed 's/@.*//' |
     grep -v -e '^psclient_' -e '^paddle_' -e '^ps_kv_table_' -e '^ps_sparse_kv_table_' \
         -e '^ps_customer_' -e '^ps_kv_worker_' -e '^ps_simple_app_' -e '^ps_serving_' \
+        -e '^ps_local_channel_' \
         -e '^PSCLIENT_0$' >"$work/others" || true
 if [ -s "$work/others" ]; then
     echo "the library shows other names:"
