@@ -9,10 +9,19 @@
 #include "base/buffer.h"
 #include "client/status_map.h"
 #include "proto/optimizer_config.h"
+#include "proto/wire.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { TIMEOUT_MS = 600000, CONFIG_BYTES = 256 };
+
+/* Adds of one iteration, one behind the other. */
+struct ps_kv_adds {
+    uint64_t *keys; /* owned, as the rows are */
+    char *rows;
+    size_t count, room;
+};
 
 struct ps_kv_table {
     struct psclient *client; /* borrowed */
@@ -22,6 +31,9 @@ struct ps_kv_table {
     uint64_t task;
     uint64_t clock;
     uint64_t timeout_ms;
+    /* Under BSP: what is added in this iteration, and does the next Get wait for its end? */
+    bool is_bsp, is_open;
+    struct ps_kv_adds adds;
 };
 
 struct ps_sparse_kv_table {
@@ -38,6 +50,32 @@ struct ps_sparse_kv_table {
 static uint64_t timeout_of(const struct ps_kv_table_options *options)
 {
     return options->timeout_ms == 0 ? TIMEOUT_MS : options->timeout_ms;
+}
+
+/* The field of an OptimizerConfig that says it, for a change: zeros are written, too, and take the
+ * place of what a table of an earlier task has. No workers: no rounds. */
+static int set_rounds(struct psclient *client, const struct ps_kv_table_options *options,
+                      struct psclient_error *error)
+{
+    enum { ROUNDS_FIELD = 210, WORKERS = 1 << 3, QUORUM = 2 << 3, COMBINE = 4 << 3, SUM = 1 };
+    const uint8_t none[] = {WORKERS, 0, QUORUM, 0};
+    const uint8_t sums[] = {QUORUM, 0, COMBINE, SUM};
+    const char *const names[] = {options->name};
+    bool is_bsp = options->model == PSCLIENT_BSP;
+    /* Where the table has these already nothing changes, so that every worker may say so. */
+    char rounds_room[32], change_room[48];
+    struct ps_buffer rounds, change;
+    ps_buffer_init_fixed(&rounds, rounds_room, sizeof rounds_room);
+    ps_buffer_init_fixed(&change, change_room, sizeof change_room);
+    if (is_bsp)
+        ps_wire_put_uint(&rounds, WORKERS >> 3, options->workers);
+    ps_buffer_append(&rounds, is_bsp ? (struct ps_bytes){sums, sizeof sums}
+                                     : (struct ps_bytes){none, sizeof none});
+    ps_wire_put_bytes(&change, ROUNDS_FIELD,
+                      (struct ps_bytes){(const uint8_t *)rounds.text, rounds.size});
+    PS_ASSERT(!rounds.failed && !change.failed);
+    return psclient_configure(client, names, 1, change.text, change.size, timeout_of(options), NULL,
+                              NULL, error);
 }
 
 /* The table first: clocks without it would let workers begin that find nothing. */
@@ -64,6 +102,8 @@ PS_EXPORT int ps_kv_table_define(struct psclient *client, const struct ps_kv_tab
     struct psclient_table *rows = NULL;
     int status = psclient_table_define(client, &table, timeout_of(options), &rows, error);
     psclient_table_close(rows);
+    if (status == PSCLIENT_OK)
+        status = set_rounds(client, options, error);
     if (status != PSCLIENT_OK)
         return status;
     return psclient_set_clocks(client, options->name, &clocks, timeout_of(options), error);
@@ -86,8 +126,10 @@ PS_EXPORT int ps_kv_table_create(struct psclient *client, const struct ps_kv_tab
     table->worker = worker + 1;
     table->task = options->task;
     table->timeout_ms = timeout_of(options);
+    table->is_bsp = options->model == PSCLIENT_BSP;
     int status = psclient_table_open(client, options->name, table->timeout_ms, &table->rows, error);
-    if (status == PSCLIENT_OK)
+    /* The rounds say when a Get of BSP may be answered. */
+    if (status == PSCLIENT_OK && !table->is_bsp)
         status = psclient_table_at(table->rows, table->name, table->worker, 0, error);
     if (status != PSCLIENT_OK) {
         ps_kv_table_destroy(table);
@@ -103,21 +145,85 @@ PS_EXPORT void ps_kv_table_destroy(struct ps_kv_table *table)
     if (table == NULL)
         return;
     psclient_table_close(table->rows);
+    /* What was added since the last clock goes with the handle. */
+    ps_release(ps_allocator_heap(), table->adds.keys);
+    ps_release(ps_allocator_heap(), table->adds.rows);
     ps_release(ps_allocator_heap(), table);
 }
 
-/* When it may be answered is for the clocks to say, which the table was put at. */
+/* When it may be answered is for the clocks to say, which the table was put at; under BSP for the
+ * round that this worker's last Clock was a part of. */
+static int get(struct ps_kv_table *table, const uint64_t *keys, size_t count, void *values,
+               struct psclient_error *error)
+{
+    /* Once for each clock: until the next one nothing changes, whoever asks. */
+    if (!table->is_open)
+        return psclient_table_get(table->rows, keys, count, values, table->timeout_ms, error);
+    int status = psclient_table_await(table->rows, keys, count, values, table->timeout_ms, error);
+    table->is_open = status != PSCLIENT_OK;
+    return status;
+}
+
+/* Of elements where a chunk has one. */
 PS_EXPORT int ps_kv_table_get(struct ps_kv_table *table, const uint64_t *keys, size_t count,
                               float *values, struct psclient_error *error)
 {
-    return psclient_table_get(table->rows, keys, count, values, table->timeout_ms, error);
+    return get(table, keys, count, values, error);
+}
+
+/* Nothing of it is known to a server before the clock: a worker that dies in the middle of an
+ * iteration has added nothing, and does all of it again.
+ *
+ * Doubled when it is full: an iteration has about as many adds as the one before. */
+static bool make_room(struct ps_kv_adds *adds, size_t more, size_t row_bytes)
+{
+    size_t room = adds->room;
+    if (more <= room - adds->count)
+        return true;
+    while (room < adds->count + more)
+        room = 2 * room + 64;
+    /* Both or none: what was there before stays as it is. */
+    uint64_t *keys = ps_plain(ps_allocator_heap(), room * sizeof *keys);
+    char *rows = ps_plain(ps_allocator_heap(), room * row_bytes);
+    if (keys == NULL || rows == NULL) {
+        ps_release(ps_allocator_heap(), keys);
+        ps_release(ps_allocator_heap(), rows);
+        return false;
+    }
+    if (adds->count > 0) {
+        memcpy(keys, adds->keys, adds->count * sizeof *keys);
+        memcpy(rows, adds->rows, adds->count * row_bytes);
+    }
+    ps_release(ps_allocator_heap(), adds->keys);
+    ps_release(ps_allocator_heap(), adds->rows);
+    *adds = (struct ps_kv_adds){keys, rows, adds->count, room};
+    return true;
+}
+
+/* Kept until the clock. Those of one key are summed by whoever gets them, in their order. */
+static int add(struct ps_kv_table *table, const uint64_t *keys, size_t count, const void *values,
+               struct psclient_error *error)
+{
+    struct ps_kv_adds *adds = &table->adds;
+    size_t bytes = psclient_table_row_bytes(table->rows);
+    /* Under the other models updates count as they come. */
+    if (!table->is_bsp)
+        return psclient_table_add(table->rows, keys, count, values, table->timeout_ms, error);
+    if (!make_room(adds, count, bytes))
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for the adds of an iteration");
+    if (count > 0) {
+        memcpy(adds->keys + adds->count, keys, count * sizeof *keys);
+        memcpy(adds->rows + adds->count * bytes, values, count * bytes);
+    }
+    adds->count += count;
+    return ps_client_succeed(error);
 }
 
 /* Acknowledged when this returns: a clock that follows comes behind it at every server. */
 PS_EXPORT int ps_kv_table_add(struct ps_kv_table *table, const uint64_t *keys, size_t count,
                               const float *values, struct psclient_error *error)
 {
-    return psclient_table_add(table->rows, keys, count, values, table->timeout_ms, error);
+    return add(table, keys, count, values, error);
 }
 
 /* FlexPS has one vector for each chunk, and a message has one run of them all. */
@@ -128,7 +234,7 @@ PS_EXPORT int ps_kv_table_get_chunk(struct ps_kv_table *table, const uint64_t *c
     char *together = ps_zeroed_array(ps_allocator_heap(), count, bytes);
     if (together == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for chunks");
-    int status = psclient_table_get(table->rows, chunks, count, together, table->timeout_ms, error);
+    int status = get(table, chunks, count, together, error);
     for (size_t i = 0; status == PSCLIENT_OK && i < count; i++)
         memcpy(values[i], together + i * bytes, bytes);
     ps_release(ps_allocator_heap(), together);
@@ -146,20 +252,46 @@ PS_EXPORT int ps_kv_table_add_chunk(struct ps_kv_table *table, const uint64_t *c
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for chunks");
     for (size_t i = 0; i < count; i++)
         memcpy(together + i * bytes, values[i], bytes);
-    int status = psclient_table_add(table->rows, chunks, count, together, table->timeout_ms, error);
+    int status = add(table, chunks, count, together, error);
     ps_release(ps_allocator_heap(), together);
     return status;
 }
 
-/* A worker that comes back behind the others goes on from where they are. */
+/* Everything that was added in the iteration goes as one contribution to its round. Whoever did not
+ * read since the last one waits here for its end: a worker is in one round at a time. */
+static int end_iteration(struct ps_kv_table *table, struct psclient_error *error)
+{
+    const struct psclient_table_step step = {.keys = table->adds.keys,
+                                             .count = table->adds.count,
+                                             .gradients = table->adds.rows,
+                                             .worker = table->worker};
+    int status = table->is_open ? get(table, NULL, 0, NULL, error) : PSCLIENT_OK;
+    if (status == PSCLIENT_OK)
+        status = psclient_table_contribute(table->rows, &step, table->timeout_ms, NULL, error);
+    if (status != PSCLIENT_OK)
+        return status;
+    /* The memory stays, for the next iteration. */
+    table->adds.count = 0;
+    table->is_open = true;
+    return PSCLIENT_OK;
+}
+
+/* A worker that comes back behind the others goes on from where they are. Under BSP the clocks are
+ * told as well, for who watches them. */
 PS_EXPORT int ps_kv_table_clock(struct ps_kv_table *table, struct psclient_error *error)
 {
     uint64_t now = 0;
-    int status = psclient_clock_in_task(table->client, table->name, table->task, table->worker,
-                                        table->clock + 1, table->timeout_ms, &now, error);
+    /* First: a clock that was told says that everything of the iteration is at the servers. */
+    int status = table->is_bsp ? end_iteration(table, error) : PSCLIENT_OK;
+    if (status != PSCLIENT_OK)
+        return status;
+    status = psclient_clock_in_task(table->client, table->name, table->task, table->worker,
+                                    table->clock + 1, table->timeout_ms, &now, error);
     if (status != PSCLIENT_OK)
         return status;
     table->clock = now;
+    if (table->is_bsp)
+        return PSCLIENT_OK;
     return psclient_table_at(table->rows, table->name, table->worker, now, error);
 }
 

@@ -15,8 +15,10 @@
  *
  * Better than there: keys have 64 bits, come in any order and more than once; an Add is
  * acknowledged, and applied once; a speculation of 0 works; nothing ends the process. Under BSP
- * updates count as they come, and not together at the end of an iteration: sums of whole iterations
- * are rounds (docs/rounds.md).
+ * updates are kept here until their worker's Clock, and count when all have come: every Get of an
+ * iteration reads the sums of all iterations before it, with the same bits in every run, since they
+ * are added in the order of workers (rounds, docs/rounds.md). A server without keys of a worker is
+ * told of its Clock as any other is.
  *
  * Threads:  a table belongs to one worker, which is one thread at a time.
  * Blocking: each call at most the table's `timeout_ms`.

@@ -188,6 +188,16 @@ static enum ps_status number(struct ps_asked *asked, const struct ps_ask_wish *w
     return status;
 }
 
+/* As much as the answer has if it is what is wanted. A tensor of any size is not counted: its
+ * answer comes in the message. */
+static size_t room_of(const struct ps_program_payload *payload)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < payload->output_count; i++)
+        size += payload->outputs[i].size < SIZE_MAX / 8192 ? payload->outputs[i].size : 0;
+    return (size_t)size;
+}
+
 /* The oldest that is open in the line is asked for here, behind the lock under which the place was
  * taken: an older one that has ended since is one that the server need not wait for. */
 static enum ps_status write_part(struct ps_asked_part *part, const struct ps_ask_wish *wish,
@@ -222,12 +232,15 @@ static enum ps_status write_part(struct ps_asked_part *part, const struct ps_ask
         request.epoch = part->line->epoch;
         ps_mutex_unlock(&customer->lock);
     }
+    /* Where the content goes is the channel's to say, with each attempt. */
+    request.payload.content = (struct ps_view){NULL, 0, 0};
     ps_encode_ask(&request, &part->message);
     PS_TRY(ps_buffer_status(&part->message, error));
     asked->items[part->i] =
         (struct ps_item){.shard = shard,
                          .ask = {(const uint8_t *)part->message.text, part->message.size},
                          .ask_content = wish->payload.content,
+                         .ask_room = room_of(&wish->payload),
                          .answer = {take_answer, part}};
     return PS_OK;
 }
@@ -257,6 +270,13 @@ static enum ps_status take_answer(void *self, const struct ps_call_reply *reply,
     struct ps_ask_reply answer;
     PS_TRY(ps_decode_ask_reply(reply->ask, memory_of(customer), &answer, &decoded, error));
     enum ps_status status = PS_OK;
+    const struct ps_bytes shared = {reply->ask_room.data, (size_t)answer.shared_size};
+    if (answer.shared_size > reply->ask_room.size) {
+        ps_decoded_release(&decoded);
+        return ps_fail(error, PS_ERR_INTERNAL, "the answer's content is nowhere");
+    }
+    if (answer.shared_size > 0)
+        answer.payload.content = ps_view_of(&shared);
     if (asked->call.take != NULL)
         status = asked->call.take(asked->call.self, asked->timestamp, part->i, &answer, error);
     ps_decoded_release(&decoded);

@@ -20,6 +20,7 @@
  * read: each of them has a round that waits for this worker. */
 struct stepping {
     const struct ps_table_call *call;
+    enum ps_method method; /* PUSH_PULL, or a half of it */
     const struct psclient_table_step *step;
     struct ps_row_cut adds, gets;
     struct ps_encoded_push *encoded; /* owned; one for each server, as all arrays below */
@@ -31,6 +32,7 @@ struct stepping {
     uint8_t nowhere;    /* where a read of no rows would be written */
 };
 
+static enum ps_status exchange(const struct stepping *stepping, struct ps_error *error);
 static enum ps_status prepare(struct stepping *stepping, struct ps_error *error);
 static enum ps_status cut_adds(struct stepping *stepping, struct ps_error *error);
 static enum ps_status cut_gets(struct stepping *stepping, struct ps_error *error);
@@ -78,8 +80,7 @@ static int run(struct stepping *stepping, struct psclient_table_stepped *stepped
     enum ps_status status = prepare(stepping, &why);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
-    status =
-        ps_client_step_rows(client, stepping->items, client->shard_count, call->deadline_ms, &why);
+    status = exchange(stepping, &why);
     int result = status == PS_OK
                      ? ps_client_verdict(client, stepping->items, client->shard_count, NULL, error)
                      : ps_client_fail(error, status, why.text);
@@ -94,17 +95,38 @@ static int run(struct stepping *stepping, struct psclient_table_stepped *stepped
     return ps_client_succeed(error);
 }
 
+/* A worker that has contributed before has done what this half is for. */
+static enum ps_status exchange(const struct stepping *stepping, struct ps_error *error)
+{
+    struct psclient *client = stepping->call->client;
+    uint32_t count = client->shard_count;
+    if (stepping->method == PS_METHOD_PUSH_PULL)
+        return ps_client_step_rows(client, stepping->items, count, stepping->call->deadline_ms,
+                                   error);
+    struct ps_batch_request request =
+        ps_client_request(client, stepping->method, stepping->items, count, 0);
+    request.deadline_ms = stepping->call->deadline_ms;
+    PS_TRY(ps_client_run(client, &request, error));
+    for (uint32_t i = 0; i < count; i++) {
+        struct ps_item *item = &stepping->items[i];
+        if (item->status != PS_ERR_EXISTS)
+            continue;
+        item->duplicate = true;
+        item->status = PS_OK;
+    }
+    return PS_OK;
+}
+
 /* The deadline is one for everything, however long the others take. */
-PS_EXPORT int psclient_table_step(struct psclient_table *table,
-                                  const struct psclient_table_step *step, uint64_t timeout_ms,
-                                  struct psclient_table_stepped *stepped,
-                                  struct psclient_error *error)
+static int take_step(struct psclient_table *table, enum ps_method method,
+                     const struct psclient_table_step *step, uint64_t timeout_ms,
+                     struct psclient_table_stepped *stepped, struct psclient_error *error)
 {
     struct ps_error why = {.status = PS_OK};
     struct psclient_table_stepped unused;
     struct ps_table_call call;
-    struct stepping stepping = {.call = &call, .step = step};
-    if (step->worker == 0)
+    struct stepping stepping = {.call = &call, .method = method, .step = step};
+    if (step->worker == 0 && method != PS_METHOD_PULL)
         return ps_client_fail(error, PS_ERR_BAD_INPUT,
                               "a step of a table names its worker: 1 + its rank");
     enum ps_status status = ps_table_call_begin(table, timeout_ms, &call, &why);
@@ -115,6 +137,35 @@ PS_EXPORT int psclient_table_step(struct psclient_table *table,
     note_cache(table, step, false);
     release(&stepping);
     return result;
+}
+
+/* Both halves at once, which is what most trainers want: there is nothing to do before the rows
+ * are there. */
+PS_EXPORT int psclient_table_step(struct psclient_table *table,
+                                  const struct psclient_table_step *step, uint64_t timeout_ms,
+                                  struct psclient_table_stepped *stepped,
+                                  struct psclient_error *error)
+{
+    return take_step(table, PS_METHOD_PUSH_PULL, step, timeout_ms, stepped, error);
+}
+
+/* What is read is the other half's. */
+PS_EXPORT int psclient_table_contribute(struct psclient_table *table,
+                                        const struct psclient_table_step *step, uint64_t timeout_ms,
+                                        struct psclient_table_stepped *stepped,
+                                        struct psclient_error *error)
+{
+    struct psclient_table_step half = *step;
+    half.get_count = 0;
+    return take_step(table, PS_METHOD_PUSH, &half, timeout_ms, stepped, error);
+}
+
+/* Also of no rows: it waits all the same, at every server. */
+PS_EXPORT int psclient_table_await(struct psclient_table *table, const uint64_t *keys, size_t count,
+                                   void *rows, uint64_t timeout_ms, struct psclient_error *error)
+{
+    const struct psclient_table_step half = {.get_keys = keys, .get_count = count, .rows = rows};
+    return take_step(table, PS_METHOD_PULL, &half, timeout_ms, NULL, error);
 }
 
 /* Everything that can be wrong with the keys is found before anything is sent. */
@@ -272,7 +323,8 @@ static void fill_items(struct stepping *stepping)
         struct ps_item *item = &stepping->items[i];
         *item = ps_table_call_item(call, i);
         item->destination = &stepping->nowhere;
-        item->encoded = &stepping->encoded[i];
+        /* Nobody's where nothing is contributed: a read would wait for its clock. */
+        item->encoded = stepping->method != PS_METHOD_PULL ? &stepping->encoded[i] : NULL;
         item->worker = stepping->step->worker;
         item->weight = stepping->step->weight;
         ps_mutex_lock(&table->mutex);
@@ -306,7 +358,7 @@ static void note(struct stepping *stepping, struct psclient_table_stepped *stepp
         const struct ps_item *item = &stepping->items[i];
         stepped->late += item->late ? 1 : 0;
         stepped->duplicate += item->duplicate ? 1 : 0;
-        if (item->status != PS_OK)
+        if (item->status != PS_OK || stepping->method == PS_METHOD_PUSH)
             continue;
         if (item->pulled_version < stepped->version)
             stepped->version = item->pulled_version;

@@ -64,6 +64,16 @@ int psclient_table_step(struct psclient_table *table, const struct psclient_tabl
                         uint64_t timeout_ms, struct psclient_table_stepped *stepped,
                         struct psclient_error *error);
 
+/* The two halves of a step, for whoever has something to do while the others come. The first
+ * returns when the servers have the contribution, whose `get_keys` are not looked at; `version` is
+ * not set. The second waits for the rounds that the object has contributed to, and reads. Each
+ * contribution is awaited before the next. */
+int psclient_table_contribute(struct psclient_table *table, const struct psclient_table_step *step,
+                              uint64_t timeout_ms, struct psclient_table_stepped *stepped,
+                              struct psclient_error *error);
+int psclient_table_await(struct psclient_table *table, const uint64_t *keys, size_t count,
+                         void *rows, uint64_t timeout_ms, struct psclient_error *error);
+
 /* Asks every server how many versions its part of the table has had, and says the least of them: a
  * worker that begins, or comes back, goes on from there. Its next step is to the rounds behind
  * these. */

@@ -58,10 +58,13 @@ static enum ps_status send(struct ps_serving *serving, struct ps_answer_request 
     while (request->token == 0)
         ps_random_system(&request->token, sizeof request->token);
     ps_buffer_init(&message, client->memory, HEAD_BYTES_MAX + PS_PROGRAM_BODY_BYTES_MAX);
+    /* Where the content goes is the channel's to say, with each attempt. */
+    const struct ps_view content = request->content;
+    request->content = (struct ps_view){NULL, 0, 0};
     ps_encode_answer(request, &message);
     struct ps_item item = {.shard = serving->shard,
                            .ask = {(const uint8_t *)message.text, message.size},
-                           .ask_content = request->content,
+                           .ask_content = content,
                            .answer = {take_reply, &answering}};
     const struct ps_batch_request batch =
         ps_client_request(client, PS_METHOD_ANSWER, &item, 1, timeout_ms);

@@ -20,6 +20,9 @@
 /* Tensors begin at multiples of so many bytes. */
 enum { ALIGNMENT = 64 };
 
+/* Half of a segment: the other is for the answers. */
+#define ROOM_BYTES_MAX ((size_t)68 << 20)
+
 /* The batch, and what is behind its pointers. */
 struct batch {
     struct ps_serving_batch batch; /* first: what the program sees */
@@ -42,6 +45,7 @@ struct filler {
     uint64_t *keys;
     uint32_t *lens;
     uint8_t *block;
+    struct ps_view_cursor shared; /* over the content of all; empty: each has its own */
 };
 
 static void fill(struct ps_serving *serving, const struct ps_program_taken *taken,
@@ -92,7 +96,8 @@ static uint8_t *take_block(struct ps_serving *serving, size_t size, size_t *bloc
 /* On failure there is none. */
 enum ps_status ps_serving_make_batch(struct ps_serving *serving,
                                      const struct ps_program_taken *taken, size_t count,
-                                     struct ps_serving_batch **out, struct ps_error *error)
+                                     struct ps_bytes shared, struct ps_serving_batch **out,
+                                     struct ps_error *error)
 {
     const struct ps_allocator *heap = ps_allocator_heap();
     struct needs needs = count_needs(taken, count);
@@ -111,11 +116,14 @@ enum ps_status ps_serving_make_batch(struct ps_serving *serving,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch of %zu bytes", needs.bytes);
     }
     /* Everything is handed out from the front of one array each, in the order of the requests. */
-    struct filler filler = {made->tensors, made->keys, made->lens, made->block};
+    struct filler filler = {
+        made->tensors, made->keys, made->lens, made->block, {.view = ps_view_of(&shared)}};
     for (size_t i = 0; i < count; i++)
         fill(serving, &taken[i], &filler, &made->batch.requests[i]);
     PS_ASSERT(filler.block <= made->block + made->block_size);
     made->batch.count = count;
+    /* Next time so much room is offered in shared memory, of which there is a bounded amount. */
+    serving->room_bytes = needs.bytes < ROOM_BYTES_MAX ? needs.bytes : 0;
     *out = &made->batch;
     return PS_OK;
 }
@@ -142,7 +150,8 @@ static void fill_tensors(struct ps_serving *serving, const struct ps_program_tak
                          struct filler *filler, struct ps_serving_request *request)
 {
     const struct ps_program_payload *payload = &taken->payload;
-    struct ps_view_cursor cursor = {.view = payload->content};
+    struct ps_view_cursor own = {.view = payload->content};
+    struct ps_view_cursor *cursor = filler->shared.view.size > 0 ? &filler->shared : &own;
     for (size_t i = 0; i < payload->tensor_count; i++) {
         const struct ps_program_tensor *from = &payload->tensors[i];
         size_t size = (size_t)from->size;
@@ -152,7 +161,7 @@ static void fill_tensors(struct ps_serving *serving, const struct ps_program_tak
             content = filler->block;
             filler->block += aligned(size);
         }
-        ps_view_read(&cursor, content, size);
+        ps_view_read(cursor, content, size);
         request->tensors[i] = ps_serving_tensor_out(from);
         request->tensors[i].content = content;
         request->tensor_keys[i] = from->key;

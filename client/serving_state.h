@@ -56,7 +56,8 @@ struct ps_serving {
     uint64_t next_handler;
     struct ps_serving_record *records; /* owned: a list */
     size_t record_count;
-    uint64_t turn; /* of the take that is under way, or comes next */
+    uint64_t turn;     /* of the take that is under way, or comes next */
+    size_t room_bytes; /* of content that the last takes have brought: so much room is offered */
     bool is_taking, is_closing;
     uint64_t barriers[PS_NODE_GROUPS_MAX + 1];
     struct ps_serving_taken *taken; /* owned: a table by handle */
@@ -114,9 +115,11 @@ void ps_serving_drop_all_taken(struct ps_serving *serving);
 
 /* ---- serving_batch.c ---- */
 
-/* A batch of what was taken, its content copied. */
+/* A batch of what was taken, its content copied: from the requests' own views, or from shared
+ * memory where all of it lies, one behind another, when that is not empty. */
 PS_MUST_USE enum ps_status ps_serving_make_batch(struct ps_serving *serving,
                                                  const struct ps_program_taken *taken, size_t count,
+                                                 struct ps_bytes shared,
                                                  struct ps_serving_batch **batch,
                                                  struct ps_error *error);
 

@@ -28,7 +28,6 @@ enum {
 struct taking {
     struct ps_serving *serving;
     struct ps_serving_batch *batch; /* NULL: the time is over */
-    struct ps_error why;            /* that the batch could not be made */
     bool is_read;
 };
 
@@ -49,10 +48,13 @@ static enum ps_status take_reply(void *self, const struct ps_call_reply *reply,
     struct ps_take_reply answer;
     PS_TRY(ps_decode_take_reply(reply->ask, serving->client->memory, &answer, &decoded, error));
     enum ps_status status = PS_OK;
+    const struct ps_bytes shared = {reply->ask_room.data, (size_t)answer.shared_size};
+    if (answer.shared_size > reply->ask_room.size)
+        status = ps_fail(error, PS_ERR_INTERNAL, "the content of what was taken is nowhere");
     /* Copied while the reply is there: it goes with this call. */
-    if (answer.taken_count > 0)
-        status =
-            ps_serving_make_batch(serving, answer.taken, answer.taken_count, &taking->batch, error);
+    if (status == PS_OK && answer.taken_count > 0)
+        status = ps_serving_make_batch(serving, answer.taken, answer.taken_count, shared,
+                                       &taking->batch, error);
     ps_mutex_lock(&serving->lock);
     for (size_t i = 0; status == PS_OK && i < answer.taken_count; i++)
         /* Without a note the answer is judged by the worker. */
@@ -83,6 +85,7 @@ static enum ps_status ask(struct ps_serving *serving, const struct ps_take_reque
     ps_encode_take(&own, &message);
     struct ps_item item = {.shard = serving->shard,
                            .ask = {(const uint8_t *)message.text, message.size},
+                           .ask_room = own.turn != 0 ? serving->room_bytes : 0,
                            .answer = answer};
     const struct ps_batch_request batch =
         ps_client_request(client, PS_METHOD_TAKE, &item, 1, timeout_ms);

@@ -37,6 +37,11 @@ void ps_encode_ask(const struct ps_ask_request *request, struct ps_buffer *head)
 void ps_encode_take(const struct ps_take_request *request, struct ps_buffer *bytes);
 void ps_encode_answer(const struct ps_answer_request *request, struct ps_buffer *head);
 
+/* What comes behind the head of a request or of an answer that was encoded without content and
+ * ranges: where these are in shared memory, or the tag and length of content that follows. */
+void ps_encode_program_places(size_t content_size, const struct ps_shared_range *shared,
+                              const struct ps_shared_range *room, struct ps_buffer *head);
+
 /* ---- Replies ---- */
 
 /* The content of the payload follows; of one that went through shared memory nothing does, and

@@ -102,6 +102,15 @@ static void put_content(size_t size, struct ps_buffer *head)
         ps_wire_put_head(head, PS_PROGRAM_CONTENT, size);
 }
 
+/* For a client that learns only with each attempt whether there is shared memory. */
+void ps_encode_program_places(size_t content_size, const struct ps_shared_range *shared,
+                              const struct ps_shared_range *room, struct ps_buffer *head)
+{
+    ps_shared_range_put(head, PS_PROGRAM_SHARED, shared);
+    ps_shared_range_put(head, PS_PROGRAM_ROOM, room);
+    put_content(content_size, head);
+}
+
 /* What steers the call goes before what the program gets, and the content last: a server may look
  * at the one while the other is still on its way. */
 void ps_encode_ask(const struct ps_ask_request *request, struct ps_buffer *head)

@@ -31,10 +31,11 @@ struct ps_call_request {
         struct ps_since_request since;
         struct ps_save_request save;
         struct {
-            struct ps_bytes ask;               /* of PS_ASKED_TABLE: the message ... */
-            struct ps_view ask_content;        /* ... SEND_TENSOR: and its content */
-            size_t ask_room;                   /* RECV_TENSORS: content that the reply may have */
-            struct ps_shared_range ask_shared; /* the channel's: where that is, in shared memory */
+            struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
+            struct ps_view ask_content; /* ... and what follows it, which is not copied */
+            size_t ask_room;            /* content that the reply may have; 0: no room is offered */
+            /* The channel's: where these two are, in shared memory. */
+            struct ps_shared_range ask_shared, ask_room_shared;
         };
         struct {
             struct ps_push_request push;
@@ -74,7 +75,7 @@ struct ps_call_reply {
         struct ps_bundle_reply since; /* an answer to each pull */
         struct {
             struct ps_view ask;       /* of PS_ASKED_TABLE: the whole message */
-            struct ps_bytes ask_room; /* RECV_TENSORS: shared memory that it may speak of */
+            struct ps_bytes ask_room; /* shared memory that it may speak of; empty: none */
         };
         struct {
             struct ps_push_reply push;

@@ -12,6 +12,7 @@
 #include "proto/bundle_codec.h"
 #include "proto/change_codec.h"
 #include "proto/clock_codec.h"
+#include "proto/program_codec.h"
 #include "proto/rendezvous_codec.h"
 
 /* A row's functions know which member of request and reply is theirs. */
@@ -92,7 +93,16 @@ static void encode_recv_tensors(const struct ps_call_request *request, struct ps
 {
     PS_ASSERT(request->ask_content.size == 0);
     ps_buffer_append(head, request->ask);
-    ps_encode_receive_room(&request->ask_shared, head);
+    ps_encode_receive_room(&request->ask_room_shared, head);
+}
+
+/* Requests to programs and their answers have content, and a request has room for that of its
+ * answer besides. */
+static void encode_program(const struct ps_call_request *request, struct ps_buffer *head)
+{
+    ps_buffer_append(head, request->ask);
+    ps_encode_program_places(request->ask_content.size, &request->ask_shared,
+                             &request->ask_room_shared, head);
 }
 
 static enum ps_status decode_ask(struct ps_view bytes, const struct ps_allocator *memory,
@@ -220,11 +230,12 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
  * barrier's repeats have one token, as those of a value that is sent, those of a receive one id,
  * those of an initialisation the number of their client, and one of LastApplied begins another
  * session, which ends one that nothing was sent under. */
-#define OWN_ROW_BY(TAG, encoder)  \
-    [TAG] = {.is_asked = true,    \
-             .reads = true,       \
-             .bundle = NO_BUNDLE, \
-             .encode = encoder,   \
+#define OWN_ROW_BY(TAG, encoder)              \
+    [TAG] = {.is_asked = true,                \
+             .shares = encoder != encode_ask, \
+             .reads = true,                   \
+             .bundle = NO_BUNDLE,             \
+             .encode = encoder,               \
              .decode = decode_ask},
 #define OWN_ROW(TAG) OWN_ROW_BY(TAG, encode_ask)
         OWN_ROW(PS_METHOD_BARRIER) OWN_ROW(PS_METHOD_APPLIED) OWN_ROW(PS_METHOD_CLUSTER)
@@ -232,8 +243,10 @@ static const struct ps_method_row rows[PS_METHOD_COUNT] = {
                 OWN_ROW(PS_METHOD_LEAVE) OWN_ROW(PS_METHOD_WORKERS) OWN_ROW(PS_METHOD_PROGRESS)
                     OWN_ROW_BY(PS_METHOD_SEND_TENSOR, encode_send_tensor)
                         OWN_ROW_BY(PS_METHOD_RECV_TENSORS, encode_recv_tensors)
-                            OWN_ROW(PS_METHOD_STEP) OWN_ROW(PS_METHOD_ASK) OWN_ROW(PS_METHOD_TAKE)
-                                OWN_ROW(PS_METHOD_ANSWER) OWN_ROW(PS_METHOD_APPS)
+                            OWN_ROW(PS_METHOD_STEP) OWN_ROW_BY(PS_METHOD_ASK, encode_program)
+                                OWN_ROW_BY(PS_METHOD_TAKE, encode_program)
+                                    OWN_ROW_BY(PS_METHOD_ANSWER, encode_program)
+                                        OWN_ROW(PS_METHOD_APPS)
 #undef OWN_ROW
 #undef OWN_ROW_BY
 };

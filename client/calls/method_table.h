@@ -21,6 +21,7 @@ struct ps_method_row {
     bool pushes;
     bool pulls;
     bool is_asked;        /* of PS_ASKED_TABLE: the message travels as bytes */
+    bool shares;          /* asked: its content and its reply's may go through shared memory */
     bool names_parameter; /* it goes to the shard of a parameter, not to a given server */
 
     /* Where the request's id is in struct ps_call_request, and for which shard's server the request

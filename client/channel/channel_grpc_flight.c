@@ -432,8 +432,8 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
         PS_TRY(row->decode(view, flight->side->memory, reply, &flight->decoded, error));
     const struct ps_shared_way *way = &flight->parts[0].shared;
     /* Where in the room each value is only its reader knows: a reply may have several. */
-    if (reply->method == PS_METHOD_RECV_TENSORS && way->pull_size > 0)
-        reply->ask_room = (struct ps_bytes){way->slot.bytes, way->pull_size};
+    if (row->shares && way->pull_size > 0)
+        reply->ask_room = (struct ps_bytes){way->slot.bytes + way->room_at, way->pull_size};
     if (reply->method != PS_METHOD_PULL)
         return PS_OK;
     return ps_shared_way_found(&flight->parts[0].shared, &reply->pull, error);

@@ -5,6 +5,7 @@
 #include "client/channel/channel_grpc.h"
 
 #include "base/assert.h"
+#include "client/calls/method_table.h"
 #include "client/calls/thresholds.h"
 #include "client/local/finite_copy.h"
 
@@ -40,16 +41,19 @@ struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
     return told;
 }
 
-/* A tensor that is sent, or room for one that is received. */
+/* Content that is sent, room for content that is received, or both, each at its place. */
 void ps_shared_way_ask(const struct ps_shared_way *way, struct ps_call_request *told)
 {
-    size_t size = way->push_size + way->pull_size;
-    if (size == 0)
-        return;
-    PS_ASSERT(way->push_size == 0 || way->pull_size == 0);
-    told->ask_content = (struct ps_view){NULL, 0, 0};
-    told->ask_shared = way->slot.range;
-    told->ask_shared.size = size;
+    if (way->push_size > 0) {
+        told->ask_content = (struct ps_view){NULL, 0, 0};
+        told->ask_shared = way->slot.range;
+        told->ask_shared.size = way->push_size;
+    }
+    if (way->pull_size > 0) {
+        told->ask_room_shared = way->slot.range;
+        told->ask_room_shared.offset += way->room_at;
+        told->ask_room_shared.size = way->pull_size;
+    }
 }
 
 /* Below the least size, content is as fast in the message, also beside content that is not. */
@@ -67,10 +71,17 @@ static bool is_looked_at(const struct ps_push_request *push)
 }
 
 /* Push and pull of one call share their room: the server has read the gradient before it writes
- * values. */
+ * values. Of an asked call the room comes behind what is sent: a program may read that until it has
+ * answered. */
 static size_t slot_bytes(const struct ps_shared_way *way)
 {
-    return way->push_size > way->pull_size ? way->push_size : way->pull_size;
+    size_t pull_end = way->pull_size > 0 ? way->room_at + way->pull_size : 0;
+    return way->push_size > pull_end ? way->push_size : pull_end;
+}
+
+static size_t aligned(size_t size)
+{
+    return (size + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
 }
 
 /* What would go there; how many bytes of the segment it takes. */
@@ -81,10 +92,11 @@ static size_t wish(const struct ps_flight *flight, const struct ps_call_request 
     const struct ps_pull_request *pull = ps_call_pull_of(request);
     way->push_size = push != NULL ? worth(flight, push->content.size) : 0;
     way->pull_size = pull != NULL ? worth(flight, pull->size_wish) : 0;
-    if (request->method == PS_METHOD_SEND_TENSOR)
+    if (ps_method_row(request->method)->shares) {
         way->push_size = worth(flight, request->ask_content.size);
-    else if (request->method == PS_METHOD_RECV_TENSORS)
         way->pull_size = worth(flight, request->ask_room);
+        way->room_at = aligned(way->push_size);
+    }
     return slot_bytes(way);
 }
 
@@ -136,11 +148,6 @@ static void take_back(struct ps_flight *flight)
     for (size_t i = 0; i < flight->part_count; i++)
         flight->parts[i].shared = (struct ps_shared_way){0};
     ps_shared_slot_release(&flight->run, true);
-}
-
-static size_t aligned(size_t size)
-{
-    return (size + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
 }
 
 /* Part i's place within the run that all of them share. */

@@ -333,6 +333,7 @@ static void ask_of(const struct ps_item *item, struct ps_call_request *request)
     request->ask_content = item->ask_content;
     request->ask_room = item->ask_room;
     request->ask_shared = (struct ps_shared_range){0};
+    request->ask_room_shared = (struct ps_shared_range){0};
 }
 
 /* What stands in the item, in the words of the method's request. A request that needs nothing but

@@ -167,7 +167,7 @@ struct ps_item {
         struct {
             struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
             struct ps_view ask_content; /* ... and what follows it, which is not copied */
-            size_t ask_room;            /* RECV_TENSORS: content that the reply may have */
+            size_t ask_room;            /* content that the reply may have; 0: none is offered */
         };
         uint32_t rows_max;                    /* LIST */
         const struct ps_since_request *since; /* SINCE */

@@ -95,6 +95,7 @@ enum ps_status ps_device_rows_create(struct ps_device *device,
         ps_release(device->memory, rows);
         return status;
     }
+    /* Undefined content: whoever takes a number into use writes the row first. */
     *out = rows;
     return PS_OK;
 }
@@ -275,7 +276,7 @@ enum ps_status ps_device_rows_push(struct ps_device_rows *rows, const uint64_t *
     PS_ASSERT(!step->skip && step->dtype == rows->dtype);
     PS_TRY(send_all(rows, numbers, count, gradients, rows->body.sizes[0], step, error));
     atomic_fetch_add(&device->push_count, 1);
-    /* One for all parcels: its wait is for the last. */
+    /* One for all parcels: its wait is for the last, and the stream does them in order. */
     *ticket = (struct ps_device_ticket){0};
     ps_mutex_lock(&device->lock);
     enum ps_status status = ps_timeline_mark(device, &device->compute, &ticket->compute, error);
@@ -355,6 +356,7 @@ enum ps_status ps_device_rows_read_end(struct ps_device_rows_reading *reading,
     PS_ASSERT(slot != NULL);
     PS_TRY(ps_device_await_event(device, slot->copied, "reading rows", error));
     PS_TRY(ps_fault_check(&device->fault, error));
+    /* What was waited for counts, and not what was asked for. */
     atomic_fetch_add(&device->bytes_out, reading->size);
     *pieces = slot->host + reading->offset;
     return PS_OK;

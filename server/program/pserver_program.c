@@ -6,12 +6,17 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/attributes.h"
+#include "base/thread.h"
 #include "server/process.h"
 #include "server/program/program_parts.h"
 
 #include <stdio.h>
 
 struct pserver {
+    struct ps_mutex lock; /* PS_RANK_LEAF; guards the two that follow */
+    uint32_t stops;       /* on their way through the instance, in threads of the program */
+    bool has_ended;
+    struct ps_condition stopped;
     struct ps_pserver_options options;
     struct ps_process process;
     uint32_t count;
@@ -74,6 +79,8 @@ PS_EXPORT int pserver_create(int argc, char *const *argv, struct pserver **out,
         return fail(error, status_of(status), why.text);
     }
     ps_process_begin(&server->process, &server->options);
+    ps_mutex_init(&server->lock, PS_RANK_LEAF);
+    ps_condition_init(&server->stopped);
     *out = server;
     return PSERVER_OK;
 }
@@ -136,15 +143,32 @@ PS_EXPORT const char *pserver_address(const struct pserver *server)
     return server->process.instance != NULL ? ps_instance_address(server->process.instance) : "";
 }
 
+/* Another thread may be in pserver_wait, which ends the instance as soon as it has stopped. */
 PS_EXPORT void pserver_stop(struct pserver *server)
 {
+    ps_mutex_lock(&server->lock);
+    bool may_stop = server->process.instance != NULL && !server->has_ended;
+    if (may_stop)
+        server->stops++;
+    ps_mutex_unlock(&server->lock);
+    if (!may_stop)
+        return;
     ps_process_stop(&server->process);
+    ps_mutex_lock(&server->lock);
+    server->stops--;
+    ps_condition_signal_all(&server->stopped);
+    ps_mutex_unlock(&server->lock);
 }
 
 /* Handlers may still answer while the server drains; once this has returned none of them runs. */
 PS_EXPORT int pserver_wait(struct pserver *server)
 {
     int code = ps_process_wait(&server->process);
+    ps_mutex_lock(&server->lock);
+    server->has_ended = true;
+    while (server->stops > 0)
+        (void)ps_condition_wait(&server->stopped, &server->lock, PS_DEADLINE_NEVER);
+    ps_mutex_unlock(&server->lock);
     ps_process_end(&server->process);
     return code;
 }
@@ -156,6 +180,8 @@ PS_EXPORT void pserver_destroy(struct pserver *server)
     PS_ASSERT(server->process.instance == NULL);
     for (uint32_t i = 0; i < server->count; i++)
         ps_value_store_destroy(server->stores[i]);
+    ps_condition_fini(&server->stopped);
+    ps_mutex_fini(&server->lock);
     ps_pserver_options_fini(&server->options);
     ps_release(ps_allocator_heap(), server);
 }

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -42,7 +41,7 @@ static void add(struct sums *sums, const struct ps_serving_request *request)
     const float *pushed = request->tensors[0].content;
     size_t count = request->tensors[0].size / sizeof *pushed;
     if (sums->values == NULL) {
-        sums->values = calloc(count, sizeof *sums->values);
+        sums->values = ps_zeroed_array(ps_allocator_heap(), count, sizeof *sums->values);
         sums->count = sums->values != NULL ? count : 0;
     }
     if (count > sums->count)

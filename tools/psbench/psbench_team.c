@@ -20,6 +20,7 @@ struct member {
     uint64_t number;
     struct ps_thread thread;
     struct ps_bench_times times;
+    uint64_t rounds; /* of a free worker */
     enum ps_status status;
     struct ps_error error;
 };
@@ -94,7 +95,7 @@ static void member_main(void *argument)
     struct ps_bench_team *team = run->team;
     uint64_t start_ns = ps_clock_precise_ns();
     for (uint64_t round = team->done + 1; !atomic_load(&run->failed); round++) {
-        if (member->number == 0)
+        if (member->number == 0 && !team->is_free)
             decide(run, round);
         member->status = team->step(team->self, member->number, round, &member->error);
         if (member->status != PS_OK) {
@@ -105,6 +106,12 @@ static void member_main(void *argument)
         uint64_t now_ns = ps_clock_precise_ns();
         ps_bench_times_note(&member->times, now_ns - start_ns);
         start_ns = now_ns;
+        if (team->is_free) {
+            member->rounds = round - team->done;
+            if (now_ns < run->until_ns || member->rounds < PS_BENCH_REFERENCE_COUNT_MIN)
+                continue;
+            return;
+        }
         /* The decision was made before the first worker began this round, without which the round
          * could not have ended. */
         if (round == atomic_load(&run->last))
@@ -133,6 +140,11 @@ static enum ps_status sum(struct run *run, uint64_t elapsed_ns, struct ps_bench_
                            (unsigned long long)i, run->members[i].error.text);
     /* Every worker has ended with the same round, so that the count is that of any of them. */
     uint64_t rounds = atomic_load(&run->last) - team->done;
+    /* Free workers have ended with different rounds: all of their steps count. */
+    if (team->is_free)
+        rounds = 0;
+    for (uint64_t i = 0; team->is_free && i < team->worker_count; i++)
+        rounds += run->members[i].rounds;
     team->done += rounds;
     /* Into the first worker's, which nobody asks for alone. */
     struct ps_bench_times *times = &run->members[0].times;

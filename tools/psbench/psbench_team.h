@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "tools/psbench/psbench_rows.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PS_BENCH_TEAM_MAX 64
@@ -24,7 +25,9 @@ struct ps_bench_team {
     enum ps_status (*step)(void *self, uint64_t worker, uint64_t round, struct ps_error *error);
     void *self; /* borrowed */
     uint64_t worker_count;
-    uint64_t done; /* rounds, in all runs */
+    uint64_t done; /* rounds, in all runs; of free workers the steps of all of them */
+    bool is_free;  /* steps end by themselves: no worker waits for another, and each ends when the
+                     time is over. Figures are of steps of all workers */
 };
 
 /* Runs rounds done + 1 on for `time_ms`, at least PS_BENCH_REFERENCE_COUNT_MIN of them. Every

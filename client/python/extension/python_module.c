@@ -109,6 +109,10 @@ static int add_types(PyObject *module)
     state->table_replica_type = ps_python_make_type(module, &ps_python_table_replica_spec);
     state->table_type = ps_python_make_type(module, &ps_python_table_spec);
     state->ahead_type = ps_python_make_type(module, &ps_python_ahead_spec);
+    state->rendezvous_type = ps_python_make_type(module, &ps_python_rendezvous_spec);
+    state->value_type = ps_python_make_type(module, &ps_python_value_spec);
+    if (state->rendezvous_type == NULL || state->value_type == NULL)
+        return -1;
     if (state->client_type == NULL || state->operation_type == NULL ||
         state->replica_type == NULL || state->table_replica_type == NULL ||
         state->table_type == NULL || state->ahead_type == NULL)
@@ -126,6 +130,8 @@ static int visit_state(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->table_replica_type);
     Py_VISIT(state->table_type);
     Py_VISIT(state->ahead_type);
+    Py_VISIT(state->rendezvous_type);
+    Py_VISIT(state->value_type);
     Py_VISIT(state->as_source);
     Py_VISIT(state->as_target);
     Py_VISIT(state->make_error);
@@ -142,6 +148,8 @@ static int clear_state(PyObject *module)
     Py_CLEAR(state->table_replica_type);
     Py_CLEAR(state->table_type);
     Py_CLEAR(state->ahead_type);
+    Py_CLEAR(state->rendezvous_type);
+    Py_CLEAR(state->value_type);
     Py_CLEAR(state->as_source);
     Py_CLEAR(state->as_target);
     Py_CLEAR(state->make_error);

@@ -26,6 +26,8 @@ struct ps_python_state {
     PyTypeObject *table_replica_type;
     PyTypeObject *table_type;
     PyTypeObject *ahead_type;
+    PyTypeObject *rendezvous_type;
+    PyTypeObject *value_type;
     PyObject *as_source;  /* (name, object) -> an array that can be read as it lies */
     PyObject *as_target;  /* (name, object) -> one that can be written in place */
     PyObject *make_error; /* (status, text, items) -> an exception */
@@ -53,5 +55,7 @@ extern PyType_Spec ps_python_replica_spec;
 extern PyType_Spec ps_python_table_replica_spec;
 extern PyType_Spec ps_python_table_spec;
 extern PyType_Spec ps_python_ahead_spec;
+extern PyType_Spec ps_python_rendezvous_spec;
+extern PyType_Spec ps_python_value_spec;
 
 #endif

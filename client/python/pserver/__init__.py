@@ -19,6 +19,7 @@ without waiting        ``Client.push_pull_async`` and its like: ``Operation``, `
 rows by key            ``Client.table``: a ``Table`` with ``get``, ``add``, ``add_get``
 to read along          ``Client.replica``: a ``Replica`` pulls what has changed
 to change the job      ``Client.define``, ``configure``, ``drop``, while training goes on
+between processes      ``Client.rendezvous``: ``send`` here, ``recv`` there
 to look around         ``Client.parameters``, ``status``, ``counters``
 to come back           ``connect(client_id=...)``, ``Client.last_applied``
 to go in step          ``Client.barrier``
@@ -50,26 +51,29 @@ from .arrays import as_source, as_target, log
 from .buffered_table import BufferedTable
 from .client import Client, ask
 from .errors import (
-    AccessError, AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,
+    AbortedError, AccessError,
+    AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,
     FailedError, ForkedError, InvalidError, ItemResult, NotFoundError, NotInitializedError,
     TableFullError, UnavailableError, UnknownOutcomeError, make_error)
 from .operation import Operation, wait
 from .optimizers import (
     SGD, Adadelta, Adagrad, Adam, AdamW, Add, Assign, Ftrl, Max, Min, Optimizer, Outer, RMSProp,
     Rounds, Schedule)
+from .rendezvous import DEAD, Rendezvous
 from .replica import Replica
 from .table_settings import Constant, Initializer, KeyRanges, Normal, Uniform
 from .tables import Cached, RowsAhead, Table, TableReplica
 from .together import Clocks, Progress, Worker, WorkerClock, WorkerInfo
 
 __all__ = [
-    "SGD", "AccessError", "Adadelta", "Adagrad", "Adam", "AdamW", "Add",
+    "DEAD", "SGD", "AbortedError", "AccessError", "Adadelta", "Adagrad", "Adam", "AdamW", "Add",
     "AlreadyInitializedError", "Applied", "Assign", "BufferedTable", "Cached", "Client", "Clocks",
     "ClosedError",
     "Constant", "Counters", "DataLossError", "Error", "ExhaustedError", "FailedError",
     "ForkedError", "Ftrl", "Initializer", "InvalidError", "ItemResult", "KeyRanges",
     "LastApplied", "Max", "Min", "Normal", "NotFoundError", "NotInitializedError", "Operation",
-    "Optimizer", "Outer", "ParameterInfo", "Progress", "RMSProp", "Replica", "ReplicaCounters",
+    "Optimizer", "Outer", "ParameterInfo", "Progress", "RMSProp",
+    "Rendezvous", "Replica", "ReplicaCounters",
     "Rounds", "RowsAhead", "Saved", "SavedModel", "Schedule", "ServerStatus", "Table",
     "TableFullError", "TableReplica", "UnavailableError", "Uniform", "UnknownOutcomeError",
     "Worker", "WorkerClock", "WorkerInfo", "connect", "wait"]

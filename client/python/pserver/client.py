@@ -19,6 +19,7 @@ from .batches import configs, name_list, portions, targets_like
 from .loops import Loops
 from .operation import Operation
 from .optimizers import SGD, Nonfinite, Optimizer, Rounds, Schedule, change
+from .rendezvous import Rendezvous
 from .replica import Replica
 from .tables import Tables, milliseconds
 from .together import Read, Together, pull_at
@@ -354,6 +355,22 @@ class Client(Together, Tables):
     def replica(self, into: Mapping[str, Array]) -> Replica:
         """Copies in the given arrays that ``update()`` keeps up to date; nothing is pulled yet."""
         return Replica(self._handle, into, self._timeout_ms)
+
+    def rendezvous(self, step: int, *, session: str | None = None, strict: bool = False,
+                   lifetime: float | None = None, deferred: bool = False,
+                   timeout: float | None = None) -> Rendezvous:
+        """Begins a step of the rendezvous, or takes part in it: values from process to process.
+
+        Args:
+            step: its number, the same for all who share it.
+            session: a name that all who share it say; another one is refused.
+            strict: a key is good for one send and one receive.
+            lifetime: seconds after which an unused step ends; None: the servers' 10 minutes.
+            deferred: another process begins the step: this one sends and receives only.
+            timeout: seconds for the beginning; None: the client's.
+        """
+        return Rendezvous(self._handle, step, session=session, strict=strict, lifetime=lifetime,
+                          deferred=deferred, timeout_ms=self._milliseconds(timeout))
 
     # ---- What there is ----
 

@@ -115,6 +115,10 @@ class AccessError(Error, PermissionError):
     hint = "see docs/security.md"
 
 
+class AbortedError(Error):
+    """A step of the rendezvous was given up, or its server lost; or the receive was cancelled."""
+
+
 class ClosedError(Error):
     """The client was closed before."""
 
@@ -139,6 +143,7 @@ _CLASSES: dict[int, type[Error]] = {
     10: AccessError,
     11: AccessError,
     12: TableFullError,
+    13: AbortedError,
 }
 
 

@@ -77,6 +77,7 @@ enum ps_status ps_row_bodies_create(const struct ps_row_table_options *options,
     (void)snprintf(bodies->name, sizeof bodies->name, "%s", at->name != NULL ? at->name : "");
     bodies->at.settings = &bodies->settings;
     bodies->at.name = bodies->name;
+    /* Writers first: a push does not wait for one pull after another. */
     ps_rwlock_init(&bodies->lock, PS_RANK_BODIES);
     *created = bodies;
     return PS_OK;
@@ -151,6 +152,7 @@ enum ps_status ps_row_bodies_expect(struct ps_row_push *push, struct ps_error *e
     struct ps_row_table *table = push->table;
     struct ps_row_bodies *bodies = table->bodies;
     enum ps_status status = PS_OK;
+    /* Most pushes end here, or a few lines further: seats are asked for when the table doubles. */
     if (bodies->is_full || is_small(push))
         return PS_OK;
     /* Of rows that go for this push the seats are not free yet: a few more are asked for than will

@@ -99,3 +99,16 @@ void job_expect_end(pid_t child)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
+
+int job_run_child(const char *servers, void (*act)(struct psclient_rendezvous *own))
+{
+    const struct psclient_options options = {.servers = servers, .open_timeout_ms = LONG_MS};
+    if (psclient_open(&options, &job_client, &job_error) != PSCLIENT_OK ||
+        psclient_rendezvous_open(job_client, 123, NULL, LONG_MS, &job_step, &job_error) !=
+            PSCLIENT_OK)
+        return 2;
+    act(job_step);
+    psclient_rendezvous_close(job_step);
+    psclient_close(job_client);
+    return 0;
+}

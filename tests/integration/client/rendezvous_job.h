@@ -43,4 +43,7 @@ void job_expect_text(struct psclient_rendezvous *from, const char *key, const ch
 pid_t job_in_child(const char *act);
 void job_expect_end(pid_t child);
 
+/* The child's side: opens client and step over these servers, and does that. The exit status. */
+int job_run_child(const char *servers, void (*act)(struct psclient_rendezvous *own));
+
 #endif

@@ -221,6 +221,87 @@ START_TEST(KVClientTableMapStorage_MultipleTasks)
 }
 END_TEST
 
+/* FlexPS's CheckGetAndAdd of BSP, on one thread: what is added counts when all have ended the
+ * iteration, and no clock waits for another worker. */
+START_TEST(BSP_CheckGetAndAdd)
+{
+    static const uint64_t key = 1;
+    static const float hundred = 100;
+    struct ps_kv_client_table *second = NULL, *third = NULL;
+    float got;
+    begin();
+    options.workers = 2;
+    options.model = PSCLIENT_BSP;
+    expect_ok(ps_kv_table_define(client, &options, &error));
+    expect_ok(ps_kv_client_table_create(client, &options, 0, &second, &error));
+    expect_ok(ps_kv_client_table_create(client, &options, 1, &third, &error));
+    expect_ok(ps_kv_client_table_get(second, &key, 1, &got, &error));
+    ck_assert_float_eq(got, 0);
+
+    expect_ok(ps_kv_client_table_add(second, &key, 1, &hundred, &error));
+    expect_ok(ps_kv_client_table_clock(second, &error));
+    expect_ok(ps_kv_client_table_get(third, &key, 1, &got, &error));
+    ck_assert_float_eq(got, 0);
+    expect_ok(ps_kv_client_table_clock(third, &error));
+
+    expect_ok(ps_kv_client_table_get(second, &key, 1, &got, &error));
+    ck_assert_float_eq(got, 100);
+    expect_ok(ps_kv_client_table_get(third, &key, 1, &got, &error));
+    ck_assert_float_eq(got, 100);
+    ps_kv_client_table_destroy(second);
+    ps_kv_client_table_destroy(third);
+    end();
+}
+END_TEST
+
+/* The paper's test: the Get of iteration i is exactly the number of workers times i. Each worker
+ * adds to a key of its own as well, which lies at one of the two servers. */
+static void work_bsp(void *self)
+{
+    struct worker *worker = self;
+    const uint64_t keys[] = {7, 100 + worker->rank};
+    static const float halves[] = {0.5f, 0.5f};
+    struct ps_kv_client_table *table = NULL;
+    struct psclient_error why = {0};
+    if (failed(ps_kv_table_define(client, &options, &why), &why) ||
+        failed(ps_kv_client_table_create(client, &options, worker->rank, &table, &why), &why))
+        return;
+    for (uint64_t i = 0; i < 30; i++) {
+        float values[2];
+        if (failed(ps_kv_client_table_get(table, keys, 2, values, &why), &why))
+            break;
+        float before = (float)(30 * (options.task - 1));
+        atomic_fetch_add(&failures, values[0] != (float)WORKERS * (before + (float)i) ||
+                                        values[1] != before + (float)i);
+        if (failed(ps_kv_client_table_add(table, keys, 2, halves, &why), &why) ||
+            failed(ps_kv_client_table_add(table, keys, 2, halves, &why), &why) ||
+            failed(ps_kv_client_table_clock(table, &why), &why))
+            break;
+    }
+    ps_kv_client_table_destroy(table);
+}
+
+START_TEST(BSP_Consistency)
+{
+    begin();
+    options.workers = WORKERS;
+    options.model = PSCLIENT_BSP;
+    for (options.task = 1; options.task <= 2; options.task++)
+        run_task(work_bsp);
+    /* A task of another model on the same table: updates count as they come. */
+    options.model = PSCLIENT_SSP;
+    struct ps_kv_client_table *table = create();
+    static const uint64_t key = 7;
+    static const float one = 1;
+    float got;
+    expect_ok(ps_kv_client_table_add(table, &key, 1, &one, &error));
+    expect_ok(ps_kv_client_table_get(table, &key, 1, &got, &error));
+    ck_assert_float_eq(got, (float)(WORKERS * 60 + 1));
+    ps_kv_client_table_destroy(table);
+    end();
+}
+END_TEST
+
 /* Workers that touch one key each and one in common: nobody misses what SSP would show. */
 static void work_sparse(void *self)
 {
@@ -270,6 +351,8 @@ int main(void)
     Suite *suite = suite_create("flexps compat");
     TCase *tests = tcase_create("flexps compat");
     tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, BSP_CheckGetAndAdd);
+    tcase_add_test(tests, BSP_Consistency);
     tcase_add_test(tests, VectorAdd_VectorGet_Clock);
     tcase_add_test(tests, VectorChunkAdd_VectorChunkGet);
     tcase_add_test(tests, VectorGet_VectorGetAdd_VectorGetAddGet);

@@ -15,7 +15,7 @@ REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."
 PACKAGE = os.path.join(REPOSITORY, "client", "python")
 MODULES = ["pserver", *(f"pserver.{name}" for name in (
     "about", "aio", "arrays", "batches", "client", "errors", "loops", "operation", "optimizers",
-    "protobuf", "replica", "rounds", "table_settings", "tables", "testing"))]
+    "protobuf", "rendezvous", "replica", "rounds", "table_settings", "tables", "testing"))]
 
 
 def public_names(module):
