@@ -148,7 +148,7 @@ class DeviceTables(unittest.TestCase):
                 self.assertEqual(digest(moving.data), digest(still.data), place)
 
     def test_rows_that_have_no_room_stay_on_the_cpu_and_the_log_says_so(self):
-        with Server("--device", "emu", "--device-memory", "256KiB", http=True) as device, \
+        with Server("--device", "emu", "--device-memory", "144KiB", http=True) as device, \
                 Server("--device", "cpu") as host:
             works = [Work(server) for server in (device, host)]
             for work in works:
@@ -157,7 +157,7 @@ class DeviceTables(unittest.TestCase):
             seated = metric(device, "ps_table_device_rows")
             self.assertGreater(seated, 0)
             self.assertLess(seated, metric(device, "ps_table_rows"))
-            self.assertIn("budget 262144", told(device)[0]["error"])
+            self.assertIn("budget 147456", told(device)[0]["error"])
             self.assertEqual(len({row["name"] for row in told(device)}), len(told(device)))
             for server in (device, host):
                 end(server)
