@@ -246,6 +246,8 @@ class Reasons(unittest.TestCase):
             for _ in range(3):
                 self.assertEqual(drain(again, timeout=PATIENCE), b"")
             self.assertEqual(calls.pull("w"), ([1.0], 1))
+            # Signals do not queue: one that comes before the first was taken is lost.
+            spare.wait_event("stopping")
             spare.signal(signal.SIGTERM)
             self.assertEqual(spare.wait_exit(), 0, spare.log())
 
