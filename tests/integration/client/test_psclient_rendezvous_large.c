@@ -99,7 +99,7 @@ START_TEST(a_value_that_is_too_large_names_its_step)
     uint8_t *bytes = calloc(1, size);
     const struct psclient_tensor sent = {
         .dtype = 3, .element_size = 1, .rank = 1, .shape = {size}, .content = bytes, .size = size};
-    ck_assert_int_eq(psclient_rendezvous_send(job_step, "w", &sent, 300, &job_error),
+    ck_assert_int_eq(psclient_rendezvous_send(job_step, "w", &sent, 5000, &job_error),
                      PSCLIENT_EXHAUSTED);
     ck_assert_ptr_nonnull(strstr(job_error.text, "step 123"));
     job_expect_ok(job_send_text(job_step, "w", "small"));

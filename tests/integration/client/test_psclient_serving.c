@@ -147,7 +147,7 @@ START_TEST(get_batch)
     uint64_t handler = push_pull_of(1);
     ck_assert_int_eq(ps_serving_get_batch(programs[0], &gang, 300, &batch, &error),
                      PSCLIENT_UNKNOWN);
-    expect_ok(ps_serving_get_batch(programs[0], &some, 300, &batch, &error));
+    expect_ok(ps_serving_get_batch(programs[0], &some, 2000, &batch, &error));
     ck_assert_uint_eq(batch->count, 1);
     ck_assert_uint_eq(batch->requests[0].worker, 1);
     ck_assert_int_eq(batch->requests[0].kind, PS_SERVING_BATCH);
