@@ -88,7 +88,6 @@ static float pull_first(void)
 START_TEST(waits_name_the_server_that_was_killed_and_end)
 {
     int64_t timestamps[MANY];
-    size_t aborted = 0;
     expect_ok(ps_kv_worker_wait(customer, push(NULL), RIG_LONG_MS, &error));
     pserver_process_kill(&rig.servers[1]);
     for (size_t i = 0; i < MANY; i++)
@@ -103,7 +102,6 @@ START_TEST(waits_name_the_server_that_was_killed_and_end)
     for (size_t i = 0; i < MANY; i++) {
         int status = ps_kv_worker_wait(customer, timestamps[i], RIG_LONG_MS, &error);
         ck_assert_msg(status == PSCLIENT_OK || status == PSCLIENT_ABORTED, "%s", error.text);
-        aborted += status == PSCLIENT_ABORTED;
     }
     ck_assert_uint_eq(ps_customer_open_count(customer), 0);
     for (size_t i = 0; i < MANY; i++)
