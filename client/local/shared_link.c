@@ -26,6 +26,9 @@ _Static_assert(PS_SHARED_SEGMENT_BYTES == PS_SLOT_UNITS_MAX * PS_SLOT_UNIT_BYTES
 
 enum state { ASKING, OFFERED, OPENING, OPEN, OFF };
 
+/* Contents that go in messages before a link that is OFF asks once more, at first and at most. */
+enum { AGAIN_FIRST = 64, AGAIN_MOST = 16384 };
+
 struct ps_client_segment {
     const struct ps_allocator *memory; /* borrowed */
     struct ps_shared_segment segment;
@@ -43,6 +46,8 @@ struct ps_shared_link {
     atomic_uint losses;                     /* of the connection */
     atomic_uint losses_known;               /* to `state`; fewer than losses: ASKING is next */
     atomic_uint_fast64_t content_bytes_max; /* of the server that was asked last; 0: not known */
+    atomic_uint refused;                    /* contents since it is OFF */
+    atomic_uint again;                      /* of them, until it asks once more; under the lock */
     struct ps_mutex lock;                   /* PS_RANK_QUEUE */
     char name[PS_LOCAL_NAME_BYTES_MAX + 1];
     struct ps_client_segment *segment; /* a reference; OPENING and OPEN */
@@ -70,6 +75,8 @@ struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory)
     atomic_init(&link->losses, 0);
     atomic_init(&link->losses_known, 0);
     atomic_init(&link->content_bytes_max, 0);
+    atomic_init(&link->refused, 0);
+    atomic_init(&link->again, AGAIN_FIRST);
     ps_mutex_init(&link->lock, PS_RANK_QUEUE);
     return link;
 }
@@ -155,6 +162,24 @@ bool ps_shared_link_works(struct ps_shared_link *link)
     return link != NULL && atomic_load(&link->state) == OPEN;
 }
 
+/* A server that is killed and comes back within a moment may do so unnoticed: the connection is
+ * there when somebody looks. Then what is known is of the one before, for ever, if nobody asked
+ * again; of a server that is elsewhere, or wants no memory, the question costs some bytes in few
+ * calls. */
+static void ask_again(struct ps_shared_link *link)
+{
+    if (atomic_fetch_add(&link->refused, 1) + 1 < atomic_load(&link->again))
+        return;
+    ps_mutex_lock(&link->lock);
+    if (atomic_load(&link->state) == OFF) {
+        unsigned again = atomic_load(&link->again);
+        atomic_store(&link->again, again < AGAIN_MOST ? 2 * again : AGAIN_MOST);
+        atomic_store(&link->refused, 0);
+        atomic_store(&link->state, ASKING);
+    }
+    ps_mutex_unlock(&link->lock);
+}
+
 /* Small content is refused before anything is locked, and so is everything while the server is not
  * known: most calls of a client end here. */
 bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_shared_slot *slot)
@@ -163,6 +188,8 @@ bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_sha
     if (link == NULL || size < PS_SHARED_BYTES_MIN || size > PS_SHARED_SEGMENT_BYTES)
         return false;
     int state = atomic_load(&link->state);
+    if (state == OFF)
+        ask_again(link);
     if (state == ASKING || state == OFF || is_lost(link))
         return false;
     ps_mutex_lock(&link->lock);
@@ -176,8 +203,11 @@ bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_sha
  * stays unknown, and is acted upon by the next answer. */
 static void begin_anew(struct ps_shared_link *link, unsigned losses)
 {
-    if (atomic_exchange(&link->losses_known, losses) != losses)
-        leave_segment(link, ASKING);
+    if (atomic_exchange(&link->losses_known, losses) == losses)
+        return;
+    leave_segment(link, ASKING);
+    atomic_store(&link->refused, 0);
+    atomic_store(&link->again, AGAIN_FIRST);
 }
 
 /* As far as it goes without waiting. From state to state in the order of the ifs: a server that

@@ -8,6 +8,7 @@
  *     └──no name──► OFF ◄──no such socket here, or refused──┴── the server has gone ─┘
  *   OPEN ──a call ended without the server's answer──► OFFERED
  *   any  ──the connection was lost: there may be another server now──► ASKING
+ *   OFF  ──64 contents went in messages, then twice as many each time──► ASKING
  *
  * A slot is used again only when the server has answered the call that named it. After a call that
  * ended in another way (a deadline, a lost connection) the server may still read its slot, at any

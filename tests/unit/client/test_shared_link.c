@@ -348,6 +348,31 @@ START_TEST(an_answer_from_before_the_loss_is_not_believed)
 }
 END_TEST
 
+/* As when it was killed and another one has its address before anybody looked at the connection. */
+START_TEST(a_loss_that_nobody_noticed_does_not_end_it_for_ever)
+{
+    struct ps_shared_slot none;
+    answer_with(ps_bytes_of_text("pserver-test-gone"), untold);
+    ck_assert(!ps_shared_link_take(client, SIZE, &none));
+    unsigned refused[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        while (ps_shared_link_asks(client) == 0) {
+            ck_assert(!ps_shared_link_take(client, SIZE, &none));
+            ck_assert_uint_lt(++refused[i], 1000);
+        }
+        answer_with(i == 0 ? ps_bytes_of_text("pserver-test-gone") : name, untold);
+        ck_assert(!ps_shared_link_take(client, SIZE, &none));
+    }
+    /* The second time it waits longer. */
+    ck_assert_uint_gt(refused[1], refused[0]);
+    accept_memory();
+    welcome(5);
+    ck_assert(take(SIZE));
+    ck_assert_uint_eq(slot.range.segment, 5);
+    ps_shared_slot_release(&slot, true);
+}
+END_TEST
+
 START_TEST(a_slot_outlives_its_link)
 {
     open_link();
@@ -430,6 +455,7 @@ int main(void)
     tcase_add_test(tests, after_a_call_without_the_servers_answer_there_is_another_segment);
     tcase_add_test(tests, after_a_lost_connection_it_asks_anew);
     tcase_add_test(tests, an_answer_from_before_the_loss_is_not_believed);
+    tcase_add_test(tests, a_loss_that_nobody_noticed_does_not_end_it_for_ever);
     tcase_add_test(tests, a_slot_outlives_its_link);
     tcase_add_loop_test(tests, a_refused_allocation_leaves_the_message, 0, 3);
     tcase_add_loop_test(tests, memory_is_handed_to_the_same_user_or_to_root_only, 0, 5);
