@@ -67,12 +67,18 @@ static void flip(uint64_t *words, uint32_t unit)
     words[unit / 64] ^= (uint64_t)1 << unit % 64;
 }
 
-/* The first of so many units that are free; UNITS when there is no such run. */
+/* The first of so many units that are free; UNITS when there is no such run. Regions are full but
+ * for the last of them, and words without a free unit are passed over as such. */
 static uint32_t find_run(const struct ps_large_region *region, uint32_t count)
 {
     uint32_t run = 0;
     PS_ASSERT(count > 0 && count <= UNITS);
     for (uint32_t unit = 0; unit < UNITS; unit++) {
+        if (unit % 64 == 0 && region->used[unit / 64] == UINT64_MAX) {
+            run = 0;
+            unit += 63;
+            continue;
+        }
         run = is_set(region->used, unit) ? 0 : run + 1;
         if (run == count)
             return unit + 1 - count;

@@ -186,11 +186,21 @@ static void lengthen_seats(const struct ps_row_table *table, struct ps_row_strip
     memcpy(longer->seats, stripe->seats, rows * sizeof *longer->seats);
 }
 
+/* Room for `pages`, a quarter more each time, by steps of the stripe's own (index_room). */
+static uint32_t list_room(uint32_t number, uint32_t pages)
+{
+    PS_ASSERT(number < PS_ROW_STRIPES);
+    double room = PAGES_FIRST * (1 + 0.25 * number / PS_ROW_STRIPES);
+    while (room < (double)pages)
+        room *= 1.25;
+    return (uint32_t)room + 1;
+}
+
 /* All lists of a stripe are one allocation; larger ones take their place under the lock. */
 static bool lengthen_lists(struct ps_row_table *table, uint32_t number)
 {
     struct ps_row_stripe *stripe = &table->stripes[number];
-    uint32_t room = stripe->page_room + stripe->page_room / 4 + PAGES_FIRST;
+    uint32_t room = list_room(number, stripe->page_room + 1);
     uint64_t bytes = list_bytes(table, room);
     if (!ps_row_pages_count(&table->pages, bytes))
         return false;
