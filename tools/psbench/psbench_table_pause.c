@@ -25,6 +25,7 @@
 #define GROWS_FROM 1000000
 #define QUIET_PUSHES 200
 #define PIECE_BYTES ((size_t)1 << 20)
+#define LINE_BYTES 64
 
 /* Times of pushes by both clocks; too large for a stack. */
 struct pushes {
@@ -97,6 +98,35 @@ static void note_touch(struct ps_bench_row *row, double bytes)
     ps_bench_row_detail(row, "touch_2mib_longest_us", touch.longest_us);
 }
 
+/* For as long as the pushes took: turns that write as many random lines of plain memory as a push
+ * has rows. What takes long here is the machine's, and none of it a table's. */
+static enum ps_status note_plain_turns(struct ps_bench_row *row, size_t bytes, uint64_t length_ns,
+                                       struct ps_error *error)
+{
+    uint64_t longest_ns = 0;
+    struct ps_random random;
+    uint8_t *plain = ps_plain(ps_allocator_heap(), bytes);
+    if (plain == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for plain turns");
+    /* The first touch is no part of a turn: a table's is looked at beside. */
+    memset(plain, 1, bytes);
+    ps_random_init(&random, length_ns);
+    uint64_t begun_ns = ps_clock_precise_ns();
+    /* A machine of somebody else's stands still now and then, some ten milliseconds within some
+     * seconds, and counts that as the processor's time: a look that is shorter than the one at the
+     * pushes would miss it. */
+    while (ps_clock_precise_ns() - begun_ns < length_ns) {
+        uint64_t start_ns = ps_clock_thread_ns();
+        for (size_t i = 0; i < PS_BENCH_TABLE_KEYS; i++)
+            plain[ps_random_below(&random, bytes / LINE_BYTES) * LINE_BYTES]++;
+        uint64_t taken_ns = ps_clock_thread_ns() - start_ns;
+        longest_ns = taken_ns > longest_ns ? taken_ns : longest_ns;
+    }
+    ps_release(ps_allocator_heap(), plain);
+    ps_bench_row_detail(row, "plain_longest_processor_us", (double)longest_ns / 1e3);
+    return PS_OK;
+}
+
 /* Twice the rows of the other measurements, so that the index of every stripe is made anew some
  * times. The limit is 10 ms for whoever waits. */
 enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *error)
@@ -120,6 +150,7 @@ enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *er
         ps_bench_table_alone_open(&table, PS_RULE_SGD, WIDTH, &toucher.ahead, error);
     if (status == PS_OK)
         status = grow(&table, rows, pushes, error);
+    uint64_t length_ns = ps_clock_precise_ns() - pushes->begun_ns;
     if (status == PS_OK) {
         const struct ps_bench_figures figures = figures_of(pushes);
         ps_bench_row_add(row, &figures);
@@ -132,6 +163,8 @@ enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *er
     }
     ps_bench_table_alone_close(&table);
     stop_toucher(&toucher);
+    if (status == PS_OK)
+        status = note_plain_turns(row, (size_t)bytes, length_ns, error);
     ps_release(ps_allocator_heap(), pushes);
     return status;
 }
