@@ -12,6 +12,7 @@
 #include "proto/program_read.h"
 
 #include "base/assert.h"
+#include "proto/value_facts_codec.h"
 
 #include <string.h>
 
@@ -39,8 +40,6 @@ enum { BYTES_FOR_EACH = 64, BYTES_BESIDE = 4096 };
 
 static void read_tensor(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                         struct ps_program_tensor *tensor);
-static void read_shape(struct ps_wire_reader *reader, const struct ps_wire_field *field,
-                       struct ps_value_facts *facts);
 static bool fits_shape(const struct ps_program_tensor *tensor);
 static struct ps_wire_range read_packed(struct ps_wire_reader *reader,
                                         const struct ps_wire_field *field, size_t size,
@@ -239,7 +238,7 @@ static void read_tensor(struct ps_wire_reader *reader, const struct ps_wire_fiel
     while (reader->status == PS_OK && ps_wire_next(&nested, &part)) {
         /* The numbers of an element's type are the clients' own: nothing is known of them here. */
         if (part.number == PS_TENSOR_SHAPE)
-            read_shape(&nested, &part, &tensor->facts);
+            ps_value_shape_read(&nested, &part, &tensor->facts);
         else
             (void)ps_program_read_number(&nested, &part, tensor_numbers,
                                          PS_ARRAY_COUNT(tensor_numbers), tensor);
@@ -248,55 +247,16 @@ static void read_tensor(struct ps_wire_reader *reader, const struct ps_wire_fiel
         reader->status = nested.status;
 }
 
-/* More dimensions than there may be are refused and not cut: a shape that is cut is another one. */
-static void add_extent(struct ps_wire_reader *reader, struct ps_value_facts *facts, uint64_t extent)
-{
-    if (facts->rank == PS_VALUE_RANK_MAX)
-        ps_wire_refuse(reader, "shape: more than %d dimensions", PS_VALUE_RANK_MAX);
-    else
-        facts->extents[facts->rank++] = extent;
-}
-
-/* Packed, or a field for each. */
-static void read_shape(struct ps_wire_reader *reader, const struct ps_wire_field *field,
-                       struct ps_value_facts *facts)
-{
-    struct ps_wire_reader nested;
-    /* Extents are not summed up or multiplied here: that is for the check of the whole tensor,
-     * which knows all of them. */
-    uint64_t extent = 0;
-    if (field->type == PS_WIRE_VARINT) {
-        add_extent(reader, facts, field->value);
-        return;
-    }
-    /* The bytes have no bound of their own, since the number of dimensions has one. */
-    struct ps_wire_range packed = ps_wire_bytes(reader, field, SIZE_MAX, "shape");
-    ps_wire_reader_nested(&nested, &packed, reader->error);
-    while (reader->status == PS_OK && ps_wire_next_packed(&nested, &extent))
-        add_extent(reader, facts, extent);
-    if (reader->status == PS_OK)
-        reader->status = nested.status;
-}
-
 /* A program makes an array of these facts over these bytes: the two agree, or the sender is told.
  * Elements of no one size, and tensors without a shape, say nothing that could disagree. */
 static bool fits_shape(const struct ps_program_tensor *tensor)
 {
-    /* From here on it is multiplied by each extent in turn. */
-    uint64_t bytes = tensor->facts.element_size;
-    if (bytes == 0)
-        return true;
+    const struct ps_value_facts *facts = &tensor->facts;
+    PS_ASSERT(facts->rank <= PS_VALUE_RANK_MAX);
     /* A worker that sends plain numbers need not say a shape; but half an element is none. */
-    if (tensor->facts.rank == 0)
-        return tensor->size % bytes == 0;
-    for (uint32_t i = 0; i < tensor->facts.rank; i++) {
-        uint64_t extent = tensor->facts.extents[i];
-        /* Before it is multiplied: a product that wraps could be any size. */
-        if (extent != 0 && bytes > UINT64_MAX / extent)
-            return false;
-        bytes *= extent;
-    }
-    return bytes == tensor->size;
+    if (facts->rank == 0 && facts->element_size != 0)
+        return tensor->size % facts->element_size == 0;
+    return ps_value_facts_check(facts, tensor->size, NULL) == PS_OK;
 }
 
 /* A number below zero is ten bytes on the wire, of which the lower four are it. */

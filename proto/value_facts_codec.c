@@ -8,9 +8,6 @@
 /* Numbers of the fields, as in rendezvous.proto. */
 enum { DTYPE = 5, ELEMENT_SIZE, SHAPE, DEAD };
 
-static void read_shape(struct ps_wire_reader *reader, const struct ps_wire_field *field,
-                       struct ps_value_facts *facts);
-
 /* Whoever reads a message asks here for every field that it does not know itself. */
 bool ps_value_facts_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                          struct ps_value_facts *facts)
@@ -20,7 +17,7 @@ bool ps_value_facts_read(struct ps_wire_reader *reader, const struct ps_wire_fie
     else if (field->number == ELEMENT_SIZE)
         facts->element_size = (uint32_t)ps_wire_uint(reader, field, UINT32_MAX, "element_size");
     else if (field->number == SHAPE)
-        read_shape(reader, field, facts);
+        ps_value_shape_read(reader, field, facts);
     else if (field->number == DEAD)
         facts->dead = ps_wire_uint(reader, field, UINT64_MAX, "dead") != 0;
     else
@@ -39,8 +36,8 @@ static void add_extent(struct ps_wire_reader *reader, struct ps_value_facts *fac
 }
 
 /* Packed, or a field for each: old encoders write the latter, and readers take both. */
-static void read_shape(struct ps_wire_reader *reader, const struct ps_wire_field *field,
-                       struct ps_value_facts *facts)
+void ps_value_shape_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                         struct ps_value_facts *facts)
 {
     struct ps_wire_reader nested;
     uint64_t extent = 0;

@@ -18,6 +18,11 @@
 bool ps_value_facts_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                          struct ps_value_facts *facts);
 
+/* The shape alone, for messages that have the other facts under numbers of their own. Its extents
+ * are added to those that there are: packed, or a field for each. */
+void ps_value_shape_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                         struct ps_value_facts *facts);
+
 /* Has a value of these facts so many bytes? PS_ERR_BAD_INPUT: no. Elements without a size have any
  * number of bytes, and a dead value may have none. */
 PS_MUST_USE enum ps_status ps_value_facts_check(const struct ps_value_facts *facts, uint64_t size,

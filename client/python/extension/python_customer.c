@@ -288,8 +288,8 @@ static PyObject *ask(PyObject *object, PyObject *arguments)
     return keep(self, held, status, timestamp, &error);
 }
 
-/* Under the client's lock, without Python's: only C's memory is touched. An answer for which there
- * is none is missing later. */
+/* Under the client's lock, without Python's: only C's memory is touched, since the stable interface
+ * has no allocator that may be called so. An answer for which there is none is missing later. */
 static void note_body(void *user, int64_t timestamp, uint32_t node, const void *body, size_t size)
 {
     struct ps_python_held *held = user;

@@ -48,8 +48,9 @@ from .about import (
     Applied, Counters, LastApplied, ParameterInfo, ReplicaCounters, Saved, SavedModel,
     ServerStatus)
 from .arrays import as_source, as_target, log
+from .asking import ask
 from .buffered_table import BufferedTable
-from .client import Client, ask
+from .client import Client
 from .errors import (
     AbortedError, AccessError,
     AlreadyInitializedError, ClosedError, DataLossError, Error, ExhaustedError,

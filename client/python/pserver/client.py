@@ -15,6 +15,7 @@ from . import _pserver, errors, rounds
 from .about import (
     Applied, Counters, LastApplied, ParameterInfo, Saved, SavedModel, ServerStatus, join_rows)
 from .arrays import Array, log
+from .asking import ask, left_ms
 from .batches import configs, name_list, portions, targets_like
 from .loops import Loops
 from .operation import Operation
@@ -29,7 +30,6 @@ Progress = Callable[[int, int], None]
 T = TypeVar("T")
 
 _PUSH, _PULL, _PUSH_PULL = 0, 1, 2
-_ASK_SLICE_MS = 500
 _SELECTION_SLICE_MS = 1000  # how long ctrl-C may go unheard while another trainer initialises
 
 
@@ -88,7 +88,7 @@ class Client(Together, Tables):
         while self._selected(until):
             try:
                 self._send_values(arrays, optimizer, until, progress)
-                self._handle.finish_init(_left_ms(until))
+                self._handle.finish_init(left_ms(until))
                 log.info("job %r: %d parameters initialised here", self._job, len(arrays))
                 return True
             except errors.NotInitializedError:
@@ -101,7 +101,7 @@ class Client(Together, Tables):
         """In slices, between which ctrl-C is heard."""
         while True:
             try:
-                return self._handle.begin_init(min(_SELECTION_SLICE_MS, _left_ms(until)))
+                return self._handle.begin_init(min(_SELECTION_SLICE_MS, left_ms(until)))
             except errors.UnavailableError:
                 if time.monotonic() >= until:
                     raise
@@ -113,7 +113,7 @@ class Client(Together, Tables):
         sent = 0
         for names in portions(arrays):
             self._handle.init(names, [arrays[name] for name in names],
-                              configs(names, optimizer), _left_ms(until))
+                              configs(names, optimizer), left_ms(until))
             sent += sum(arrays[name].nbytes for name in names)
             if progress is not None:
                 progress(sent, total)
@@ -146,7 +146,7 @@ class Client(Together, Tables):
         made: dict[str, bool] = {}
         for names in portions(arrays):
             existed = self._handle.define(names, [arrays[name] for name in names],
-                                          configs(names, optimizer), _left_ms(until))
+                                          configs(names, optimizer), left_ms(until))
             made.update((name, not old) for name, old in zip(names, existed))
         self._shapes.update({name: array.shape for name, array in arrays.items()})
         return made
@@ -278,7 +278,7 @@ class Client(Together, Tables):
             until = self._until(timeout)
             numbers = [self._versions.get(name, 0) + 1 for name in names]
             versions, late = rounds.step(self._handle, names, sources, targets,
-                                         (1 + worker, weight, numbers), lambda: _left_ms(until))
+                                         (1 + worker, weight, numbers), lambda: left_ms(until))
             self._late = frozenset(late)
         self._note(names, versions)
         return dict(zip(names, targets))
@@ -482,20 +482,3 @@ class Client(Together, Tables):
 
     def _status_of(self, index: int, until: float) -> ServerStatus:
         return ServerStatus(**ask(partial(self._handle.server_status, index), until))
-
-
-def ask(question: Callable[[int], T], until: float) -> T:
-    """Asks something that changes nothing, again and again with more patience: ctrl-C is heard
-    between two attempts."""
-    slice_ms = _ASK_SLICE_MS
-    while True:
-        try:
-            return question(min(slice_ms, _left_ms(until)))
-        except errors.UnavailableError:
-            if time.monotonic() >= until:
-                raise
-        slice_ms *= 2
-
-
-def _left_ms(until: float) -> int:
-    return max(1, round(1000 * (until - time.monotonic())))

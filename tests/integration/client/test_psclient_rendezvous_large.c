@@ -165,8 +165,6 @@ START_TEST(tensors_of_gibibytes_come_whole)
 {
     const size_t size = ((size_t)(_i == 0 ? 1 : 3) << 30) + 12345;
     struct psclient_tensor got = {0};
-    if (getenv("PS_LARGE_TENSORS") == NULL)
-        return;
     uint8_t *bytes = malloc(size);
     stamp(bytes, size);
     const struct psclient_tensor sent = {
@@ -239,10 +237,13 @@ int main(int count, char **arguments)
     tcase_add_test(tests, ten_thousand_receives_on_as_many_keys_wait_at_once);
     tcase_add_test(tests, a_sender_that_is_killed_between_parts_leaves_a_value_or_none);
     suite_add_tcase(suite, tests);
-    TCase *gibibytes = tcase_create("gibibytes");
-    tcase_add_checked_fixture(gibibytes, begin_with_room, job_end);
-    tcase_set_timeout(gibibytes, 300);
-    tcase_add_loop_test(gibibytes, tensors_of_gibibytes_come_whole, 0, 2);
-    suite_add_tcase(suite, gibibytes);
+    /* Not counted as passed where it did not run. */
+    if (getenv("PS_LARGE_TENSORS") != NULL) {
+        TCase *gibibytes = tcase_create("gibibytes");
+        tcase_add_checked_fixture(gibibytes, begin_with_room, job_end);
+        tcase_set_timeout(gibibytes, 300);
+        tcase_add_loop_test(gibibytes, tensors_of_gibibytes_come_whole, 0, 2);
+        suite_add_tcase(suite, gibibytes);
+    }
     return run_suite(suite);
 }
