@@ -11,8 +11,8 @@
  * - Everything else is not kept beyond the call (who keeps a range until others have come copies
  *   it), and the update reads it where it lies, as plain
  *   numbers. A client that changes it meanwhile gets other numbers into a parameter that it may
- *   write anyway. Only the check for non-finite elements can be passed by that; so a client is
- *   believed there that says it has made that check itself.
+ *   write anyway; the check for non-finite elements can be passed by that, and by nothing that a
+ *   client merely says (docs/shared-memory.md).
  *
  * Threads:  any; what a content holds may be dropped on another thread.
  * Blocking: giving large content, until the helpers that copy with the caller are done.
