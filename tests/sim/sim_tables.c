@@ -10,6 +10,7 @@
 #include "tests/sim/sim_client_change.h"
 #include "tests/sim/sim_clocks.h"
 #include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_table_faults.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <string.h>
@@ -144,15 +145,21 @@ static void choose_rounds(struct sim_world *world, struct sim_table *table,
     const struct sim_round_rules rules = {
         .workers = workers,
         .quorum = (uint32_t)sim_between(world, 0, workers),
+        .grace_ms = sim_chance(world, 400) ? 0 : sim_between(world, 300, 5000),
+        .late_is_next = sim_chance(world, 500),
         .combine =
             table->rule == SIM_TABLE_ROW_WISE
                 ? SIM_COMBINE_SUM
                 : (enum sim_combine)sim_between(world, SIM_COMBINE_AVERAGE, SIM_COMBINE_WEIGHTED)};
     table->workers = rules.workers;
     table->quorum = rules.quorum;
+    table->grace_ms = rules.grace_ms;
     table->combine = (int)rules.combine;
-    config->rounds = (struct ps_config_rounds){
-        .workers = rules.workers, .quorum = rules.quorum, .combine = (int32_t)rules.combine};
+    config->rounds = (struct ps_config_rounds){.workers = rules.workers,
+                                               .quorum = rules.quorum,
+                                               .grace_ms = rules.grace_ms,
+                                               .combine = (int32_t)rules.combine,
+                                               .late = rules.late_is_next ? 1 : 0};
     sim_rounds_know(sim_checker_rounds(world), table->name, &rules);
 }
 
@@ -169,14 +176,12 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
     settings->width = table->width;
     choose_first(world, table);
     choose_ranges(world, table, settings);
-    /* Rows that go by themselves go between the contributions of a round and its end. */
     choose_rounds(world, table, &config);
-    bool may_go = table->workers == 0;
-    table->drops = may_go && sim_chance(world, 400);
-    if (may_go && sim_chance(world, 400))
+    table->drops = sim_chance(world, 400);
+    if (sim_chance(world, 400))
         choose_limit(world, table, settings);
     /* Of two tables that are swept in one turn nobody would see the state between the records. */
-    if (i == 0 && may_go)
+    if (i == 0)
         choose_expiry(world, table, settings);
     if (sim_chance(world, 300))
         settings->admission = table->admission = (uint32_t)sim_between(world, 2, 4);
@@ -192,6 +197,7 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
 
 void sim_tables_choose(struct sim_world *world)
 {
+    sim_rows_begin(world->options.mutation);
     for (uint32_t i = 0; i < world->options.tables; i++) {
         struct sim_table table = {.rows_max = 0};
         choose_table(world, &table, i);
@@ -223,7 +229,7 @@ void sim_tables_train(struct sim_client *client)
     for (uint32_t i = 0; i < client->members.shard_count; i++)
         fill_shard(client, table, i, method);
     sim_client_start_batch(client, method, SIM_PHASE_ROWS,
-                           table->rows_max > 0 ? FULL_MS : BATCH_MS);
+                           table->rows_max > 0 && table->workers == 0 ? FULL_MS : BATCH_MS);
 }
 
 static struct ps_item *add_item(struct sim_client *client, const struct sim_table *table,
@@ -417,6 +423,9 @@ static void look_at_failure(struct sim_client *client, const struct ps_item *ite
     else if (exists)
         sim_fail(client->world, "P2: another %.*s is there than %s defines", (int)item->name.size,
                  (const char *)item->name.data, client->name);
+    /* What was read is of the table's life before. */
+    if (item->status == PS_ERR_MISMATCH)
+        own->rounds[own->table][item->shard] = 0;
     if (item->status != PS_ERR_NOT_FOUND)
         return;
     own->is_defined[own->table][item->shard] = false;

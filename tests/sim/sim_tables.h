@@ -41,8 +41,9 @@ struct sim_table {
     bool oldest_go;     /* where there would be more; else pushes are refused */
     uint64_t expire_ms; /* 0: never */
     bool expires;       /* by time or by clocks */
-    uint32_t workers;   /* of its rounds, as sim_rounds.h has them without a grace time; 0: none */
-    uint32_t quorum;    /* 0: all of them */
+    uint32_t workers;   /* of its rounds, as sim_rounds.h has them; 0: none */
+    uint32_t quorum;    /* 0: all that are not evicted */
+    uint64_t grace_ms;  /* 0: never */
     int combine;        /* enum sim_combine */
     uint32_t admission; /* a key gets its row with so many pushes; 0: with the first */
     char config_bytes[SIM_TABLE_VARIANTS][SIM_TABLE_CONFIG_BYTES_MAX];
