@@ -247,8 +247,10 @@ static void apply_sums(struct sim_table_copy *copy, const struct summed *sums, u
             row->counted_at = copy->version;
             continue;
         }
-        if (!row->is_there)
+        if (!row->is_there) {
             make_row(copy, key, row);
+            row->made = copy->version;
+        }
         row->touched = copy->version;
         row->pushed_ms = now_ms;
         step_all(copy->about, row, sums->gradients[key]);
@@ -315,11 +317,12 @@ static uint32_t evicted_by_end(const struct sim_table_copy *copy)
 
 /* Each worker's own sums, those of the workers in the order of ranks, and all of it divided: also
  * by those who do not have the key. */
-void sim_table_copy_end_round(struct sim_table_copy *copy, uint64_t now_ms)
+void sim_table_copy_end_round(struct sim_table_copy *copy)
 {
     const struct sim_table *about = copy->about;
     struct summed joined = {0};
     double weights = 0;
+    uint64_t last_ms = 0;
     const struct demand demand = demand_of_held(copy);
     copy->evicted = evicted_by_end(copy);
     make_room(copy, &demand);
@@ -336,12 +339,13 @@ void sim_table_copy_end_round(struct sim_table_copy *copy, uint64_t now_ms)
             if (own.is_named[key])
                 add_gradient(about, &joined, key, own.gradients[key], weight);
         weights = rounded(about->dtype, weights + weight);
+        last_ms = held->at_ms > last_ms ? held->at_ms : last_ms;
         held->is_there = false;
     }
     for (uint32_t key = 0; key < SIM_TABLE_KEYS && about->combine != SIM_COMBINE_SUM; key++)
         for (uint32_t k = 0; k < about->width; k++)
             joined.gradients[key][k] = rounded(about->dtype, joined.gradients[key][k] / weights);
-    apply_sums(copy, &joined, now_ms);
+    apply_sums(copy, &joined, last_ms);
 }
 
 void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version)

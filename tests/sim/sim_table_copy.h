@@ -16,6 +16,7 @@ struct sim_row {
     bool is_there;
     uint64_t touched;   /* version of the last push to it */
     uint64_t pushed_ms; /* when that was */
+    uint64_t made;      /* version of the first */
     double values[SIM_TABLE_WIDTH_MAX];
     double states[SIM_TABLE_WIDTH_MAX]; /* of momentum; row-wise, of the row */
     uint32_t counted;                   /* pushes to a key that has no row yet */
@@ -67,8 +68,9 @@ uint32_t sim_table_copy_needed(const struct sim_table_copy *copy);
 uint64_t sim_table_copy_first_ms(const struct sim_table_copy *copy);
 
 /* The next version, out of what is held, which goes. Whoever is missing where fewer are there than
- * it needs is evicted. */
-void sim_table_copy_end_round(struct sim_table_copy *copy, uint64_t now_ms);
+ * it needs is evicted. Its rows count as pushed to when the last of them contributed, which is when
+ * it ended or before. */
+void sim_table_copy_end_round(struct sim_table_copy *copy);
 
 /* May the push be refused for the number of rows? A contribution together with what is held; one
  * without rows never. */

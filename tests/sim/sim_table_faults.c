@@ -8,13 +8,15 @@
 #include "server/core/recovery/snapshot.h"
 #include "server/core/requests/contribute_rows.h"
 #include "server/core/rounds/round.h"
+#include "server/core/tables/row_gone.h"
+#include "server/core/tables/row_since.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <string.h>
 
 #define EARLY_MS 1000 /* as if so much of a grace time were over */
 
-/* ---- Rounds: the linker puts these in the place of the server's (CMakeLists.txt) ---- */
+/* ---- What the linker puts in the place of the server's functions (CMakeLists.txt) ---- */
 
 /* One world at a time. */
 static enum sim_mutation present;
@@ -29,6 +31,15 @@ enum ps_round_end __real_ps_round_look(const struct ps_round *round,
 enum ps_round_end __wrap_ps_round_look(const struct ps_round *round,
                                        const struct ps_round_settings *settings, uint64_t now_ms,
                                        uint64_t *again_ms);
+
+void __real_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key);
+void __wrap_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key);
+enum ps_status __real_ps_row_table_since(struct ps_row_table *table,
+                                         const struct ps_row_since *since, void *to, size_t room,
+                                         struct ps_row_piece *piece, struct ps_error *error);
+enum ps_status __wrap_ps_row_table_since(struct ps_row_table *table,
+                                         const struct ps_row_since *since, void *to, size_t room,
+                                         struct ps_row_piece *piece, struct ps_error *error);
 
 void sim_rows_begin(enum sim_mutation mutation)
 {
@@ -49,6 +60,22 @@ enum ps_round_end __wrap_ps_round_look(const struct ps_round *round,
 {
     uint64_t early_ms = present == SIM_MUTATION_ROUND_EARLY ? EARLY_MS : 0;
     return __real_ps_round_look(round, settings, now_ms + early_ms, again_ms);
+}
+
+void __wrap_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key)
+{
+    if (present != SIM_MUTATION_GONE_UNTOLD)
+        __real_ps_row_gone_note(gone, key);
+}
+
+enum ps_status __wrap_ps_row_table_since(struct ps_row_table *table,
+                                         const struct ps_row_since *since, void *to, size_t room,
+                                         struct ps_row_piece *piece, struct ps_error *error)
+{
+    struct ps_row_since late = *since;
+    if (present == SIM_MUTATION_SINCE_LATE && late.version + 1 < late.now)
+        late.version++;
+    return __real_ps_row_table_since(table, &late, to, room, piece, error);
 }
 
 /* ---- Pushes ---- */

@@ -9,6 +9,7 @@
 #include "tests/sim/sim_history.h"
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_copy.h"
+#include "tests/sim/sim_table_follow.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,13 +55,20 @@ struct sim_rows {
     struct shard_rows shards[SIM_SHARDS_MAX];
     uint64_t answers[ANSWERS_MAX]; /* hashes of what servers gave */
     uint64_t answer_count;
+    struct sim_moments *moments; /* owned */
 };
 
 struct sim_rows *sim_rows_create(void)
 {
     struct sim_rows *rows = calloc(1, sizeof *rows);
     PS_ASSERT(rows != NULL);
+    rows->moments = sim_moments_create();
     return rows;
+}
+
+struct sim_moments *sim_rows_moments(const struct sim_world *world)
+{
+    return sim_checker_rows(world)->moments;
 }
 
 void sim_rows_destroy(struct sim_rows *rows)
@@ -70,6 +78,7 @@ void sim_rows_destroy(struct sim_rows *rows)
             free(rows->shards[i].events[k].content);
         free(rows->shards[i].events);
     }
+    sim_moments_destroy(rows->moments);
     free(rows);
 }
 
@@ -94,7 +103,7 @@ const struct sim_table *sim_rows_table(const struct sim_world *world, uint32_t i
 static void catch_up(struct sim_table_copy *copy, const struct event *event)
 {
     while (copy->version < event->reached && sim_table_copy_there(copy) > 0)
-        sim_table_copy_end_round(copy, event->at_ms);
+        sim_table_copy_end_round(copy);
 }
 
 static void hold(struct sim_table_copy *copy, const struct event *event)
@@ -130,7 +139,7 @@ void sim_rows_reach(const struct sim_world *world, const struct sim_server *serv
                      copy->about->workers);
             return;
         }
-        sim_table_copy_end_round(copy, sim_now(world));
+        sim_table_copy_end_round(copy);
     }
 }
 

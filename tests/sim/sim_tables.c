@@ -11,6 +11,7 @@
 #include "tests/sim/sim_clocks.h"
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_faults.h"
+#include "tests/sim/sim_table_follow.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <string.h>
@@ -22,6 +23,7 @@
 static bool define(struct sim_client *client, const struct sim_table *table);
 static void limit(struct sim_client *client, const struct sim_table *table);
 static void drop(struct sim_client *client, const struct sim_table *table);
+static void follow(struct sim_client *client);
 static void fill_shard(struct sim_client *client, const struct sim_table *table, uint32_t shard,
                        enum ps_method method);
 
@@ -217,6 +219,10 @@ void sim_tables_train(struct sim_client *client)
     client->item_count = 0;
     if (define(client, table))
         return;
+    if (sim_chance(world, 200)) {
+        follow(client);
+        return;
+    }
     if (table->drops && sim_chance(world, 60)) {
         drop(client, table);
         return;
@@ -297,6 +303,22 @@ static void drop(struct sim_client *client, const struct sim_table *table)
         item->answer = (struct ps_answer_taker){take_answer, client};
     }
     sim_client_start_batch(client, PS_METHOD_DROP, SIM_PHASE_ROWS, BATCH_MS);
+}
+
+/* One message to each shard; what it does not get now it asks for the next time. */
+static void follow(struct sim_client *client)
+{
+    struct sim_table_client *own = &client->tables;
+    if (own->follower == NULL)
+        own->follower = sim_follower_create(client);
+    client->item_count = sim_follower_begin(own->follower, own->table, client->items);
+    sim_client_start_batch(client, PS_METHOD_SINCE, SIM_PHASE_ROWS, BATCH_MS);
+}
+
+void sim_tables_forget(struct sim_client *client)
+{
+    sim_follower_destroy(client->tables.follower);
+    client->tables.follower = NULL;
 }
 
 /* In ranges sometimes another shard's key as well, which must be refused. */
@@ -451,6 +473,10 @@ static void note_version(struct sim_client *client, const struct ps_item *item)
 void sim_tables_trained(struct sim_client *client)
 {
     struct sim_table_client *own = &client->tables;
+    if (client->method == PS_METHOD_SINCE) {
+        sim_follower_finished(own->follower, client->items);
+        return;
+    }
     for (size_t i = 0; i < client->item_count; i++) {
         const struct ps_item *item = &client->items[i];
         if (item->status != PS_OK) {

@@ -25,6 +25,8 @@
 
 #define SIM_TABLE_VARIANTS 2
 
+struct sim_follower;
+
 enum sim_table_rule { SIM_TABLE_SGD, SIM_TABLE_MOMENTUM, SIM_TABLE_ROW_WISE, SIM_TABLE_ADD };
 
 /* What the trainers of a world agree on. */
@@ -61,6 +63,7 @@ struct sim_table_client {
     uint64_t sent[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX * (1 + SIM_TABLE_WIDTH_MAX)];
     uint64_t keys[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX];
     uint8_t change[SIM_TABLE_CHANGE_BYTES];
+    struct sim_follower *follower; /* owned; NULL: it has followed no table yet */
 };
 
 /* Is it one of the tables' names? No other parameter's begins so. */
@@ -83,6 +86,9 @@ void sim_tables_choose(struct sim_world *world);
 
 /* Begins a batch on one of the tables. */
 void sim_tables_train(struct sim_client *client);
+
+/* The trainer's process has died. */
+void sim_tables_forget(struct sim_client *client);
 
 /* That batch is over. */
 void sim_tables_trained(struct sim_client *client);
