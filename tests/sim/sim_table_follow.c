@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of tables, and whether they are what they say. A key without a row is answered with a value
- * that no row has, so that it can be told from one that has its first values. */
+/* Copies of tables, and whether they are what they say. A key without a row is answered with a
+ * value that no row has, so that it can be told from one that has its first values. */
 #include "tests/sim/sim_table_follow.h"
 
 #include "base/assert.h"
