@@ -77,14 +77,17 @@ static void choose_tables(struct ps_random *random, enum sim_mutation mutation,
     if (pick(random, 0, 2) == 0 || needs_rows)
         options->tables = (uint32_t)pick(random, 1, SIM_TABLES_MAX);
     options->rows_expire = options->tables > 0 && pick(random, 0, 1) > 0;
+    if (mutation == SIM_MUTATION_NONE && pick(random, 0, 1) > 0) /* others bend whole checkpoints */
+        options->increments = (uint32_t)pick(random, 1, 3);
 }
 
-/* Mutations of checkpoints bend whole ones. */
-static void choose_increments(struct ps_random *random, enum sim_mutation mutation,
-                              struct sim_options *options)
+static void choose_waits(struct ps_random *random, enum sim_mutation mutation,
+                         struct sim_options *options)
 {
-    if (mutation == SIM_MUTATION_NONE && pick(random, 0, 1) > 0)
-        options->increments = (uint32_t)pick(random, 1, 3);
+    bool needs_rounds = mutation >= SIM_MUTATION_ROUND_ROWS_LOST;
+    options->waits = pick(random, 0, 1) > 0 || needs_rounds;
+    bool wanted = (pick(random, 0, 2) > 0 || needs_rounds) && options->clients_max == 0;
+    options->rounds = options->waits && wanted;
 }
 
 static struct sim_options random_options(struct ps_random *random, uint64_t seed,
@@ -137,14 +140,12 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         .staleness = (uint32_t)pick(random, 0, 3),
         .evicts = pick(random, 0, 1) > 0,
         .ttl_ms = pick(random, 500, 6000)};
-    options.waits = pick(random, 0, 1) > 0 || mutation >= SIM_MUTATION_ROUND_ROWS_LOST;
-    options.rounds = options.waits && pick(random, 0, 2) > 0 && options.clients_max == 0;
+    choose_waits(random, mutation, &options);
     /* One trainer alone would wait for itself. */
     if ((options.waits || options.clocks.present) &&
         options.client_count < (options.changes ? 3 : 2))
         options.client_count++;
     choose_tables(random, mutation, &options);
-    choose_increments(random, mutation, &options);
     return options;
 }
 

@@ -76,8 +76,8 @@ static void note_table(struct sim_server *server, const struct sim_change *chang
     if (change->message->method == PS_METHOD_DROP)
         sim_rows_dropped(server, request->name, change->wait.position);
     else
-        sim_rows_limited(server, request->name, change->wait.position,
-                         sim_tables_limit_of(request->change));
+        sim_rows_changed(server, request->name, change->wait.position,
+                         sim_tables_change_of(request->change));
 }
 
 static enum ps_status drop_or_configure(struct sim_server *server, struct sim_change *change,

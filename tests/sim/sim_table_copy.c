@@ -283,7 +283,19 @@ uint32_t sim_table_copy_needed(const struct sim_table_copy *copy)
     uint32_t alive = 0;
     for (uint32_t i = 0; i < about->workers; i++)
         alive += (copy->evicted >> i & 1) == 0 ? 1 : 0;
-    return about->quorum > 0 && about->quorum < alive ? about->quorum : alive;
+    return copy->quorum > 0 && copy->quorum < alive ? copy->quorum : alive;
+}
+
+void sim_table_copy_change(struct sim_table_copy *copy, enum sim_table_setting setting,
+                           uint64_t value)
+{
+    if (setting == SIM_CHANGES_LIMIT)
+        copy->rows_max = value;
+    else if (setting == SIM_CHANGES_GRACE)
+        copy->grace_ms = value;
+    else
+        copy->quorum = (uint32_t)value;
+    copy->is_new_rule |= setting == SIM_CHANGES_QUORUM;
 }
 
 uint64_t sim_table_copy_first_ms(const struct sim_table_copy *copy)
@@ -302,6 +314,7 @@ void sim_table_copy_hold(struct sim_table_copy *copy, uint32_t worker,
     copy->held[worker] = *held;
     copy->held[worker].is_there = true;
     copy->evicted &= ~(1U << worker);
+    copy->is_new_rule = false;
 }
 
 /* Of a round that ends now. */

@@ -41,6 +41,9 @@ struct sim_table_copy {
     uint64_t dropped_at; /* position */
     uint64_t version;
     uint64_t rows_max; /* as configured last */
+    uint32_t quorum;   /* likewise */
+    uint64_t grace_ms; /* likewise */
+    bool is_new_rule;  /* since the last contribution: nobody has looked at the open round yet */
     uint64_t swept;    /* rows last pushed to before that version are gone */
     struct sim_row rows[SIM_TABLE_KEYS];
 };
@@ -71,6 +74,9 @@ uint64_t sim_table_copy_first_ms(const struct sim_table_copy *copy);
  * it needs is evicted. Its rows count as pushed to when the last of them contributed, which is when
  * it ended or before. */
 void sim_table_copy_end_round(struct sim_table_copy *copy);
+
+void sim_table_copy_change(struct sim_table_copy *copy, enum sim_table_setting setting,
+                           uint64_t value);
 
 /* May the push be refused for the number of rows? A contribution together with what is held; one
  * without rows never. */

@@ -20,7 +20,7 @@
 enum event_kind {
     EVENT_DEFINED,
     EVENT_DROPPED,
-    EVENT_LIMITED,
+    EVENT_CHANGED,
     EVENT_PUSHED,
     EVENT_SWEPT,
     EVENT_HELD
@@ -33,8 +33,9 @@ struct event {
     uint64_t epoch, position;
     uint64_t at_ms;
     uint64_t
-        version; /* that a push made, or before which rows are gone; limit, or variant; round */
-    uint8_t *content; /* owned */
+        version; /* that a push made, or before which rows are gone; value, or variant; round */
+    enum sim_table_setting setting; /* of a value */
+    uint8_t *content;               /* owned */
     size_t size;
     uint32_t worker; /* of a contribution, from 0 */
     float weight;
@@ -120,7 +121,7 @@ static void hold(struct sim_table_copy *copy, const struct event *event)
 static bool may_end(const struct sim_world *world, const struct sim_table_copy *copy)
 {
     uint32_t there = sim_table_copy_there(copy);
-    uint64_t grace_ms = copy->about->grace_ms;
+    uint64_t grace_ms = copy->grace_ms;
     if (there == 0 || there >= sim_table_copy_needed(copy))
         return there > 0;
     return grace_ms > 0 && sim_now(world) >= sim_table_copy_first_ms(copy) + grace_ms;
@@ -152,11 +153,13 @@ static void apply(struct shard_rows *shard, const struct event *event)
         *copy = (struct sim_table_copy){.about = copy->about,
                                         .is_there = true,
                                         .variant = (uint32_t)event->version,
-                                        .rows_max = copy->about->rows_max};
+                                        .rows_max = copy->about->rows_max,
+                                        .quorum = copy->about->quorum,
+                                        .grace_ms = copy->about->grace_ms};
     } else if (event->kind == EVENT_DROPPED) {
         *copy = (struct sim_table_copy){.about = copy->about, .dropped_at = event->position};
-    } else if (event->kind == EVENT_LIMITED) {
-        copy->rows_max = event->version;
+    } else if (event->kind == EVENT_CHANGED) {
+        sim_table_copy_change(copy, event->setting, event->version);
     } else if (event->kind == EVENT_PUSHED) {
         sim_table_copy_push(copy, content, event->at_ms);
         PS_ASSERT(copy->version == event->version);
@@ -282,8 +285,8 @@ void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t 
              (struct ps_view){0});
 }
 
-void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t position,
-                      uint64_t rows_max)
+void sim_rows_changed(struct sim_server *server, struct ps_bytes name, uint64_t position,
+                      struct sim_table_change change)
 {
     struct ps_status_reply now;
     now_of(server, &now);
@@ -291,11 +294,12 @@ void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t 
     if (copy == NULL)
         return;
     remember(server->world, now.index,
-             (struct event){.kind = EVENT_LIMITED,
+             (struct event){.kind = EVENT_CHANGED,
                             .table = number_of(name),
                             .epoch = now.epoch,
                             .position = place_of(&now, position),
-                            .version = rows_max},
+                            .version = change.value,
+                            .setting = change.kind},
              (struct ps_view){0});
 }
 

@@ -47,9 +47,10 @@ void sim_rows_defined(struct sim_server *server, struct ps_bytes name, struct ps
 /* The server has the table no more, since just now. */
 void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t position);
 
-/* The server has another limit of rows for the table, for the first time. */
-void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t position,
-                      uint64_t rows_max);
+/* The server has another limit of rows for the table, or other rules of rounds, for the first
+ * time. */
+void sim_rows_changed(struct sim_server *server, struct ps_bytes name, uint64_t position,
+                      struct sim_table_change change);
 
 /* The server has applied the push as its trainer sent it. */
 void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *request,

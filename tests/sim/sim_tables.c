@@ -4,13 +4,7 @@
 
 #include "base/assert.h"
 #include "base/partition.h"
-#include "proto/optimizer_config.h"
-#include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_client_calls.h"
-#include "tests/sim/sim_client_change.h"
-#include "tests/sim/sim_clocks.h"
-#include "tests/sim/sim_rounds.h"
-#include "tests/sim/sim_table_faults.h"
 #include "tests/sim/sim_table_follow.h"
 #include "tests/sim/sim_table_rows.h"
 
@@ -19,9 +13,14 @@
 #define BATCH_MS 6000
 #define FULL_MS 1000 /* a push that finds no room is repeated until then */
 #define SPREAD 0x9E3779B97F4A7C15u
+/* First bytes of what OptimizerConfig has: tables, rounds; in them rows_max or quorum, grace_ms. */
+#define TABLE_FIELD 0xA2
+#define ROUNDS_FIELD 0x92
+#define LIMIT_FIELD 0x10
+#define GRACE_FIELD 0x18
 
 static bool define(struct sim_client *client, const struct sim_table *table);
-static void limit(struct sim_client *client, const struct sim_table *table);
+static void change_one(struct sim_client *client, const struct sim_table *table);
 static void drop(struct sim_client *client, const struct sim_table *table);
 static void follow(struct sim_client *client);
 static void fill_shard(struct sim_client *client, const struct sim_table *table, uint32_t shard,
@@ -57,156 +56,6 @@ size_t sim_table_state_bytes(const struct sim_table *table)
     return table->rule == SIM_TABLE_MOMENTUM ? sim_table_row_bytes(table) : 0;
 }
 
-/* ---- The tables of a world ---- */
-
-static void choose_expiry(struct sim_world *world, struct sim_table *table,
-                          struct ps_table_settings *settings)
-{
-    if (!world->options.rows_expire)
-        return;
-    table->expires = true;
-    if (world->options.clocks.present && sim_chance(world, 500)) {
-        settings->expire_clocks = sim_between(world, 2, 8);
-        memcpy(settings->clocks, SIM_CLOCKS_NAME, sizeof SIM_CLOCKS_NAME);
-        return;
-    }
-    table->expire_ms = sim_between(world, 500, 10000);
-    settings->expire_ms = table->expire_ms;
-}
-
-static void choose_limit(struct sim_world *world, struct sim_table *table,
-                         struct ps_table_settings *settings)
-{
-    settings->rows_max = table->rows_max = sim_between(world, 6, SIM_TABLE_KEYS);
-    table->oldest_go = sim_chance(world, 600);
-    settings->full = table->oldest_go ? PS_TABLE_OLDEST : PS_TABLE_REFUSE;
-}
-
-static void choose_rule(struct sim_world *world, struct sim_table *table,
-                        struct ps_optimizer_config *config)
-{
-    table->rule = (enum sim_table_rule)sim_between(world, SIM_TABLE_SGD, SIM_TABLE_ADD);
-    table->dtype = sim_chance(world, 500) ? PS_F32 : PS_F64;
-    config->learning_rate = SIM_TABLE_RATE;
-    if (table->rule == SIM_TABLE_MOMENTUM)
-        ps_optimizer_config_set(config, "momentum", SIM_TABLE_MOMENTUM_FACTOR);
-    if (table->rule == SIM_TABLE_ADD) {
-        (void)ps_optimizer_config_choose(config, "add");
-        table->dtype = PS_I64;
-    }
-    if (table->rule == SIM_TABLE_ROW_WISE) {
-        (void)ps_optimizer_config_choose(config, "adagrad");
-        ps_optimizer_config_set(config, "row_wise", 1);
-        ps_optimizer_config_set(config, "epsilon", SIM_TABLE_EPSILON);
-    }
-}
-
-/* Tables of whole numbers begin with 0. The two variants differ in their seed or their constant. */
-static void choose_first(struct sim_world *world, struct sim_table *table)
-{
-    bool is_whole = table->dtype == PS_I64;
-    enum ps_table_init init =
-        is_whole ? PS_TABLE_ZERO
-                 : (enum ps_table_init)sim_between(world, PS_TABLE_ZERO, PS_TABLE_NORMAL);
-    for (uint32_t i = 0; i < SIM_TABLE_VARIANTS && init != PS_TABLE_ZERO; i++)
-        table->first[i] = (struct sim_first){
-            .init = init, .low = 0.5 + i, .high = 1.75, .seed = sim_between(world, 0, UINT32_MAX)};
-}
-
-/* Large keys are beyond those of a table that is counted from 0 on. */
-static void choose_ranges(struct sim_world *world, struct sim_table *table,
-                          struct ps_table_settings *settings)
-{
-    struct sim_ranges *ranges = &table->ranges;
-    ranges->shard_count = world->options.shard_count;
-    if (sim_chance(world, 600))
-        return;
-    ranges->kind =
-        ranges->shard_count > 1 && sim_chance(world, 500) ? PS_TABLE_GIVEN : PS_TABLE_RANGE;
-    settings->partition = ranges->kind;
-    if (ranges->kind == PS_TABLE_RANGE) {
-        settings->keys_max = ranges->keys_max = sim_between(world, 20, SIM_TABLE_KEYS);
-        settings->chunk = ranges->chunk = sim_between(world, 1, 9);
-        return;
-    }
-    settings->bound_count = ranges->shard_count - 1;
-    for (uint32_t i = 0; i < settings->bound_count; i++) {
-        uint64_t before = i > 0 ? ranges->bounds[i - 1] : 0;
-        ranges->bounds[i] = before + sim_between(world, 0, i == 0 ? 20 : UINT64_MAX / 2);
-        settings->bounds[i] = ranges->bounds[i];
-    }
-}
-
-/* Sums of squares of whole numbers are exact in any order, and so are none of averages. */
-static void choose_rounds(struct sim_world *world, struct sim_table *table,
-                          struct ps_optimizer_config *config)
-{
-    uint32_t workers = sim_trainers(world);
-    if (!world->options.rounds || table->dtype == PS_I64 || sim_chance(world, 300))
-        return;
-    const struct sim_round_rules rules = {
-        .workers = workers,
-        .quorum = (uint32_t)sim_between(world, 0, workers),
-        .grace_ms = sim_chance(world, 400) ? 0 : sim_between(world, 300, 5000),
-        .late_is_next = sim_chance(world, 500),
-        .combine =
-            table->rule == SIM_TABLE_ROW_WISE
-                ? SIM_COMBINE_SUM
-                : (enum sim_combine)sim_between(world, SIM_COMBINE_AVERAGE, SIM_COMBINE_WEIGHTED)};
-    table->workers = rules.workers;
-    table->quorum = rules.quorum;
-    table->grace_ms = rules.grace_ms;
-    table->combine = (int)rules.combine;
-    config->rounds = (struct ps_config_rounds){.workers = rules.workers,
-                                               .quorum = rules.quorum,
-                                               .grace_ms = rules.grace_ms,
-                                               .combine = (int32_t)rules.combine,
-                                               .late = rules.late_is_next ? 1 : 0};
-    sim_rounds_know(sim_checker_rounds(world), table->name, &rules);
-}
-
-static void choose_table(struct sim_world *world, struct sim_table *table, uint32_t i)
-{
-    struct ps_optimizer_config config;
-    struct ps_table_settings *settings = &config.table;
-    ps_optimizer_config_defaults(&config);
-    PS_ASSERT(i <= 9);
-    table->name[0] = 't';
-    table->name[1] = (char)('0' + i);
-    choose_rule(world, table, &config);
-    table->width = (uint32_t)sim_between(world, 1, SIM_TABLE_WIDTH_MAX);
-    settings->width = table->width;
-    choose_first(world, table);
-    choose_ranges(world, table, settings);
-    choose_rounds(world, table, &config);
-    table->drops = sim_chance(world, 400);
-    if (sim_chance(world, 400))
-        choose_limit(world, table, settings);
-    /* Of two tables that are swept in one turn nobody would see the state between the records. */
-    if (i == 0)
-        choose_expiry(world, table, settings);
-    if (sim_chance(world, 300))
-        settings->admission = table->admission = (uint32_t)sim_between(world, 2, 4);
-    for (uint32_t k = 0; k < SIM_TABLE_VARIANTS; k++) {
-        const struct sim_first *first = &table->first[k];
-        settings->init = first->init;
-        settings->low = first->low;
-        settings->high = first->init == PS_TABLE_CONSTANT ? 0.0 : first->high;
-        settings->seed = first->seed;
-        table->config[k] = sim_config_encode(&config, table->config_bytes[k]);
-    }
-}
-
-void sim_tables_choose(struct sim_world *world)
-{
-    sim_rows_begin(world->options.mutation);
-    for (uint32_t i = 0; i < world->options.tables; i++) {
-        struct sim_table table = {.rows_max = 0};
-        choose_table(world, &table, i);
-        sim_rows_know(world, i, &table);
-    }
-}
-
 /* ---- A batch ---- */
 
 void sim_tables_train(struct sim_client *client)
@@ -227,8 +76,8 @@ void sim_tables_train(struct sim_client *client)
         drop(client, table);
         return;
     }
-    if (table->rows_max > 0 && sim_chance(world, 150)) {
-        limit(client, table);
+    if ((table->rows_max > 0 || table->workers > 0) && sim_chance(world, 100)) {
+        change_one(client, table);
         return;
     }
     enum ps_method method = methods[sim_between(world, 0, 2)];
@@ -263,10 +112,14 @@ static bool define(struct sim_client *client, const struct sim_table *table)
     return true;
 }
 
-uint64_t sim_tables_limit_of(struct ps_bytes change)
+struct sim_table_change sim_tables_change_of(struct ps_bytes change)
 {
     PS_ASSERT(change.size == SIM_TABLE_CHANGE_BYTES);
-    return change.data[SIM_TABLE_CHANGE_BYTES - 1];
+    const uint8_t *bytes = change.data;
+    return (struct sim_table_change){.kind = bytes[0] == TABLE_FIELD   ? SIM_CHANGES_LIMIT
+                                             : bytes[3] == GRACE_FIELD ? SIM_CHANGES_GRACE
+                                                                       : SIM_CHANGES_QUORUM,
+                                     .value = (bytes[4] & 0x7FU) | (uint64_t)bytes[5] << 7};
 }
 
 static enum ps_status take_answer(void *self, const struct ps_call_reply *reply,
@@ -278,14 +131,29 @@ static enum ps_status take_answer(void *self, const struct ps_call_reply *reply,
     return PS_OK;
 }
 
-/* OptimizerConfig {table {rows_max}}, on one shard: the limits of shards have nothing to do with
- * each other. */
-static void limit(struct sim_client *client, const struct sim_table *table)
+static struct sim_table_change draw_change(struct sim_world *world, const struct sim_table *table)
 {
-    static const uint8_t head[SIM_TABLE_CHANGE_BYTES - 1] = {0xA2, 0x0D, 2, 0x10};
+    bool is_of_rounds = table->workers > 0 && (table->rows_max == 0 || sim_chance(world, 600));
+    if (!is_of_rounds)
+        return (struct sim_table_change){SIM_CHANGES_LIMIT, sim_between(world, 6, SIM_TABLE_KEYS)};
+    if (sim_chance(world, 500))
+        return (struct sim_table_change){SIM_CHANGES_QUORUM, sim_between(world, 0, table->workers)};
+    return (struct sim_table_change){SIM_CHANGES_GRACE,
+                                     sim_chance(world, 300) ? 0 : sim_between(world, 300, 5000)};
+}
+
+/* OptimizerConfig {table {rows_max}} or {rounds {quorum or grace_ms}}, on one shard: the settings
+ * of shards have nothing to do with each other. */
+static void change_one(struct sim_client *client, const struct sim_table *table)
+{
+    const struct sim_table_change wish = draw_change(client->world, table);
     uint8_t *change = client->tables.change;
-    memcpy(change, head, sizeof head);
-    change[sizeof head] = (uint8_t)sim_between(client->world, 6, SIM_TABLE_KEYS);
+    change[0] = wish.kind == SIM_CHANGES_LIMIT ? TABLE_FIELD : ROUNDS_FIELD;
+    change[1] = 0x0D;
+    change[2] = 3;
+    change[3] = wish.kind == SIM_CHANGES_GRACE ? GRACE_FIELD : LIMIT_FIELD;
+    change[4] = (uint8_t)(wish.value & 0x7F) | 0x80;
+    change[5] = (uint8_t)(wish.value >> 7);
     uint32_t shard = (uint32_t)sim_between(client->world, 0, client->members.shard_count - 1);
     struct ps_item *item = add_item(client, table, shard);
     item->of_table = false;
@@ -439,8 +307,8 @@ static void look_at_failure(struct sim_client *client, const struct ps_item *ite
     struct sim_table_client *own = &client->tables;
     const struct sim_table *table = sim_rows_table(client->world, own->table);
     bool exists = client->method == PS_METHOD_DEFINE && item->status == PS_ERR_EXISTS;
-    /* With another limit by now, or with other first values. */
-    if (exists && (table->rows_max > 0 || table->drops))
+    /* With another limit or other rules of rounds by now, or with other first values. */
+    if (exists && (table->rows_max > 0 || table->workers > 0 || table->drops))
         own->is_defined[own->table][item->shard] = true;
     else if (exists)
         sim_fail(client->world, "P2: another %.*s is there than %s defines", (int)item->name.size,

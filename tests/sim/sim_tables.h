@@ -21,7 +21,7 @@
 #define SIM_TABLE_KEYS 48      /* that trainers know of */
 #define SIM_TABLE_BATCH_MAX 12 /* keys of one item */
 #define SIM_TABLE_CONFIG_BYTES_MAX 1024
-#define SIM_TABLE_CHANGE_BYTES 5
+#define SIM_TABLE_CHANGE_BYTES 6
 
 #define SIM_TABLE_VARIANTS 2
 
@@ -44,7 +44,7 @@ struct sim_table {
     uint64_t expire_ms; /* 0: never */
     bool expires;       /* by time or by clocks */
     uint32_t workers;   /* of its rounds, as sim_rounds.h has them; 0: none */
-    uint32_t quorum;    /* 0: all that are not evicted */
+    uint32_t quorum;    /* 0: all that are not evicted; as it is defined, and as all that follows */
     uint64_t grace_ms;  /* 0: never */
     int combine;        /* enum sim_combine */
     uint32_t admission; /* a key gets its row with so many pushes; 0: with the first */
@@ -78,8 +78,13 @@ size_t sim_table_row_bytes(const struct sim_table *table);
 /* Of what the rule remembers of a row; 0 where it remembers nothing. */
 size_t sim_table_state_bytes(const struct sim_table *table);
 
-/* The rows_max that a trainer's change of a table sets. */
-uint64_t sim_tables_limit_of(struct ps_bytes change);
+/* What a trainer's change of a table sets. */
+enum sim_table_setting { SIM_CHANGES_LIMIT, SIM_CHANGES_QUORUM, SIM_CHANGES_GRACE };
+struct sim_table_change {
+    enum sim_table_setting kind;
+    uint64_t value; /* rows_max, quorum, grace_ms */
+};
+struct sim_table_change sim_tables_change_of(struct ps_bytes change);
 
 /* Draws the tables of a world. */
 void sim_tables_choose(struct sim_world *world);
