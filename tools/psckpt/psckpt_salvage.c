@@ -99,9 +99,12 @@ static enum ps_status salvage_one(const struct psckpt *tool, const char *path, b
     /* For one file alone there is no journal to go on with. */
     if (is_folder && tool->options.journal) {
         enum ps_status status = go_on(tool, path, &salvage, state, error);
+        if (status == PS_OK)
+            salvage_end(&salvage, state);
         shard_state_fini(&salvage.state);
         PS_TRY(status);
     } else {
+        salvage_end(&salvage, &salvage.state);
         *state = salvage.state;
     }
     if (salvage.is_mixed && state->facts.position < salvage.newest) {

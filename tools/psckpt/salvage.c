@@ -61,6 +61,8 @@ static enum ps_status take_sections(struct salvaging *salvaging, size_t oldest,
 static enum ps_status take_section(struct salvaging *salvaging, enum ps_checkpoint_section section,
                                    size_t oldest, struct ps_error *error);
 static void say_left_out(const struct salvaging *salvaging, const struct section_choice *choice);
+static enum ps_status give_births(struct salvaging *salvaging, size_t oldest,
+                                  struct ps_error *error);
 
 /* The steps depend on each other: facts are known when it is known which files were used. On
  * success the caller owns the state; on failure there is nothing to release. */
@@ -357,6 +359,7 @@ static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *er
         return PS_ERR_NO_MEMORY;
     state->facts.job = (const char *)job.data;
     PS_TRY(take_sections(salvaging, (size_t)(oldest - salvaging->sources), error));
+    PS_TRY(give_births(salvaging, (size_t)(oldest - salvaging->sources), error));
     /* Without the table nobody can tell a repeated request from a new one. Forgetting everybody
      * makes the server refuse old sessions, so that nothing is applied twice. */
     if (!oldest->has_sessions) {
@@ -367,6 +370,44 @@ static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *er
     }
     state->facts.sessions = shard_state_copy(state, facts->sessions, error);
     return state->facts.sessions.data == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+}
+
+/* A version says of most records whether a parameter has them already. Of a change and of a
+ * contribution it does not: a newer file may have what came of them at the same version, and to
+ * make the change again could be refused, or undo one behind it. A record from before the birth of
+ * a parameter is of another one of its name, and is passed over whatever it says. */
+static enum ps_status give_births(struct salvaging *salvaging, size_t oldest,
+                                  struct ps_error *error)
+{
+    struct salvage *salvage = salvaging->salvage;
+    struct shard_state *state = &salvage->state;
+    salvage->births = shard_state_room(state, state->count, sizeof *salvage->births, error);
+    if (salvage->births == NULL)
+        return PS_ERR_NO_MEMORY;
+    for (size_t i = 0; i < state->count; i++) {
+        struct ps_checkpoint_parameter *row = &state->parameters[i];
+        size_t file = salvaging->files[i];
+        if (file == oldest)
+            continue;
+        uint64_t position = ps_checkpoint_reader_facts(salvaging->sources[file].reader)->position;
+        salvage->births[salvage->birth_count++] =
+            (struct salvage_birth){row->name, row->birth, position};
+        row->birth = position;
+    }
+    return PS_OK;
+}
+
+/* One that was dropped and defined anew by the journal has the birth that it has there. */
+void salvage_end(const struct salvage *salvage, struct shard_state *state)
+{
+    for (size_t i = 0; i < state->count; i++)
+        for (size_t k = 0; k < salvage->birth_count; k++) {
+            const struct salvage_birth *one = &salvage->births[k];
+            struct ps_checkpoint_parameter *row = &state->parameters[i];
+            /* Names first: several parameters may be of one file, and have its position. */
+            if (ps_bytes_equal(row->name, one->name) && row->birth == one->given)
+                row->birth = one->birth;
+        }
 }
 
 /* Each parameter's of the file that it was taken from, so that what was acknowledged is there also

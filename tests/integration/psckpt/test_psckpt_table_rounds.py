@@ -220,6 +220,30 @@ class OpenRounds(unittest.TestCase):
             self.assertEqual([row[0] for row in worker.values([5, 6])], [2.0, 4.0])
         self.expect_goes_on(self.out)
 
+    def test_salvage_passes_over_changes_that_the_newer_file_has(self):
+        """The number of workers changed, and a round was begun, before the newer file was saved."""
+        for worker in self.workers["t"][:1]:
+            worker.add(2, [])
+        for workers in (5, 4):
+            change = CONFIG()
+            change.rounds.workers = workers
+            request = MESSAGES["pserver.v1.ConfigureParamRequest"](
+                name="t", change=change.SerializeToString())
+            self.server.calls.call("ConfigureParam", request)
+        self.hold("t", 3, 1, [(9, 4)])
+        self.save()
+        self.end_round_of_u()
+        data = self.killed()
+        before = digest(data)
+        flip(self.newest(data), offset_of(self.newest(data), "ps.keys/u"))
+        psckpt("salvage", data, "--out", self.out)
+        self.assertIn("u: taken from", psckpt.errors)
+        self.assertNotIn("journal from the damage on", psckpt.errors)
+        document = psckpt_json("show", self.newest(self.out))
+        self.assertEqual([(row["name"], row["workers"]) for row in document["rounds"]],
+                         [("t", "1")])
+        self.assertEqual(digest(self.out), before)
+
     def test_reshard_refuses_until_the_rounds_have_ended(self):
         data = self.killed()
         psckpt("reshard", data, "--to", "2", "--out", self.out, code=DATA)

@@ -143,6 +143,11 @@ START_TEST(what_is_damaged_in_the_newest_is_taken_from_the_one_before)
     ck_assert_uint_eq(salvage.state.facts.position, 12);
     ck_assert(first_of(0) == 1000.0f);
     ck_assert_ptr_nonnull(strstr(said, "a: taken from " FOLDER));
+    /* The journal is applied from 12 on: to the others nothing of before 20. */
+    ck_assert_uint_eq(salvage.state.parameters[0].birth, 0);
+    ck_assert_uint_eq(salvage.state.parameters[1].birth, 20);
+    salvage_end(&salvage, &salvage.state);
+    ck_assert_uint_eq(salvage.state.parameters[1].birth, 0);
 }
 END_TEST
 
