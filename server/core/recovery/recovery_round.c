@@ -38,8 +38,8 @@ static enum ps_status check_held(const struct ps_contributions *rounds, uint32_t
 static enum ps_status read_round(const struct ps_parameter *parameter,
                                  const struct ps_record *record, struct ps_round_record *round,
                                  struct ps_error *reason);
-static enum ps_status end_round(struct ps_parameter *parameter, const struct ps_record *record,
-                                struct ps_error *reason);
+static enum ps_status end_round(struct ps_service *service, struct ps_parameter *parameter,
+                                const struct ps_record *record, struct ps_error *reason);
 
 /* As of a push: the cut is held shared, and what is counted is counted within. Records of one
  * parameter come one at a time, so that what is looked at between its locks stays as it is. */
@@ -67,7 +67,7 @@ static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_
     uint64_t present = ps_parameter_version(parameter);
     if (record->type == PS_RECORD_ROUND) {
         PS_TRY(check_version(record, present, present + 1, reason));
-        return end_round(parameter, record, reason);
+        return end_round(service, parameter, record, reason);
     }
     PS_TRY(check_version(record, present, present, reason));
     PS_TRY(hold(service, parameter, record, reason));
@@ -191,8 +191,8 @@ static enum ps_status read_round(const struct ps_parameter *parameter,
  * sets and not as numbers: two rounds of as many workers may have been of different ones, and would
  * make other bits. The evicted are taken from the record, since the clock that decided about them
  * is gone. */
-static enum ps_status end_round(struct ps_parameter *parameter, const struct ps_record *record,
-                                struct ps_error *reason)
+static enum ps_status end_round(struct ps_service *service, struct ps_parameter *parameter,
+                                const struct ps_record *record, struct ps_error *reason)
 {
     struct ps_contributions *rounds = parameter->rounds;
     struct ps_round_record round;
@@ -206,11 +206,15 @@ static enum ps_status end_round(struct ps_parameter *parameter, const struct ps_
                        (unsigned)rounds->round.counted_count);
     /* No place in the journal (NULL): the record has one. */
     ps_mutex_lock(&rounds->lock);
+    uint64_t freed = ps_contributions_held_bytes(rounds);
     enum ps_status status = ps_round_make_version(
         parameter, evictions_are_left_out ? rounds->round.evicted : round.evicted, NULL, &version,
         reason);
     ps_mutex_unlock(&rounds->lock);
     PS_ASSERT(status != PS_OK || version == record->version);
+    /* As when it ended live; each contribution was added when it was held. */
+    if (status == PS_OK)
+        ps_gauge_add(service->metrics.round_held_bytes, -(double)freed);
     return status;
 }
 

@@ -145,6 +145,20 @@ class Rounds(Base):
                 self.assertEqual(reply.params[0].reply.version, version)
                 self.assertEqual(reply.params[0].reply.content, bits([float(version)]))
 
+    def test_what_is_held_is_shown_also_after_a_restart_and_a_drop(self):
+        self.start("--ack", "logged", http=True)
+        self.define([0.0, 0.0], rounds(2), 2)
+        for round_ in (1, 2):
+            for worker in self.workers:
+                worker.contribute([1.0, 2.0], round_)
+        self.workers[0].contribute([1.0, 2.0], 3)
+        shown = "\nps_round_held_bytes 8\n"
+        self.assertIn(shown, self.server.get("/metrics")[1])
+        self.restart()
+        self.assertIn(shown, self.server.get("/metrics")[1])
+        self.owner.drop("m")
+        self.assertIn("\nps_round_held_bytes 0\n", self.server.get("/metrics")[1])
+
     def test_what_cannot_be_is_refused_and_changes_nothing(self):
         self.start()
         self.define([0.0], rounds(2), 2)
