@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "checkpoint/journal_rows.h"
 #include "server/core/recovery/snapshot.h"
+#include "server/core/tables/row_sweep.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <string.h>
@@ -111,14 +112,28 @@ bool sim_is_full(const struct ps_item_status *status)
 
 /* ---- Records and checkpoints ---- */
 
-void sim_rows_bend_sweep(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
-                         struct ps_bytes *piece)
+void sim_rows_bend_expiry(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
+                          struct ps_bytes *piece)
 {
-    const struct ps_sweep_record nothing = {.before_version = 1};
-    if (mutation != SIM_MUTATION_SWEEP_LOST || record->type != PS_RECORD_SWEEP)
+    struct ps_expire_record expired;
+    uint64_t keys[PS_ROW_FOUND_MAX];
+    bool bends = mutation == SIM_MUTATION_SWEEP_LOST || mutation == SIM_MUTATION_EXPIRY_SHORT;
+    if (!bends || record->type != PS_RECORD_EXPIRE)
         return;
-    ps_sweep_record_write(&nothing, bent);
-    *piece = (struct ps_bytes){bent, PS_SWEEP_RECORD_BYTES};
+    PS_ASSERT(record->content.piece_count == 1);
+    const struct ps_bytes content = record->content.pieces[0];
+    enum ps_status status = ps_expire_record_read(content, &expired, NULL);
+    PS_ASSERT(status == PS_OK && expired.count <= PS_ROW_FOUND_MAX);
+    ps_expire_keys_read(content, 0, expired.count, keys);
+    /* No row is of a push before version 1. */
+    if (mutation == SIM_MUTATION_SWEEP_LOST)
+        expired.before_version = 1;
+    /* One key twice, in the place of another; of one key nothing is left out. */
+    else
+        keys[expired.count - 1] = keys[0];
+    ps_expire_record_write(&expired, bent);
+    ps_expire_keys_write(keys, expired.count, bent + PS_EXPIRE_RECORD_HEAD_BYTES);
+    *piece = (struct ps_bytes){bent, content.size};
     record->content = ps_view_of(piece);
 }
 

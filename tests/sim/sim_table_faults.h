@@ -27,9 +27,9 @@ void sim_rows_bend_push(const struct sim_server *server, struct ps_push_request 
 void sim_rows_bend_pull(struct sim_server *server, const struct ps_pull_request *request,
                         struct ps_pull_reply *reply);
 
-/* `piece` is what the record's content views then; `bent` has room for a sweep. */
-void sim_rows_bend_sweep(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
-                         struct ps_bytes *piece);
+/* `piece` is what the record's content views then; `bent` has room for it. */
+void sim_rows_bend_expiry(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
+                          struct ps_bytes *piece);
 
 /* Writes the checkpoint with the rows of now. */
 PS_MUST_USE enum ps_status sim_rows_write_late(const struct ps_saver *saver,
