@@ -241,8 +241,8 @@ static enum ps_status replay_expire(struct ps_service *service, const struct ps_
 
 /* As many keys at a time as there is room for here, whatever the writer had: one record all the
  * same. Each is looked up, so that a replay costs what went and not what stayed: a table of any
- * size is replayed without a walk over it, and a record that is replayed is never more work than the
- * server had with it. */
+ * size is replayed without a walk over it, and a record that is replayed is never more work than
+ * the server had with it. */
 static void expire(struct ps_service *service, struct ps_parameter *parameter,
                    struct ps_bytes content, const struct ps_expire_record *expired)
 {
