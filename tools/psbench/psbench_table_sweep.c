@@ -69,12 +69,15 @@ enum ps_status ps_bench_table_sweep(struct ps_bench *bench, struct ps_error *err
         return PS_OK;
     struct sweeper *sweeper = ps_zeroed(ps_allocator_heap(), sizeof *sweeper);
     struct beside *beside = ps_zeroed(ps_allocator_heap(), sizeof *beside);
+    /* Both hold histograms, or stand beside who does. */
     if (sweeper == NULL || beside == NULL) {
         ps_release(ps_allocator_heap(), sweeper);
         ps_release(ps_allocator_heap(), beside);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
     }
     ps_bench_progress(bench, row->name);
+    /* The rank is that of the lock which this one stands for: whatever the table takes is above it.
+     */
     ps_mutex_init(&sweeper->lock, PS_RANK_PARAMETER);
     ps_let_by_init(&sweeper->pushes);
     enum ps_status status =
@@ -83,12 +86,13 @@ enum ps_status ps_bench_table_sweep(struct ps_bench *bench, struct ps_error *err
         status = ps_bench_table_alone_fill(&sweeper->table, bench->options->rows, error);
     if (status == PS_OK)
         ps_bench_fill_gradient(sweeper->table.gradients, (size_t)PS_BENCH_TABLE_KEYS * WIDTH);
+    /* As many versions as pushes: a share of them is that share of the rows. */
     uint64_t made = sweeper->table.version;
     /* Of version 1 nothing is older. */
     if (status == PS_OK)
         status = measure(bench, sweeper, WALK, 1, 1, beside, error);
     if (status == PS_OK)
-        status = measure(bench, sweeper, SWEEP, 1 + made / 4, 1 + made / 4 * 2, beside, error);
+        status = measure(bench, sweeper, SWEEP, 1 + made / 4, 1 + made / 2, beside, error);
     ps_bench_table_alone_close(&sweeper->table);
     ps_let_by_fini(&sweeper->pushes);
     ps_mutex_fini(&sweeper->lock);
@@ -126,10 +130,12 @@ static enum ps_status measure(struct ps_bench *bench, struct sweeper *sweeper, c
     return PS_OK;
 }
 
-/* The sweep begins with the pushes, which go on until it is done. */
+/* The sweep begins with the pushes, which go on until it is done. What is found is of this sweep
+ * alone: the one before has ended, and its thread with it. */
 static enum ps_status sweep_beside(struct ps_bench *bench, struct sweeper *sweeper, bool in_pieces,
                                    uint64_t before, struct beside *beside, struct ps_error *error)
 {
+    /* Nobody else has it yet: it is given away by the start of the thread. */
     sweeper->in_pieces = in_pieces;
     sweeper->before = before;
     sweeper->gone = sweeper->pieces = sweeper->held_ns = 0;
@@ -157,7 +163,8 @@ static enum ps_status push_beside(struct ps_bench *bench, struct sweeper *sweepe
         uint64_t spent_ns = 0;
         for (size_t i = 0; i < PS_BENCH_TABLE_KEYS; i++)
             numbers[i] = half + ps_random_below(&random, bench->options->rows - half);
-        /* With the wait for the lock, which is what a client sees. */
+        /* With the wait for the lock, which is what a client sees. Keys that come twice in a push
+         * are stepped once; of some million that are few. */
         uint64_t start_ns = ps_clock_precise_ns();
         ps_let_by_lock(&sweeper->pushes, &sweeper->lock);
         status = ps_bench_table_alone_push(&sweeper->table, numbers, &spent_ns, error);
@@ -165,12 +172,13 @@ static enum ps_status push_beside(struct ps_bench *bench, struct sweeper *sweepe
         ps_bench_times_note(&beside->wall, ps_clock_precise_ns() - start_ns);
         ps_bench_times_note(&beside->processor, spent_ns);
         beside->count++;
+        /* One push at least, also beside a sweep that was over before it began. */
     } while (status == PS_OK &&
              (until == NULL ? beside->count < QUIET_PUSHES : !atomic_load(until)));
     return status;
 }
 
-/* Without a record of a journal: that is memory, and no lock's affair. */
+/* Without a record of a journal: that is a copy of some keys, of which a lock knows nothing. */
 static void sweep(void *argument)
 {
     struct sweeper *sweeper = argument;
@@ -190,11 +198,13 @@ static void sweep(void *argument)
     atomic_store(&sweeper->ended, true);
 }
 
-/* As the service does it: a look without the lock, and what was found with it. */
+/* As the service does it: a look without the lock, and what was found with it. The time for which
+ * it is had is taken behind the wait, in which others have it. */
 static void sweep_in_pieces(struct sweeper *sweeper)
 {
     struct ps_row_table *table = sweeper->table.table;
     struct ps_row_walk walk = {.before = sweeper->before};
+    /* The version is the pushing thread's affair: a look takes any that is not below `before`. */
     struct ps_row_found found;
     for (bool is_more = true; is_more;) {
         is_more = ps_row_table_look(table, &walk, sweeper->before, &found);
