@@ -55,7 +55,7 @@ static enum ps_status sweep_beside(struct ps_bench *bench, struct sweeper *sweep
 static void sweep(void *argument);
 static void sweep_in_pieces(struct sweeper *sweeper);
 
-/* Of one push: keys and gradients. */
+/* Of one push: keys and gradients, as for the other rows of this width. */
 static uint64_t push_bytes(void)
 {
     return PS_BENCH_TABLE_KEYS * (sizeof(uint64_t) + WIDTH * sizeof(float));
@@ -194,6 +194,7 @@ static void sweep(void *argument)
         sweeper->pieces = 1;
         ps_mutex_unlock(&sweeper->lock);
     }
+    /* Last of all, since the figures are read as soon as the flag is seen. */
     sweeper->taken_ns = ps_clock_precise_ns() - start_ns;
     atomic_store(&sweeper->ended, true);
 }
