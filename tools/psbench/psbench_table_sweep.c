@@ -109,6 +109,7 @@ static enum ps_status measure(struct ps_bench *bench, struct sweeper *sweeper, c
                               struct ps_error *error)
 {
     struct ps_bench_row *row = ps_bench_report_row(&bench->report, name, push_bytes(), 1);
+    /* First alone: what is longest here is the machine's, and no sweep's. */
     PS_TRY(push_beside(bench, sweeper, NULL, beside, error));
     ps_bench_row_detail(row, "quiet_p50_us", ps_bench_times_percentile_us(&beside->wall, 0.5));
     ps_bench_row_detail(row, "quiet_longest_us", (double)beside->wall.longest_ns / 1e3);
@@ -172,7 +173,8 @@ static enum ps_status push_beside(struct ps_bench *bench, struct sweeper *sweepe
         ps_bench_times_note(&beside->wall, ps_clock_precise_ns() - start_ns);
         ps_bench_times_note(&beside->processor, spent_ns);
         beside->count++;
-        /* One push at least, also beside a sweep that was over before it began. */
+        /* One push at least, also beside a sweep that was over before it began: a row of the
+         * report without any figure would look like one that could not be measured. */
     } while (status == PS_OK &&
              (until == NULL ? beside->count < QUIET_PUSHES : !atomic_load(until)));
     return status;

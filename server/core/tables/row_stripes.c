@@ -337,7 +337,6 @@ void ps_row_stripe_remove(struct ps_row_table *table, struct ps_row_stripe *stri
     ps_row_removals_add(table->removals, ps_row_key(ps_row_at(shape, stripe, row)),
                         atomic_load(&table->rows));
     ps_row_index_remove(&stripe->index, hash, row);
-    ps_row_gone_note(&table->gone, ps_row_key(ps_row_at(shape, stripe, row)));
     if (table->bodies != NULL)
         ps_row_bodies_leave(table, stripe, row);
     *ps_row_live_word(shape, stripe, row) &= ~ps_row_live_bit(shape, row);
