@@ -12,7 +12,7 @@
  *
  * A removal must not fail, since its record is in the journal by then. So it is the list that
  * fails, and whoever wanted it writes a whole checkpoint instead, or asks for the whole table.
- * */
+ */
 #include "server/core/tables/row_removals.h"
 
 #include "base/assert.h"
