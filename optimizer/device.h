@@ -33,10 +33,11 @@
 #include "base/bytes.h"
 #include "base/encoding.h"
 #include "base/status.h"
+#include "optimizer/device_sharing.h"
 #include "optimizer/optimizer.h"
 
 /* Rises with every change of this header that an older or newer other side would stumble over. */
-#define PS_DEVICE_ABI 7
+#define PS_DEVICE_ABI 8
 
 /* The exported symbol, a ps_device_entry_fn. */
 #define PS_DEVICE_ENTRY "ps_device_entry"
@@ -68,7 +69,7 @@ struct ps_device_options {
 /* What a device is; the same for as long as it is open. */
 struct ps_device_facts {
     char name[64];
-    char uuid[48]; /* "GPU-..." */
+    char uuid[PS_DEVICE_UUID_BYTES]; /* "GPU-..." */
     uint32_t capability_major;
     uint32_t capability_minor;
     uint64_t memory_bytes;  /* of the device */
@@ -91,6 +92,7 @@ struct ps_device_stats {
     uint64_t order_count;    /* one stream was told to wait for another */
     uint64_t wait_count;     /* a thread waited for the device */
     uint64_t direct_bytes;   /* of gradients, that were copied from registered memory */
+    uint64_t in_place_bytes; /* of gradients, that the kernels read from imported memory */
     uint64_t bytes_in;       /* gradients and loads */
     uint64_t bytes_out;      /* reads */
 };
@@ -109,6 +111,9 @@ struct ps_device_parameter_wish {
     enum ps_dtype dtype;
     uint64_t count;
 };
+
+/* Of gradients that are read where they lie. */
+#define PS_IN_PLACE_ALIGNMENT 16u
 
 /* Array 0 are the values, 1 and on the states. */
 #define PS_DEVICE_VALUES 0u
@@ -324,6 +329,38 @@ struct ps_device_plugin {
 
     /* Before the memory goes, and after the last push from it. */
     void (*host_unregister)(struct ps_device *device, void *memory);
+
+    /* Memory of another process on this device: `*memory` is its address here, which the host must
+     * not read or write. Gradients in it (native, aligned to PS_IN_PLACE_ALIGNMENT, in one piece)
+     * go to judge and push like all others; they are neither moved nor copied: the kernels read
+     * them where they lie, and so until the push's ticket is done.
+     *
+     * PS_ERR_UNSUPPORTED  of another device
+     * PS_ERR_BAD_INPUT    nobody's, or smaller than its name says
+     * PS_ERR_BUSY         too much is imported already
+     */
+    PS_MUST_USE enum ps_status (*import)(struct ps_device *device,
+                                         const struct ps_device_share *share, uint8_t **memory,
+                                         struct ps_error *error);
+
+    /* After the last call that was given any of it; returns when the device uses it no more. */
+    void (*unimport)(struct ps_device *device, uint8_t *memory);
+
+    /* Copies imported bytes into any memory of the host, or back, and waits for them. */
+    PS_MUST_USE enum ps_status (*import_read)(struct ps_device *device, void *to,
+                                              const uint8_t *from, size_t size,
+                                              struct ps_error *error);
+    PS_MUST_USE enum ps_status (*import_write)(struct ps_device *device, uint8_t *to,
+                                               struct ps_view content, struct ps_error *error);
+
+    /* Queues a copy of `size` bytes of an array, from `offset` on, to imported memory: on the
+     * device, behind what was queued for the parameter, and before what comes next. */
+    PS_MUST_USE enum ps_status (*copy_out)(struct ps_device_parameter *parameter, uint32_t array,
+                                           uint64_t offset, uint8_t *to, uint64_t size,
+                                           struct ps_device_ticket *ticket, struct ps_error *error);
+
+    /* For the other side: processes whose memory is imported. Needs no open device. */
+    struct ps_device_sharing sharing;
 };
 
 /* NULL when the plugin is of another ABI. */

@@ -215,6 +215,8 @@ struct ps_finish_request {
     struct ps_request_id request;
 };
 
+struct ps_device_place; /* client/calls/call.h */
+
 struct ps_push_request {
     struct ps_bytes name;
     enum ps_dtype dtype;
@@ -233,6 +235,9 @@ struct ps_push_request {
     struct ps_hold hold; /* of the content; not on the wire */
     uint64_t total;      /* of one that goes out: elements of the gradient; not on the wire */
     bool is_plain;       /* the content was looked at and has nothing to refuse; not on the wire */
+    /* Where the content's address is a device's, which the host must not read; not on the wire. */
+    bool on_device;                      /* of one that has come */
+    const struct ps_device_place *place; /* of one that goes out; NULL: the host's */
 };
 
 struct ps_push_reply {
@@ -306,6 +311,9 @@ struct ps_pull_request {
     bool of_push;     /* of a range: what the push at the same place of the message makes of it */
     struct ps_held held;
     bool with_shape; /* the reply shall tell it */
+    /* Room for it in a device's memory, and where that is; both not on the wire. NULL: none. */
+    uint8_t *room;
+    const struct ps_device_place *place;
     /* What the pull waits for, both of these: a version, by which a synchronous trainer comes to
      * its next round, and clocks that allow the worker to read. */
     uint64_t at_least_version; /* 0: as it is */

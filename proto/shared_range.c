@@ -11,10 +11,12 @@
 
 #include <string.h>
 
-/* Both messages are a word of eight bytes that says which message this is and in which version, and
- * a number, little-endian. A peer that speaks anything else is turned away by the word. */
+/* Each message begins with a word of eight bytes that says which message this is and in which
+ * version, and a number, little-endian. A peer that speaks anything else is turned away by the
+ * word. */
 #define WORD_BYTES 8
 static const char hello[WORD_BYTES + 1] = "PSSHARE1";
+static const char device_hello[WORD_BYTES + 1] = "PSDEVIC1";
 static const char welcome[WORD_BYTES + 1] = "PSTAKEN1";
 
 /* A client's `finite` is a promise that it has looked; it saves the server a scan of content that
@@ -126,6 +128,30 @@ void ps_shared_hello_write(uint64_t size, uint8_t message[PS_SHARED_HELLO_BYTES]
 bool ps_shared_hello_read(struct ps_bytes message, uint64_t *size)
 {
     return read_number(message, hello, size);
+}
+
+/* Behind the number the uuid and the handle, as they are: the driver of the other process takes the
+ * handle byte by byte, and nobody between has anything to do with what is in it. Nothing of it is
+ * secret from who may use the device, and the socket is told to nobody else. */
+void ps_device_hello_write(const struct ps_device_share *share,
+                           uint8_t message[PS_DEVICE_HELLO_BYTES])
+{
+    uint8_t *rest = message + WORD_BYTES + sizeof share->bytes;
+    write_number(device_hello, share->bytes, message);
+    memcpy(rest, share->device, sizeof share->device);
+    memcpy(rest + sizeof share->device, share->handle, sizeof share->handle);
+}
+
+/* A uuid is a text: without its end it would be read beyond it. */
+bool ps_device_hello_read(struct ps_bytes message, struct ps_device_share *share)
+{
+    struct ps_bytes first = {message.data, WORD_BYTES + sizeof share->bytes};
+    if (message.size != PS_DEVICE_HELLO_BYTES || !read_number(first, device_hello, &share->bytes))
+        return false;
+    const uint8_t *rest = message.data + first.size;
+    memcpy(share->device, rest, sizeof share->device);
+    memcpy(share->handle, rest + sizeof share->device, sizeof share->handle);
+    return memchr(share->device, '\0', sizeof share->device) != NULL;
 }
 
 void ps_shared_welcome_write(uint64_t segment, uint8_t message[PS_SHARED_WELCOME_BYTES])

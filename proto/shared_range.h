@@ -12,6 +12,7 @@
 #define PS_PROTO_SHARED_RANGE_H
 
 #include "base/bytes.h"
+#include "base/device_share.h"
 #include "proto/messages.h"
 #include "proto/wire.h"
 
@@ -43,6 +44,12 @@ void ps_shared_range_put(struct ps_buffer *head, uint32_t number,
 #define PS_SHARED_HELLO_BYTES 16
 void ps_shared_hello_write(uint64_t size, uint8_t message[PS_SHARED_HELLO_BYTES]);
 bool ps_shared_hello_read(struct ps_bytes message, uint64_t *size);
+
+/* The same of a device's memory, without a descriptor: all of this piece. */
+#define PS_DEVICE_HELLO_BYTES (16 + PS_DEVICE_UUID_BYTES + PS_DEVICE_HANDLE_BYTES)
+void ps_device_hello_write(const struct ps_device_share *share,
+                           uint8_t message[PS_DEVICE_HELLO_BYTES]);
+bool ps_device_hello_read(struct ps_bytes message, struct ps_device_share *share);
 
 /* What the server answers: messages name it as `segment` (not 0). */
 #define PS_SHARED_WELCOME_BYTES 16

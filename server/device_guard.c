@@ -81,6 +81,51 @@ struct ps_shared_pins ps_device_guard_pins(struct ps_device_guard *guard)
     return (struct ps_shared_pins){.pin = pin, .unpin = unpin, .self = guard};
 }
 
+/* On the thread that takes memory from clients. */
+static enum ps_status import(void *self, const struct ps_device_share *share, uint8_t **memory,
+                             struct ps_error *error)
+{
+    const struct ps_device_store *store = &((struct ps_device_guard *)self)->choice.store;
+    PS_ASSERT(store->device != NULL);
+    return store->plugin->import(store->device, share, memory, error);
+}
+
+/* Also of a dead device: the client is told that nobody reads its memory any more. */
+static void unimport(void *self, uint8_t *memory)
+{
+    const struct ps_device_store *store = &((struct ps_device_guard *)self)->choice.store;
+    store->plugin->unimport(store->device, memory);
+}
+
+/* For what the host has to look at: a journal's record, a parameter that lives on the host. */
+static enum ps_status read_device(void *self, void *to, const uint8_t *from, size_t size,
+                                  struct ps_error *error)
+{
+    const struct ps_device_store *store = &((struct ps_device_guard *)self)->choice.store;
+    return store->plugin->import_read(store->device, to, from, size, error);
+}
+
+/* For values that the host has: those of a version that is kept, or of a parameter that lives
+ * there. */
+static enum ps_status write_device(void *self, uint8_t *to, struct ps_view content,
+                                   struct ps_error *error)
+{
+    const struct ps_device_store *store = &((struct ps_device_guard *)self)->choice.store;
+    return store->plugin->import_write(store->device, to, content, error);
+}
+
+/* As the pins: nothing without a device. */
+struct ps_shared_devices ps_device_guard_devices(struct ps_device_guard *guard)
+{
+    if (guard->choice.store.device == NULL)
+        return (struct ps_shared_devices){0};
+    return (struct ps_shared_devices){.import = import,
+                                      .unimport = unimport,
+                                      .read = read_device,
+                                      .write = write_device,
+                                      .self = guard};
+}
+
 /* Before the first parameter is placed, and again with no driver before that one ends: a death in
  * between is seen by the main thread's signal. */
 void ps_device_guard_watch(struct ps_device_guard *guard, struct ps_service *service,

@@ -45,6 +45,9 @@ struct ps_device_store *ps_device_guard_store(struct ps_device_guard *guard);
  * device. */
 struct ps_shared_pins ps_device_guard_pins(struct ps_device_guard *guard);
 
+/* For a device's own memory that clients share. Nothing where there is no device. */
+struct ps_shared_devices ps_device_guard_devices(struct ps_device_guard *guard);
+
 /* Who is told of a death, from now on; before anything is put on the device. NULL for the driver:
  * it is about to end. */
 void ps_device_guard_watch(struct ps_device_guard *guard, struct ps_service *service,

@@ -314,6 +314,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         /* Where there is no shared memory, "auto" is a line in the log, "on" a failed start. */
         /* What a client on this host shares is copied by a device from where it lies. */
         .shared_pins = ps_device_guard_pins(&instance->device),
+        .shared_devices = ps_device_guard_devices(&instance->device),
         .shared_memory_required = strcmp(options->shared_memory, "on") == 0,
     };
     enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);

@@ -10,12 +10,24 @@
 #ifndef PS_CLIENT_CALL_H
 #define PS_CLIENT_CALL_H
 
+#include "base/device_share.h"
 #include "base/status.h"
 #include "proto/messages.h"
 
 /* Content lies in so many pieces at most: that of an asked call, whose pieces are the caller's
  * tensors. That of a push has two at most. */
 #define PS_CONTENT_PIECES_MAX 16
+
+/* A piece of a device's memory in which the content of a push lies, or room for that of a pull.
+ * Addresses in it are the device's: nothing here reads or writes there. */
+struct ps_device_place {
+    struct ps_device_share share;
+    const uint8_t *base; /* where it begins, in this process */
+    /* Copies from it to the host, for a server that cannot reach it; false: it failed. Blocks
+     * while the bytes cross the bus. */
+    bool (*fetch)(void *self, void *to, const uint8_t *from, size_t size);
+    void *self;
+};
 
 struct ps_call_request {
     enum ps_method method; /* says which member holds; STATUS has none */

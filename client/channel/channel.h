@@ -112,10 +112,15 @@ PS_MUST_USE enum ps_status ps_channel_grpc_secure(struct ps_channel *channel,
 struct ps_channel_shared {
     uint64_t calls;
     uint64_t bytes;
+    uint64_t device_bytes;   /* of them, those in a device's memory */
     uint32_t tcp_servers;    /* that are connected now */
     uint32_t unix_servers;   /* that are, at a unix:PATH */
     uint32_t shared_servers; /* of either, those that take shared memory */
 };
 struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel);
+
+/* Have servers let go of the memory of devices that calls without an answer left to them? With
+ * `share` they are asked to let go of that piece as well. Waits for nothing. */
+bool ps_channel_grpc_let_go(const struct ps_channel *channel, const struct ps_device_share *share);
 
 #endif

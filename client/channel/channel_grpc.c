@@ -53,6 +53,7 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     side->shares = true;
     atomic_init(&side->shared_calls, 0);
     atomic_init(&side->shared_bytes, 0);
+    atomic_init(&side->device_bytes, 0);
     atomic_init(&side->running, 0);
     side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
     if (side->routes == NULL) {
@@ -101,7 +102,8 @@ struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel
 {
     struct ps_grpc_side *side = channel->self;
     struct ps_channel_shared told = {.calls = atomic_load(&side->shared_calls),
-                                     .bytes = atomic_load(&side->shared_bytes)};
+                                     .bytes = atomic_load(&side->shared_bytes),
+                                     .device_bytes = atomic_load(&side->device_bytes)};
     ps_mutex_lock(&side->mutex);
     for (uint32_t i = 0; i < side->shard_count; i++) {
         const struct ps_connection *connection = side->routes[i];

@@ -13,6 +13,7 @@
 #include "base/bounds.h"
 #include "base/thread.h"
 #include "client/channel/channel.h"
+#include "client/local/device_links.h"
 #include "client/local/shared_link.h"
 #include "proto/codec.h"
 
@@ -68,6 +69,7 @@ struct ps_connection {
     bool watching;                   /* a state watch is in flight; its tag is this struct */
     grpc_connectivity_state watched; /* the state whose end it waits for */
     struct ps_shared_link *shared;   /* owned; NULL: content goes in messages only */
+    struct ps_device_links *devices; /* owned; NULL as above: nothing on a device is reached */
     struct ps_reason reason;         /* of a TLS connection that is down */
 };
 
@@ -109,14 +111,16 @@ struct ps_flight {
     bool is_bundle;  /* the message is one of several calls, though perhaps of one part */
     bool has_bundle; /* `bundle` was decoded, or could not be: then `status` says so */
     struct ps_bundle_reply bundle;
-    struct ps_buffer head;     /* owned; the message without the content */
-    struct ps_view content;    /* borrowed until `pins` is 0 */
-    atomic_uint pins;          /* the batch, and gRPC's hold on the content */
-    grpc_call *call;           /* owned while RUNNING; NULL once the batch ended */
-    struct ps_shared_slot run; /* shared memory for all contents; none: zeroed */
-    uint32_t asks;             /* for the server's local socket; ps_shared_link_asks */
-    bool answered;             /* by the server itself */
-    size_t as_one_bytes_max;   /* as an outcome says it */
+    struct ps_buffer head;        /* owned; the message without the content */
+    struct ps_view content;       /* borrowed until `pins` is 0 */
+    atomic_uint pins;             /* the batch, and gRPC's hold on the content */
+    grpc_call *call;              /* owned while RUNNING; NULL once the batch ended */
+    struct ps_shared_slot run;    /* shared memory for all contents; none: zeroed */
+    struct ps_device_slot device; /* where its content is on a device; none: zeroed */
+    bool is_stuck;                /* its content is there, and the server cannot be told */
+    uint32_t asks;                /* for the server's local socket; ps_shared_link_asks */
+    bool answered;                /* by the server itself */
+    size_t as_one_bytes_max;      /* as an outcome says it */
     grpc_byte_buffer *message;
     grpc_metadata_array first_metadata, last_metadata;
     grpc_status_code code;
@@ -165,7 +169,7 @@ struct ps_grpc_side {
     const struct ps_clock *clock;      /* borrowed */
     uint32_t shard_count;
     bool shares; /* memory, with servers on this host */
-    atomic_uint_fast64_t shared_calls, shared_bytes;
+    atomic_uint_fast64_t shared_calls, shared_bytes, device_bytes;
     atomic_uint running; /* flights */
     grpc_completion_queue *queue;
     struct ps_channel_files files; /* texts borrowed; all NULL: neither TLS nor tokens */
@@ -322,5 +326,16 @@ void ps_grpc_poll_wake(struct ps_grpc_side *side);
 
 /* What to do with an event of the queue; `ok` is gRPC's. */
 void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok);
+
+/* ---- A device's memory: channel_grpc_device.c ---- */
+
+/* Is the flight's content, or room for it, there? */
+bool ps_flight_is_of_device(struct ps_flight *flight);
+
+/* Has the message say where, or the flight be stuck. Before the message is made. */
+void ps_flight_name_device(struct ps_flight *flight);
+
+/* What became of a stuck flight: PS_ERR_UNSUPPORTED, and nothing has left. */
+void ps_flight_note_stuck(struct ps_flight *flight);
 
 #endif

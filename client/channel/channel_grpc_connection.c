@@ -106,6 +106,7 @@ static enum ps_status make_channel(struct ps_grpc_side *side, struct ps_connecti
 
 static void give_back(struct ps_grpc_side *side, struct ps_connection *connection)
 {
+    ps_device_links_destroy(connection->devices);
     ps_shared_link_destroy(connection->shared);
     if (connection->has_token)
         grpc_slice_unref(connection->authorization);
@@ -137,7 +138,9 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
     bool made = make_channel(side, connection) == PS_OK;
     if (made && side->shares && !connection->is_secure) {
         connection->shared = ps_shared_link_create(side->memory);
-        made = connection->shared != NULL;
+        if (connection->shared != NULL)
+            connection->devices = ps_device_links_create(side->memory, connection->shared);
+        made = connection->devices != NULL;
     }
     if (!made) {
         ps_connection_discard(side, connection);

@@ -352,6 +352,8 @@ void ps_flight_ended(struct ps_flight *flight)
     atomic_fetch_sub(&side->running, 1);
     side->role.small = is_small(flight);
     note_status(flight);
+    if (flight->is_stuck)
+        ps_flight_note_stuck(flight);
     if (flight->asks != 0 && flight->answered)
         ps_shared_link_answered(
             flight->connection->shared, flight->asks,

@@ -121,6 +121,8 @@ static void fill(const struct ps_call_request *request, struct ps_shared_way *wa
 bool ps_flight_is_stranded(struct ps_flight *flight)
 {
     const struct ps_push_request *push = ps_call_push_of(ps_flight_request(flight, 0));
+    if (flight->is_stuck)
+        return true;
     if (push == NULL || flight->part_count > 1 || flight->parts[0].shared.push_size > 0)
         return false;
     /* Without an id it cannot go in ranges: the server may take it, or say that it does not. */
@@ -140,6 +142,8 @@ static void count(struct ps_flight *flight)
     /* For the report of a client; nothing is decided by it. */
     atomic_fetch_add(&flight->side->shared_calls, calls);
     atomic_fetch_add(&flight->side->shared_bytes, bytes);
+    if (flight->device.piece != NULL)
+        atomic_fetch_add(&flight->side->device_bytes, bytes);
 }
 
 /* Nobody was told: all of it is free at once. */
@@ -200,6 +204,12 @@ static bool take(struct ps_flight *flight)
  * refused, back to what it was. */
 void ps_flight_share(struct ps_flight *flight)
 {
+    if (ps_flight_is_of_device(flight)) {
+        ps_flight_name_device(flight);
+        if (!flight->is_stuck)
+            count(flight);
+        return;
+    }
     if (!take(flight))
         return;
     /* The head names the places now instead of having the content behind it. */
@@ -226,6 +236,8 @@ enum ps_status ps_shared_way_found(struct ps_shared_way *way, struct ps_pull_rep
         return PS_OK;
     if (reply->shared_size > way->pull_size || reply->content.size > 0)
         return ps_fail(error, PS_ERR_INTERNAL, "the reply's content is nowhere");
+    if (way->slot.bytes == NULL)
+        return PS_OK; /* on a device: the content is where it belongs */
     way->pulled = (struct ps_bytes){way->slot.bytes, (size_t)reply->shared_size};
     reply->content = ps_view_of(&way->pulled);
     return PS_OK;
@@ -244,12 +256,15 @@ static bool has_room(struct ps_flight *flight)
  * given up with it (shared_link.h). */
 void ps_flight_shared_ended(struct ps_flight *flight)
 {
+    ps_device_slot_release(&flight->device, flight->answered);
     if (flight->run.segment != NULL && !has_room(flight))
         ps_shared_slot_release(&flight->run, flight->answered);
+    ps_device_slot_release(&flight->device, flight->answered);
 }
 
 /* A run that was let go of when the batch ended is let go of once more, which does nothing. */
 void ps_flight_shared_release(struct ps_flight *flight)
 {
     ps_shared_slot_release(&flight->run, flight->answered);
+    ps_device_slot_release(&flight->device, flight->answered);
 }

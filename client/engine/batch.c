@@ -90,6 +90,8 @@ void ps_batch_destroy(struct ps_batch *batch)
     if (batch == NULL)
         return;
     PS_ASSERT(batch->magic == BATCH_MAGIC);
+    for (uint32_t i = 0; batch->calls != NULL && i < batch->call_count; i++)
+        ps_release(batch->memory, batch->calls[i].fetched);
     ps_release(batch->memory, batch->names);
     ps_release(batch->memory, batch->lanes);
     ps_release(batch->memory, batch->ranges);
@@ -262,11 +264,14 @@ static struct ps_pull_request pull_of(const struct ps_item *item, const struct p
                                    .dtype = item->dtype,
                                    .at_least_version = item->at_least_version,
                                    .keys = ps_view_of(&item->keys),
+                                   .place = item->place,
                                    .as_is = item->as_is};
     size_t offset = call->offset;
     if (item->as_is)
         offset = offset / ps_dtype_size(item->dtype) * ps_pull_element_bytes(&pull);
-    if (!item->any_dtype)
+    if (item->place != NULL)
+        pull.room = item->destination + offset; /* nobody writes there but the device */
+    else if (!item->any_dtype)
         pull.destination = item->destination + offset;
     /* The worker of a push and pull in one is who contributes; it reads at no clock. */
     if (item->clocks.size == 0)
@@ -289,6 +294,7 @@ static struct ps_push_request push_of(const struct ps_batch *batch, const struct
                                     .worker = item->worker,
                                     .round = item->round,
                                     .weight = item->weight,
+                                    .place = item->place,
                                     .ack = batch->request.ack};
 }
 

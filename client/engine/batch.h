@@ -46,6 +46,7 @@ struct ps_engine_call {
     size_t offset;              /* of its range in the item's content or destination */
     size_t size;
     struct ps_bytes content; /* the one piece of the request's view */
+    uint8_t *fetched;        /* owned; the content, once it was copied from a device; or NULL */
     struct ps_call_request request;
     struct ps_ranges_call *ranges; /* of the batch; NULL: its content is too small for ranges */
     bool in_ranges;                /* the present attempt is */

@@ -157,6 +157,10 @@ struct ps_item {
     bool as_is;                /* the destination has elements of that encoding; `size` counts as if
                                   they were of `dtype` */
     const struct ps_encoded_push *encoded; /* PUSH, PUSH_PULL: sent instead of content; or NULL */
+    /* PUSH, PULL: content or destination is in this memory of a device, borrowed like them; NULL:
+     * the host's. A push that a server cannot take so is copied to the host, and goes on under its
+     * number; a pull ends with PS_ERR_UNSUPPORTED. */
+    const struct ps_device_place *place;
     /* Which server: of DROP, CONFIGURE, FINISH, STATUS, LIST, SAVE, DRAIN, SINCE, SET_CLOCKS, CLOCK
      * and asked calls, and of every item that is of a table. */
     uint32_t shard;

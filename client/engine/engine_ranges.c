@@ -44,7 +44,8 @@ static uint32_t range_of(uint64_t call_id)
 bool ps_engine_goes_in_ranges(struct ps_engine *engine, const struct ps_engine_call *call)
 {
     struct ps_engine_shard *shard = &engine->shards[call->shard];
-    if (call->ranges == NULL)
+    /* What is on a device is named, whatever its size. */
+    if (call->ranges == NULL || ps_engine_on_device(call))
         return false;
     size_t bytes = ps_ranges_bytes(&call->request);
     bool as_one =

@@ -64,10 +64,11 @@ static void put_out(struct ps_batch *batch, uint32_t lead, uint32_t index)
     ps_call_queue_push(batch, &batch->outbox, index);
 }
 
-/* Of a call among others in a message: one that may go in ranges is larger than any message. */
+/* Of a call among others in a message: one that may go in ranges is larger than any message, and
+ * what is on a device goes alone, since it may not go at all. */
 static size_t size_of(const struct ps_engine_call *call)
 {
-    return call->ranges == NULL ? call->size : SIZE_MAX;
+    return call->ranges == NULL && !ps_engine_on_device(call) ? call->size : SIZE_MAX;
 }
 
 /* The size of the call that next_call would give; SIZE_MAX: there is none. */
@@ -276,7 +277,7 @@ static void join_others(struct ps_engine *engine, struct ps_engine_action *actio
         bytes += call->size;
     }
     /* A batch with more to send keeps its turn: calls of later batches would overtake its own. */
-    if (batch->outbox.first != PS_NO_CALL || first->ranges != NULL ||
+    if (batch->outbox.first != PS_NO_CALL || size_of(first) == SIZE_MAX ||
         !goes_with_others(engine, batch, action->shard, bytes / action->part_count))
         return;
     for (batch = batch->next; batch != NULL; batch = batch->next) {

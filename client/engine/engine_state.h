@@ -66,6 +66,16 @@ void ps_engine_give_up(struct ps_engine *engine, struct ps_batch *batch);
 void ps_engine_judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
                                const struct ps_call_outcome *outcome);
 
+/* ---- engine_device.c ---- */
+
+/* Is the call's content, or room for it, in a device's memory? */
+bool ps_engine_on_device(const struct ps_engine_call *call);
+
+/* Copies the content to the host, if this outcome says that it cannot go from where it is. True:
+ * the call is to be sent again, at once. */
+bool ps_engine_bring_home(struct ps_engine *engine, struct ps_batch *batch,
+                          struct ps_engine_call *call, const struct ps_call_outcome *outcome);
+
 /* ---- engine_ranges.c ---- */
 
 /* Does this attempt of the call go in ranges? Counts it, where contents of this kind are

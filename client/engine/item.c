@@ -188,6 +188,20 @@ static void take_push(struct ps_item *item, const struct ps_engine_call *call,
         item->position = reply->position;
 }
 
+/* The server has written all of it where it belongs, or the caller asks once more in another way.
+ * */
+static enum ps_status check_pulled_there(const struct ps_item *item,
+                                         const struct ps_engine_call *call,
+                                         const struct ps_pull_reply *reply, struct ps_error *error)
+{
+    PS_ASSERT(item->place != NULL);
+    if (reply->shared_size == call->size)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_UNSUPPORTED,
+                   "parameter %.*s: the server has not written %zu bytes to the device",
+                   (int)item->name.size, (const char *)item->name.data, call->size);
+}
+
 /* Checks before it writes: the caller's memory is as long as the caller said, and the server's
  * parameter may be of another type or length. */
 static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
@@ -208,7 +222,9 @@ static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_cal
                        " was waited for: its server is too old for rounds",
                        (int)name.size, (const char *)name.data, reply->version,
                        pull->at_least_version);
-    if (item->as_is)
+    if (item->place != NULL)
+        PS_TRY(check_pulled_there(item, call, reply, error));
+    else if (item->as_is)
         PS_TRY(ps_pull_reply_take_as_is(reply, item->encoding, name, pull->destination,
                                         call->size / ps_dtype_size(item->dtype), error));
     else

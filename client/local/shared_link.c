@@ -19,6 +19,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 _Static_assert(PS_SHARED_SEGMENT_BYTES == PS_SLOT_UNITS_MAX * PS_SLOT_UNIT_BYTES,
@@ -141,6 +142,7 @@ void ps_shared_link_answered(struct ps_shared_link *link, uint32_t question, str
         begin_anew(link, question - 1);
     if (is_current && atomic_load(&link->state) == ASKING) {
         bool usable = name.size > 0 && name.size <= PS_LOCAL_NAME_BYTES_MAX;
+        link->name[0] = '\0';
         if (usable)
             (void)snprintf(link->name, sizeof link->name, "%.*s", (int)name.size,
                            (const char *)name.data);
@@ -155,6 +157,19 @@ uint64_t ps_shared_link_content_bytes_max(struct ps_shared_link *link)
     if (link == NULL || is_lost(link))
         return 0; /* there may be another server now */
     return atomic_load(&link->content_bytes_max);
+}
+
+/* Also where memory of the host was refused: the name is the server's all the same. */
+bool ps_shared_link_name(struct ps_shared_link *link, char name[PS_LOCAL_NAME_BYTES_MAX + 1],
+                         uint32_t *generation)
+{
+    ps_mutex_lock(&link->lock);
+    bool is_known = atomic_load(&link->state) != ASKING && !is_lost(link) && link->name[0] != '\0';
+    if (is_known)
+        memcpy(name, link->name, sizeof link->name);
+    *generation = atomic_load(&link->losses_known);
+    ps_mutex_unlock(&link->lock);
+    return is_known;
 }
 
 bool ps_shared_link_works(struct ps_shared_link *link)
@@ -289,7 +304,7 @@ static void leave_segment(struct ps_shared_link *link, enum state state)
  * is gone: the kernel says who listens now, before memory that the listener may write to is handed
  * over. A server of another user is none of ours, unless the administrator runs it.
  * The administrator's own trainer may use the server of any user, as it may read all memory. */
-static bool is_trusted(int socket)
+bool ps_shared_link_trusts(int socket)
 {
     struct ps_local_peer who;
     return ps_local_socket_peer(socket, &who, NULL) == PS_OK &&
@@ -306,7 +321,7 @@ static enum ps_status create_segment(const struct ps_allocator *memory, struct p
     uint8_t hello[PS_SHARED_HELLO_BYTES];
     struct ps_shared_segment mapped;
     PS_TRY(ps_local_socket_connect(name, &socket, NULL));
-    if (!is_trusted(socket)) {
+    if (!ps_shared_link_trusts(socket)) {
         (void)close(socket);
         return PS_ERR_DENIED;
     }

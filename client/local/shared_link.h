@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/local_socket.h"
 #include "client/calls/thresholds.h"
 #include "proto/messages.h"
 
@@ -58,6 +59,14 @@ uint64_t ps_shared_link_content_bytes_max(struct ps_shared_link *link);
 
 /* Will content go through shared memory, as far as can be told now? `link` may be NULL. */
 bool ps_shared_link_works(struct ps_shared_link *link);
+
+/* The name of the server's local socket, and a number that another server under this address would
+ * not have. False: none is known now. */
+bool ps_shared_link_name(struct ps_shared_link *link, char name[PS_LOCAL_NAME_BYTES_MAX + 1],
+                         uint32_t *generation);
+
+/* May memory be handed to whoever listens at the other end of this socket? */
+bool ps_shared_link_trusts(int socket);
 
 /* Room for one call's content. */
 struct ps_shared_slot {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver that is a GPU: each call of device/driver.h is one of CUDA's runtime library.
  * Launches report their errors by themselves (launch.h). */
+#include "optimizer/cuda/share_cuda.h"
 #include "optimizer/device/driver.h"
 #include "optimizer/device/fault.h"
 
@@ -45,20 +46,6 @@ static int enter(void *self)
     return (int)cudaSetDevice(driver->ordinal);
 }
 
-/* As nvidia-smi prints it, so that a log can be compared with it. */
-static void write_uuid(const struct cudaDeviceProp *properties, char *text, size_t size)
-{
-    /* Copied out of the library's array of plain chars, whose sign is the compiler's affair. */
-    uint8_t bytes[16];
-    memcpy(bytes, properties->uuid.bytes, sizeof bytes);
-    int length = snprintf(text, size, "GPU-");
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        /* 8-4-4-4-12, the form of every UUID. */
-        bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-        length += snprintf(text + length, size - (size_t)length, dash ? "-%02x" : "%02x", bytes[i]);
-    }
-}
-
 /* Names of cards are cut rather than refused: they are for people. */
 static int facts(void *self, struct ps_device_facts *facts)
 {
@@ -69,7 +56,7 @@ static int facts(void *self, struct ps_device_facts *facts)
     if (code != 0)
         return code;
     (void)snprintf(facts->name, sizeof facts->name, "%.63s", properties.name);
-    write_uuid(&properties, facts->uuid, sizeof facts->uuid);
+    ps_cuda_write_uuid(&properties, facts->uuid, sizeof facts->uuid);
     facts->capability_major = (uint32_t)properties.major;
     facts->capability_minor = (uint32_t)properties.minor;
     facts->memory_bytes = properties.totalGlobalMem;
@@ -339,6 +326,8 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .host_release = host_release,
         .host_register = host_register,
         .host_unregister = host_unregister,
+        .import = ps_cuda_import,
+        .unimport = ps_cuda_unimport,
         .stream_create = stream_create,
         .stream_destroy = stream_destroy,
         .event_create = event_create,

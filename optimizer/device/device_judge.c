@@ -15,11 +15,13 @@ struct ps_device_judged {
     struct ps_gradient_part parts[PS_SLOTS_MAX];
     struct ps_slot *slots[PS_SLOTS_MAX];
     size_t count;
+    const uint8_t *place; /* it is looked at and applied where it is; NULL: its slots have it */
 };
 
 static bool lay_out(struct ps_device_judged *judged);
 static enum ps_status look(struct ps_device_judged *judged, struct ps_error *error);
 static enum ps_status send_part(struct ps_device_judged *judged, size_t i, struct ps_error *error);
+static enum ps_status look_in_place(struct ps_device_judged *judged, struct ps_error *error);
 static enum ps_status queue_scan(struct ps_device_judged *judged, size_t i, struct ps_error *error);
 static enum ps_status queue_verdict(struct ps_device_judged *judged, struct ps_error *error);
 static struct ps_cuda_run run_of(const struct ps_device_judged *judged, size_t i);
@@ -46,6 +48,7 @@ bool ps_device_judges(struct ps_device_parameter *parameter, struct ps_view grad
 {
     struct ps_device_judged judged = {.parameter = parameter,
                                       .source = source_of(parameter, gradient, encoding)};
+    judged.place = ps_device_in_place(parameter->device, &judged.source);
     return lay_out(&judged);
 }
 
@@ -55,6 +58,12 @@ static bool lay_out(struct ps_device_judged *judged)
 {
     const struct ps_ring *ring = &judged->parameter->device->ring;
     struct ps_gradient_part part = {0};
+    if (judged->place != NULL) {
+        /* One slot, for the verdict behind it, and for the sums in the place of a gradient. */
+        judged->parts[0] = (struct ps_gradient_part){.count = judged->source.count};
+        judged->count = 1;
+        return ps_cuda_sums(judged->source.count) <= ring->slot_bytes / sizeof(double);
+    }
     /* The sums of the norm need room behind the first slot, which was measured for a gradient
      * that fills half of the ring. */
     if (ps_cuda_sums(judged->source.count) >
@@ -87,6 +96,7 @@ enum ps_status ps_device_judge(struct ps_device_parameter *parameter,
     judged->parameter = parameter;
     judged->settings = settings;
     judged->source = source_of(parameter, gradient, encoding);
+    judged->place = ps_device_in_place(device, &judged->source);
     /* The caller has asked; a gradient does not change its size meanwhile. */
     bool fits = lay_out(judged);
     PS_ASSERT(fits);
@@ -99,7 +109,8 @@ enum ps_status ps_device_judge(struct ps_device_parameter *parameter,
         return status;
     }
     /* Counted here and not at the update: a push that is refused has crossed the bus, too. */
-    atomic_fetch_add(&device->bytes_in, gradient.size);
+    atomic_fetch_add(judged->place == NULL ? &device->bytes_in : &device->in_place_bytes,
+                     gradient.size);
     *out = judged;
     return PS_OK;
 }
@@ -125,6 +136,8 @@ static enum ps_status send_part(struct ps_device_judged *judged, size_t i, struc
     const struct ps_gradient_part *part = &judged->parts[i];
     struct ps_slot *slot = judged->slots[i];
     PS_TRY(ps_slot_await(device, slot, error));
+    if (judged->place != NULL)
+        return look_in_place(judged, error);
     /* A part in registered memory is copied by the device from where it lies. Whoever judges waits
      * for the verdict, and so for the copy: memory of others is theirs again
      * then. */
@@ -141,6 +154,22 @@ static enum ps_status send_part(struct ps_device_judged *judged, size_t i, struc
     return status;
 }
 
+/* Nothing is copied, so that no copy has waited for the update that had the slot before (W2): the
+ * look itself does, since it writes sums and verdict there. */
+static enum ps_status look_in_place(struct ps_device_judged *judged, struct ps_error *error)
+{
+    struct ps_device *device = judged->parameter->device;
+    struct ps_driver *driver = &device->driver;
+    ps_mutex_lock(&device->lock);
+    /* An event that was never recorded is no wait: a slot that nobody has used is free. */
+    int code = driver->stream_wait(driver->self, device->look, judged->slots[0]->done);
+    enum ps_status status = ps_device_check_code(device, code, "looking at a gradient", error);
+    if (status == PS_OK)
+        status = queue_scan(judged, 0, error);
+    ps_mutex_unlock(&device->lock);
+    return status;
+}
+
 /* On the device, behind the first slot's gradient. */
 static struct ps_cuda_verdict *verdict_of(const struct ps_device_judged *judged)
 {
@@ -151,6 +180,9 @@ static struct ps_cuda_verdict *verdict_of(const struct ps_device_judged *judged)
  * elements. */
 static double *sums_of(const struct ps_device_judged *judged)
 {
+    /* No gradient is there: room for the sums of 2^31 elements, in a slot of 4 MiB. */
+    if (judged->place != NULL)
+        return (void *)judged->slots[0]->device;
     return (void *)((uint8_t *)verdict_of(judged) + PS_VERDICT_BYTES);
 }
 
@@ -198,7 +230,8 @@ static enum ps_status queue_verdict(struct ps_device_judged *judged, struct ps_e
 static struct ps_cuda_run run_of(const struct ps_device_judged *judged, size_t i)
 {
     const struct ps_gradient_part *part = &judged->parts[i];
-    return ps_device_run(judged->parameter, &judged->source, part, judged->slots[i]->device);
+    return ps_device_run(judged->parameter, &judged->source, part,
+                         judged->place != NULL ? judged->place : judged->slots[i]->device);
 }
 
 /* W7: the verdict's copy on the host is read when its event has passed. The scan that is
@@ -253,11 +286,13 @@ static enum ps_status queue_update(struct ps_device_judged *judged, size_t i,
     const struct ps_gradient_part *part = &judged->parts[i];
     PS_TRY(ps_device_await_readers(judged->parameter, part->first, part->count, error));
     struct ps_cuda_apply apply = {.step = step, .run = run_of(judged, i)};
+    /* Of a gradient that is in no slot whoever has the slot next waits for nothing. */
+    bool has_slot = judged->place == NULL;
     if (PS_DEVICE_MISSING_WAIT == 8)
         apply.verdict = verdict_of(judged);
     ps_mutex_lock(&device->lock);
     int code = driver->apply(driver->self, &apply, stream);
-    if (code == 0)
+    if (code == 0 && has_slot)
         code = driver->record(driver->self, judged->slots[i]->done, stream);
     ps_mutex_unlock(&device->lock);
     atomic_fetch_add(&device->launch_count, 1);

@@ -76,6 +76,12 @@ static enum ps_status push_one(struct pack *pack, const struct ps_device_push *p
     PS_ASSERT(push->step->dtype == parameter->dtype);
     PS_ASSERT(source.encoding == PS_ENCODING_TOP_K ||
               source.content.size == ps_gradient_source_bytes(&source));
+    const uint8_t *place = ps_device_in_place(pack->device, &source);
+    if (place != NULL) {
+        /* Behind what was packed before it, which may be of the same parameter. */
+        PS_TRY(close_pack(pack, error));
+        return ps_device_push_in_place(push->parameter, &source, place, push->step, error);
+    }
     struct ps_gradient_part part = {0};
     /* Usually one part; a gradient that is larger than a slot has several, each in a slot of its
      * own. */

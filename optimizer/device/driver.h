@@ -35,6 +35,9 @@ struct ps_driver {
     /* Ordinary memory of whole pages: from now on copies to the device run beside the host. */
     int (*host_register)(void *self, void *memory, size_t size);
     int (*host_unregister)(void *self, void *memory);
+    /* Another process's piece, which is at least as large as its name says. */
+    int (*import)(void *self, const struct ps_device_share *share, void **memory);
+    int (*unimport)(void *self, void *memory);
 
     int (*stream_create)(void *self, struct ps_driver_stream **stream);
     void (*stream_destroy)(void *self, struct ps_driver_stream *stream); /* NULL is allowed */
@@ -71,5 +74,11 @@ extern const char ps_driver_name[];
 int ps_driver_count(uint32_t *count);
 int ps_driver_open(const struct ps_device_options *options, struct ps_driver *driver);
 const char *ps_driver_error_name(int code);
+
+/* The other side of import, without a driver that was opened: as in optimizer/device_sharing.h. */
+int ps_driver_share_name(const void *memory, struct ps_device_share *share, uint8_t **base);
+int ps_driver_share_copy(void *to, const void *from, size_t size, enum ps_device_copy way);
+int ps_driver_share_acquire(size_t size, void **memory);
+int ps_driver_share_release(void *memory);
 
 #endif

@@ -27,6 +27,9 @@ CALL(host_acquire, PS_CALLS_OTHER, (void *self, size_t size, void **memory), REA
 CALL(host_release, PS_CALLS_OTHER, (void *self, void *memory), REAL, memory)
 CALL(host_register, PS_CALLS_OTHER, (void *self, void *memory, size_t size), REAL, memory, size)
 CALL(host_unregister, PS_CALLS_OTHER, (void *self, void *memory), REAL, memory)
+CALL(import, PS_CALLS_OTHER, (void *self, const struct ps_device_share *share, void **memory), REAL,
+     share, memory)
+CALL(unimport, PS_CALLS_OTHER, (void *self, void *memory), REAL, memory)
 CALL(stream_create, PS_CALLS_OTHER, (void *self, struct ps_driver_stream **stream), REAL, stream)
 CALL(event_create, PS_CALLS_OTHER, (void *self, struct ps_driver_event **event), REAL, event)
 CALL(event_query, PS_CALLS_OTHER, (void *self, struct ps_driver_event *event), REAL, event)
@@ -111,6 +114,8 @@ void ps_driver_calls_open(struct ps_driver_calls *calls, struct ps_driver *drive
         .host_release = host_release,
         .host_register = host_register,
         .host_unregister = host_unregister,
+        .import = import,
+        .unimport = unimport,
         .stream_create = stream_create,
         .event_create = event_create,
         .event_query = event_query,

@@ -4,6 +4,7 @@
 #include "optimizer/device/runtime.h"
 
 #include "base/attributes.h"
+#include "optimizer/device/share.h"
 
 ps_device_entry_fn ps_device_entry;
 
@@ -54,6 +55,7 @@ static void tell_stats(struct ps_device *device, struct ps_device_stats *stats)
         .order_count = atomic_load(&device->calls.counts[PS_CALLS_ORDERS]),
         .wait_count = atomic_load(&device->wait_count),
         .direct_bytes = atomic_load(&device->direct_bytes),
+        .in_place_bytes = atomic_load(&device->in_place_bytes),
         .bytes_in = atomic_load(&device->bytes_in),
         .bytes_out = atomic_load(&device->bytes_out),
     };
@@ -89,6 +91,19 @@ static void host_release(struct ps_device *device, void *memory, size_t size)
     /* Also of a dead device: readers may have held it until now. What it says is of no interest. */
     (void)device->driver.enter(device->driver.self);
     (void)device->driver.host_release(device->driver.self, memory);
+}
+
+/* Queued like a load, and waited for as well: the memory is another process's, which is told that
+ * the bytes are there. */
+static enum ps_status import_write(struct ps_device *device, uint8_t *to, struct ps_view content,
+                                   struct ps_error *error)
+{
+    struct ps_device_ticket ticket = {0};
+    PS_TRY(ps_device_load(device, to, content, error));
+    ps_mutex_lock(&device->lock);
+    enum ps_status status = ps_timeline_mark(device, &device->compute, &ticket.compute, error);
+    ps_mutex_unlock(&device->lock);
+    return status == PS_OK ? ps_device_wait(device, ticket, error) : status;
 }
 
 /* The server sees a device through these functions alone, so that it starts where there is no
@@ -134,6 +149,15 @@ static const struct ps_device_plugin table = {
     .host_release = host_release,
     .host_register = ps_device_host_register,
     .host_unregister = ps_device_host_unregister,
+    .import = ps_device_import,
+    .unimport = ps_device_unimport,
+    .import_read = ps_device_fetch,
+    .import_write = import_write,
+    .copy_out = ps_device_copy_out,
+    .sharing = {.name = ps_share_name,
+                .copy = ps_share_copy,
+                .acquire = ps_share_acquire,
+                .release = ps_share_release},
 };
 
 /* A plugin of another version is refused as a whole: structs may have changed. */

@@ -119,11 +119,20 @@ struct ps_registered {
     size_t count;
 };
 
+/* Memory of other processes on this device; guarded by the device's lock. */
+#define PS_IMPORTED_MAX 1024
+struct ps_imported {
+    uint8_t *memory[PS_IMPORTED_MAX];
+    uint64_t size[PS_IMPORTED_MAX];
+    size_t count;
+};
+
 struct ps_device {
     const struct ps_allocator *memory;
     struct ps_driver driver;
     struct ps_driver_calls calls;
     struct ps_registered registered;
+    struct ps_imported imported;
     struct ps_fault fault;
     struct ps_watch watch;
     struct ps_budget budget;
@@ -145,6 +154,7 @@ struct ps_device {
     _Atomic uint64_t launch_count;
     _Atomic uint64_t wait_count;
     _Atomic uint64_t direct_bytes;
+    _Atomic uint64_t in_place_bytes;
     _Atomic uint64_t bytes_in;
     _Atomic uint64_t bytes_out;
 };
@@ -263,6 +273,29 @@ void ps_device_host_unregister(struct ps_device *device, void *memory);
  * Small ones do, and those of encodings that have two kinds of data. */
 const uint8_t *ps_device_direct(struct ps_device *device, const struct ps_gradient_source *source,
                                 const struct ps_gradient_part *part);
+
+/* ---- device_import.c ---- */
+
+PS_MUST_USE enum ps_status ps_device_import(struct ps_device *device,
+                                            const struct ps_device_share *share, uint8_t **memory,
+                                            struct ps_error *error);
+void ps_device_unimport(struct ps_device *device, uint8_t *memory);
+PS_MUST_USE enum ps_status ps_device_copy_out(struct ps_device_parameter *parameter, uint32_t array,
+                                              uint64_t offset, uint8_t *to, uint64_t size,
+                                              struct ps_device_ticket *ticket,
+                                              struct ps_error *error);
+
+/* Where a native gradient lies that is in imported memory, whole and in one piece; NULL: it is in
+ * the host's. */
+const uint8_t *ps_device_in_place(struct ps_device *device,
+                                  const struct ps_gradient_source *source);
+
+/* Queues its update, with one launch. */
+PS_MUST_USE enum ps_status ps_device_push_in_place(struct ps_device_parameter *parameter,
+                                                   const struct ps_gradient_source *source,
+                                                   const uint8_t *place,
+                                                   const struct ps_optimizer_step *step,
+                                                   struct ps_error *error);
 
 /* ---- device_push.c ---- */
 

@@ -3,6 +3,7 @@
  * it). */
 #include "optimizer/device/driver.h"
 #include "optimizer/device/fault.h"
+#include "optimizer/emulator/emulated_share.h"
 #include "optimizer/emulator/emulator.h"
 #include "optimizer/emulator/stream_emulator.h"
 
@@ -77,7 +78,7 @@ static int facts(void *self, struct ps_device_facts *facts)
     const struct emulator *emulator = self;
     (void)snprintf(facts->name, sizeof facts->name, "emulator");
     /* One device after the other has the same: nothing depends on it. */
-    (void)snprintf(facts->uuid, sizeof facts->uuid, "EMU-0");
+    (void)snprintf(facts->uuid, sizeof facts->uuid, "%s", PS_EMULATED_UUID);
     /* The least that the runtime takes. */
     facts->capability_major = 8;
     facts->memory_bytes = emulator->memory_bytes;
@@ -377,6 +378,7 @@ static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream
 {
     ps_mutex_lock(&emulator->lock);
     struct ps_stream_work copy = *work;
+    ps_emulated_find(&copy);
     emulator->copy_count += work->kind == PS_WORK_COPY;
     if (is_launch(work->kind) && emulator->fault.launch_at > 0 && --emulator->fault.launch_at == 0)
         copy.breaks = emulator->fault.launch_code;
@@ -431,6 +433,8 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .host_release = host_release,
         .host_register = host_register,
         .host_unregister = host_unregister,
+        .import = ps_emulated_import,
+        .unimport = ps_emulated_unimport,
         .stream_create = stream_create,
         .stream_destroy = stream_destroy,
         .event_create = event_create,

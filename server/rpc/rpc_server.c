@@ -295,7 +295,8 @@ static enum ps_status offer_shared_memory(struct ps_rpc_server *server,
                                                   .log = options->log,
                                                   .metrics = options->metrics,
                                                   .bytes_max = options->shared_memory_bytes,
-                                                  .pins = options->shared_pins};
+                                                  .pins = options->shared_pins,
+                                                  .devices = options->shared_devices};
     struct ps_error why = {0};
     if (options->shared_memory_bytes == 0)
         return PS_OK;

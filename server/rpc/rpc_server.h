@@ -57,7 +57,8 @@ struct ps_rpc_server_options {
     bool reflection;               /* offer grpc.reflection */
     uint64_t shared_memory_bytes;  /* most memory that clients on this host share; 0: none */
     bool shared_memory_required;   /* without it there is no server; else it is only logged */
-    struct ps_shared_pins shared_pins; /* a device that copies from it; outlives the server */
+    struct ps_shared_pins shared_pins;       /* a device that copies from it; outlives the server */
+    struct ps_shared_devices shared_devices; /* the same that opens memory of its own */
 };
 
 /* Binds the address; calls are answered from start on. */

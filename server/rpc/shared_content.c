@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "proto/shared_range.h"
+#include "server/core/requests/push_on_device.h"
 #include "server/core/update/spread.h"
 
 #include <inttypes.h>
@@ -32,6 +33,13 @@ static enum ps_status give_content(void *self, const struct ps_shared_range *ran
                                    struct ps_pull_reply *reply, struct ps_error *error);
 static enum ps_status use(struct ps_shared_content *content, struct ps_push_request *request,
                           struct ps_error *error);
+static enum ps_status use_device(struct ps_shared_content *content, struct ps_push_request *request,
+                                 struct ps_error *error);
+static enum ps_status given(struct ps_rpc_context *context, struct ps_shared_hold *hold,
+                            struct ps_pull_reply *reply, enum ps_status status);
+static void use_copy(struct ps_shared_content *content, struct ps_push_request *request);
+/* With one reference, which is the content's. */
+static struct ps_shared_copy *room_for(const struct ps_allocator *memory, size_t size);
 static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes);
 static void give_parts(void *argument);
 static void *keep(void *self);
@@ -61,14 +69,71 @@ static enum ps_status open_content(void *self, struct ps_push_request *request,
         return ps_fail(error, PS_ERR_BAD_INPUT, "content in the message and in shared memory");
     if (context->shared == NULL)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "this server shares no memory");
-    /* The limit of a message holds here, too: it bounds what one request may cost the server. */
-    if (range->size > context->message_bytes_max)
+    /* The limit of a message holds here, too: it bounds what one request may cost the server. What
+     * a device reads by itself costs it nothing. */
+    bool is_large = range->size > context->message_bytes_max;
+    enum ps_status status = ps_shared_memory_find(context->shared, range, &content->hold, error);
+    bool on_device = ps_shared_hold_on_device(&content->hold);
+    if (is_large && !on_device) {
+        ps_shared_memory_release(&content->hold);
         return ps_fail(error, PS_ERR_OUT_OF_RANGE,
                        "shared memory: %" PRIu64 " bytes are more than the %" PRIu64
                        " of the largest message",
                        range->size, context->message_bytes_max);
-    PS_TRY(ps_shared_memory_find(context->shared, range, &content->hold, error));
-    return use(content, request, error);
+    }
+    if (status != PS_OK)
+        return status;
+    return on_device ? use_device(content, request, error) : use(content, request, error);
+}
+
+/* The kernels read it where it lies, if the parameter is there and nothing of the push is the
+ * host's affair. If not, it is copied to the host once, as content that is journaled is. */
+static enum ps_status use_device(struct ps_shared_content *content, struct ps_push_request *request,
+                                 struct ps_error *error)
+{
+    const struct ps_rpc_context *context = content->context;
+    const struct ps_shared_devices *devices = &content->hold.mapping->devices;
+    size_t size = content->hold.size;
+    content->piece = (struct ps_bytes){content->hold.bytes, size};
+    request->hold = (struct ps_hold){0};
+    request->is_plain = false;
+    request->content = ps_view_of(&content->piece);
+    request->on_device = true;
+    /* Held until the push was asked for; the kernels that read it later keep the piece open by
+     * themselves, since letting go of it waits for them. */
+    if (ps_service_reads_device(context->service, request)) {
+        ps_shared_memory_count(context->shared, true, size, false);
+        return PS_OK;
+    }
+    /* No trace of the address is left in the request: whoever reads its content reads the copy. */
+    request->on_device = false;
+    request->content = (struct ps_view){NULL, 0, 0};
+    /* The client has a better way for so much: in ranges, from a copy of its own. */
+    if (size > context->message_bytes_max)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "%zu bytes on a device, that the server would have to copy: more than the "
+                       "%" PRIu64 " of the largest message",
+                       size, context->message_bytes_max);
+    /* On the lane, as a copy of shared memory is: the bus brings it in about that time. */
+    struct ps_shared_copy *copy = room_for(context->memory, size);
+    if (copy == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes of content", size);
+    content->copy = copy;
+    PS_TRY(devices->read(devices->self, copy->bytes, content->hold.bytes, size, error));
+    /* The device has read it: the client's memory is used no more. */
+    ps_shared_memory_release(&content->hold);
+    use_copy(content, request);
+    ps_shared_memory_count(context->shared, true, size, true);
+    return PS_OK;
+}
+
+/* The request is about the copy from here on, and others may keep that. */
+static void use_copy(struct ps_shared_content *content, struct ps_push_request *request)
+{
+    content->piece.data = content->copy->bytes;
+    request->content = ps_view_of(&content->piece);
+    request->hold = (struct ps_hold){
+        .keep = keep, .drop = drop, .self = content->copy, .bytes = content->piece.size};
 }
 
 /* Content that is not copied here has no handle: the service copies what is to outlive the call. */
@@ -88,9 +153,7 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
         if (content->copy == NULL)
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes of content",
                            content->piece.size);
-        content->piece.data = content->copy->bytes;
-        request->hold = (struct ps_hold){
-            .keep = keep, .drop = drop, .self = content->copy, .bytes = content->piece.size};
+        use_copy(content, request);
     } else {
         /* A device, if there is one, may then copy it from where it lies. */
         ps_shared_mapping_pin(content->hold.mapping, content->piece.size);
@@ -104,14 +167,21 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
 }
 
 /* Not zeroed: every byte is written at once. */
-static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes)
+static struct ps_shared_copy *room_for(const struct ps_allocator *memory, size_t size)
 {
-    struct ps_shared_copy *copy = ps_plain(memory, sizeof *copy + bytes.size);
+    struct ps_shared_copy *copy = ps_plain(memory, sizeof *copy + size);
     if (copy == NULL)
         return NULL;
     copy->memory = memory;
     atomic_init(&copy->references, 1);
-    memcpy(copy->bytes, bytes.data, bytes.size);
+    return copy;
+}
+
+static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes)
+{
+    struct ps_shared_copy *copy = room_for(memory, bytes.size);
+    if (copy != NULL)
+        memcpy(copy->bytes, bytes.data, bytes.size);
     return copy;
 }
 
@@ -145,6 +215,22 @@ static void close_content(void *self)
     content->piece = (struct ps_bytes){0};
 }
 
+/* The bytes are in the client's memory, unless the device has failed. */
+static enum ps_status given(struct ps_rpc_context *context, struct ps_shared_hold *hold,
+                            struct ps_pull_reply *reply, enum ps_status status)
+{
+    /* In any case: a device that failed writes there no more. */
+    ps_shared_memory_release(hold);
+    if (status != PS_OK)
+        return status;
+    /* The reply must say so only now: a client that reads this number takes the room's bytes as its
+     * parameter. */
+    reply->shared_size = reply->content.size;
+    reply->content = (struct ps_view){NULL, 0, 0};
+    ps_shared_memory_count(context->shared, false, reply->shared_size, true);
+    return PS_OK;
+}
+
 /* A client's memory that has gone is no failure: the content then goes in the message, as it would
  * have without that memory. Large content is copied by several threads, since one does not fill the
  * memory's bandwidth. */
@@ -162,6 +248,11 @@ static enum ps_status give_content(void *self, const struct ps_shared_range *ran
         return PS_OK;
     if (status != PS_OK)
         return status;
+    if (ps_shared_hold_on_device(&hold)) {
+        const struct ps_shared_devices *devices = &hold.mapping->devices;
+        status = devices->write(devices->self, hold.bytes, content, error);
+        return given(context, &hold, reply, status);
+    }
     struct giving giving = {.content = content, .room = hold.bytes};
     const struct ps_crew crew = ps_helpers_crew(&context->helpers);
     if (content.size < PS_SPREAD_BYTES_MIN)
@@ -170,13 +261,7 @@ static enum ps_status give_content(void *self, const struct ps_shared_range *ran
         /* Large content is copied by idle helpers as well: one thread does not fill the memory's
          * bandwidth. */
         crew.run(crew.self, give_parts, &giving);
-    ps_shared_memory_release(&hold);
-    /* The reply must say so only now: a client that reads this number takes the room's bytes as its
-     * parameter. */
-    reply->shared_size = content.size;
-    reply->content = (struct ps_view){NULL, 0, 0};
-    ps_shared_memory_count(context->shared, false, content.size, true);
-    return PS_OK;
+    return given(context, &hold, reply, PS_OK);
 }
 
 /* Each thread takes the next part until there is none: nobody waits for a thread that came late. */

@@ -44,6 +44,12 @@ enum ps_status ps_shared_loan_take(struct ps_rpc_context *context,
     loan->memory = context->memory;
     atomic_init(&loan->references, 1);
     enum ps_status status = ps_shared_memory_find(context->shared, range, &loan->hold, error);
+    /* A program is another process, which has not opened the piece. */
+    if (status == PS_OK && ps_shared_hold_on_device(&loan->hold)) {
+        /* A loan that was not taken holds nothing. */
+        ps_shared_memory_release(&loan->hold);
+        status = ps_fail(error, PS_ERR_BAD_INPUT, "a program reads no memory of a device");
+    }
     if (status != PS_OK) {
         ps_release(loan->memory, loan);
         return status;

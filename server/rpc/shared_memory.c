@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "proto/shared_range.h"
+#include "server/rpc/shared_counts.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -39,6 +40,7 @@ struct client {
 
 struct ps_shared_memory {
     struct ps_shared_memory_options options;
+    struct ps_shared_mapping_wish wish; /* of every mapping */
     char name[PS_LOCAL_NAME_BYTES_MAX + 1];
     int listener;
     int wake; /* an event: the thread is to end */
@@ -46,13 +48,12 @@ struct ps_shared_memory {
     struct ps_mutex lock; /* guards the mappings of the clients */
     struct client clients[PS_SHARED_CLIENTS_MAX];
     atomic_uint_fast64_t bytes; /* mapped */
+    atomic_uint device_pieces;  /* that are imported */
     bool told_refusal;          /* the thread's: further ones are logged for debugging only */
-    struct ps_gauge *client_count, *segment_count, *mapped_bytes;
-    struct ps_counter *refused, *push_bytes, *pull_bytes, *copied_bytes;
+    struct ps_shared_counts counts;
 };
 
 static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_error *error);
-static void register_metrics(struct ps_shared_memory *shared);
 static void run(void *argument);
 static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled,
                      struct client **clients, bool *silent);
@@ -63,6 +64,10 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
                            struct ps_bytes message, int descriptor, struct ps_error *error);
 static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t size, int descriptor,
                                      struct ps_error *error);
+static struct ps_shared_mapping *import(struct ps_shared_memory *shared,
+                                        const struct client *client,
+                                        const struct ps_device_share *share,
+                                        struct ps_error *error);
 static void count_clients(struct ps_shared_memory *shared);
 static void drop(struct ps_shared_memory *shared, struct client *client);
 static void refuse(struct ps_shared_memory *shared, const struct ps_error *why);
@@ -77,12 +82,17 @@ enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *op
     if (shared == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "shared memory: no memory for the table");
     shared->options = *options;
+    shared->wish = (struct ps_shared_mapping_wish){.memory = options->memory,
+                                                   .owner = shared,
+                                                   .pins = options->pins,
+                                                   .devices = options->devices};
     shared->listener = shared->wake = PS_NO_DESCRIPTOR;
     for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++)
         shared->clients[i].socket = PS_NO_DESCRIPTOR;
     ps_mutex_init(&shared->lock, PS_RANK_LEAF);
     atomic_init(&shared->bytes, 0);
-    register_metrics(shared);
+    atomic_init(&shared->device_pieces, 0);
+    ps_shared_counts_register(options->metrics, &shared->counts);
     /* The thread comes last: it polls both sockets from its first turn on. */
     enum ps_status status = open_sockets(shared, error);
     if (status == PS_OK)
@@ -111,32 +121,6 @@ static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_er
     return PS_OK;
 }
 
-/* Without a registry the pointers stay NULL, and counting does nothing. */
-static void register_metrics(struct ps_shared_memory *shared)
-{
-    struct ps_metrics *metrics = shared->options.metrics;
-    if (metrics == NULL)
-        return;
-    shared->client_count = ps_metrics_gauge(metrics, "ps_shared_memory_clients",
-                                            "Clients that share memory with this server.", NULL);
-    shared->segment_count =
-        ps_metrics_gauge(metrics, "ps_shared_memory_segments", "Memories that they share.", NULL);
-    shared->mapped_bytes =
-        ps_metrics_gauge(metrics, "ps_shared_memory_bytes", "Bytes that they share.", NULL);
-    shared->refused = ps_metrics_counter(metrics, "ps_shared_memory_refused_total",
-                                         "Clients, or memory of theirs, that were refused.", NULL);
-    static const char content[] = "Bytes of content that went through shared memory.";
-    shared->push_bytes = ps_metrics_counter(metrics, "ps_shared_memory_content_bytes_total",
-                                            content, "way=\"push\"");
-    shared->pull_bytes = ps_metrics_counter(metrics, "ps_shared_memory_content_bytes_total",
-                                            content, "way=\"pull\"");
-    shared->copied_bytes =
-        ps_metrics_counter(metrics, "ps_shared_memory_copied_bytes_total",
-                           "Those of them that the server copied: all that is pulled, and what is "
-                           "pushed where a journal is kept.",
-                           NULL);
-}
-
 /* The thread ends before the clients are dropped, because it alone changes them. */
 void ps_shared_memory_destroy(struct ps_shared_memory *shared)
 {
@@ -151,7 +135,7 @@ void ps_shared_memory_destroy(struct ps_shared_memory *shared)
     for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++)
         drop(shared, &shared->clients[i]);
     /* Otherwise a call still holds a mapping, and would look at `owner` after its end. */
-    PS_ASSERT(atomic_load(&shared->bytes) == 0);
+    PS_ASSERT(atomic_load(&shared->bytes) == 0 && atomic_load(&shared->device_pieces) == 0);
     if (shared->listener != PS_NO_DESCRIPTOR)
         (void)close(shared->listener);
     if (shared->wake != PS_NO_DESCRIPTOR)
@@ -274,7 +258,7 @@ static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct 
  * mapping outlives it, and a client that sends many would otherwise use up the server's. */
 static void hear(struct ps_shared_memory *shared, struct client *client)
 {
-    uint8_t bytes[PS_SHARED_HELLO_BYTES];
+    uint8_t bytes[PS_DEVICE_HELLO_BYTES]; /* the longer of the two */
     size_t size = 0;
     int descriptor = PS_NO_DESCRIPTOR;
     struct ps_error why = {0};
@@ -301,12 +285,16 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
                            struct ps_bytes message, int descriptor, struct ps_error *error)
 {
     uint64_t bytes = 0;
+    struct ps_device_share share;
     uint8_t answer[PS_SHARED_WELCOME_BYTES];
-    if (client->mapping != NULL || descriptor == PS_NO_DESCRIPTOR ||
-        !ps_shared_hello_read(message, &bytes))
+    bool has_file = descriptor != PS_NO_DESCRIPTOR;
+    bool on_device = !has_file && ps_device_hello_read(message, &share);
+    if (client->mapping != NULL ||
+        !(on_device || (has_file && ps_shared_hello_read(message, &bytes))))
         return ps_fail(error, PS_ERR_BAD_INPUT, "process %" PRId32 " sent no hello with memory",
                        client->process);
-    struct ps_shared_mapping *mapping = map(shared, bytes, descriptor, error);
+    struct ps_shared_mapping *mapping =
+        on_device ? import(shared, client, &share, error) : map(shared, bytes, descriptor, error);
     if (mapping == NULL)
         /* For the client all reasons are one: its connection ends, and content goes in messages. */
         return PS_ERR_BAD_INPUT;
@@ -319,7 +307,8 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
     count_clients(shared);
     ps_shared_welcome_write(mapping->number, answer);
     PS_LOG(shared->options.log, PS_LOG_INFO, "shared memory", "a client on this host shares memory",
-           PS_FIELD_INT("process", client->process), PS_FIELD_UINT("bytes", bytes));
+           PS_FIELD_INT("process", client->process), PS_FIELD_UINT("bytes", mapping->segment.size),
+           PS_FIELD_TEXT("where", on_device ? "device" : "host"));
     return ps_local_socket_send(client->socket, (struct ps_bytes){answer, sizeof answer},
                                 PS_NO_DESCRIPTOR, error);
 }
@@ -338,26 +327,43 @@ static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t s
                       size, mapped, shared->options.bytes_max);
         return NULL;
     }
-    struct ps_shared_mapping *mapping = ps_zeroed(shared->options.memory, sizeof *mapping);
-    if (mapping == NULL) {
-        (void)ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a table entry");
+    struct ps_shared_mapping *mapping =
+        ps_shared_mapping_open(&shared->wish, size, descriptor, error);
+    if (mapping == NULL)
         return NULL;
-    }
-    if (ps_shared_segment_open(descriptor, size, &mapping->segment, error) != PS_OK) {
-        ps_release(shared->options.memory, mapping);
-        return NULL;
-    }
-    mapping->memory = shared->options.memory;
-    mapping->owner = shared;
-    mapping->pins = shared->options.pins;
-    mapping->socket = PS_NO_DESCRIPTOR;
-    atomic_init(&mapping->references, 1);
-    /* A number of 64 random bits is what keeps one client out of another's memory, and 0 on the
-     * wire means "no shared memory". */
-    while (mapping->number == 0)
-        ps_random_system(&mapping->number, sizeof mapping->number);
     atomic_fetch_add(&shared->bytes, size);
-    ps_gauge_add(shared->mapped_bytes, (double)size);
+    ps_gauge_add(shared->counts.mapped_bytes, (double)size);
+    return mapping;
+}
+
+/* The number of pieces is what bounds a client here: a piece is no larger than its device, and
+ * takes nothing of the host. */
+static struct ps_shared_mapping *import(struct ps_shared_memory *shared,
+                                        const struct client *client,
+                                        const struct ps_device_share *share, struct ps_error *error)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+        const struct client *other = &shared->clients[i];
+        count += other->mapping != NULL && other->mapping->on_device &&
+                 other->process == client->process;
+    }
+    enum ps_status status = PS_OK;
+    /* In the order of what the client could do about it. */
+    if (shared->options.devices.import == NULL)
+        status = ps_fail(error, PS_ERR_UNSUPPORTED, "memory of a device, and there is none here");
+    else if (count >= PS_SHARED_DEVICE_PIECES_MAX)
+        status =
+            ps_fail(error, PS_ERR_BUSY,
+                    "process %" PRId32 " shares %" PRIu32 " pieces of a device's memory already",
+                    client->process, count);
+    if (status != PS_OK)
+        return NULL;
+    struct ps_shared_mapping *mapping = ps_shared_mapping_import(&shared->wish, share, error);
+    if (mapping == NULL)
+        return NULL;
+    atomic_fetch_add(&shared->device_pieces, 1);
+    ps_gauge_add(shared->counts.device_bytes, (double)share->bytes);
     return mapping;
 }
 
@@ -375,8 +381,8 @@ static void count_clients(struct ps_shared_memory *shared)
                 shared->clients[k].mapping == NULL || shared->clients[k].process != client->process;
         clients += is_first;
     }
-    ps_gauge_set(shared->client_count, clients);
-    ps_gauge_set(shared->segment_count, segments);
+    ps_gauge_set(shared->counts.client_count, clients);
+    ps_gauge_set(shared->counts.segment_count, segments);
 }
 
 /* Calls that hold the memory keep it until they end, and with it the socket: a client that sees it
@@ -403,7 +409,7 @@ static void drop(struct ps_shared_memory *shared, struct client *client)
 /* Anybody on the machine can come again and again: only the first is told at once. */
 static void refuse(struct ps_shared_memory *shared, const struct ps_error *why)
 {
-    ps_counter_add(shared->refused, 1);
+    ps_counter_add(shared->counts.refused, 1);
     PS_LOG(shared->options.log, shared->told_refusal ? PS_LOG_DEBUG : PS_LOG_WARN, "shared memory",
            "refused", PS_FIELD_ERROR(why));
     shared->told_refusal = true;
@@ -433,14 +439,9 @@ enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared,
     if (found == NULL)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "the shared memory is not known any more");
 
-    size_t size = found->segment.size;
-    /* No sum of two numbers of the client's, which could wrap around and pass. */
-    if (range->size == 0 || range->size > size || range->offset > size - range->size) {
+    if (!ps_shared_mapping_has(found, range, error)) {
         release_mapping(found);
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "shared memory: %" PRIu64 " bytes from %" PRIu64 " on are not within its "
-                       "%zu bytes",
-                       range->size, range->offset, size);
+        return PS_ERR_BAD_INPUT;
     }
     *hold = (struct ps_shared_hold){.bytes = found->segment.bytes + range->offset,
                                     .size = (size_t)range->size,
@@ -465,20 +466,25 @@ static void release_mapping(struct ps_shared_mapping *mapping)
     if (before > 1)
         return;
     struct ps_shared_memory *owner = mapping->owner;
-    /* Read before the segment is closed, which zeroes it. */
+    /* Read before the mapping ends, which zeroes it. */
     uint64_t size = mapping->segment.size;
-    ps_shared_mapping_unpin(mapping);
-    ps_shared_segment_close(&mapping->segment);
-    (void)close(mapping->socket);
+    bool on_device = mapping->on_device;
+    ps_shared_mapping_end(mapping);
+    if (mapping->socket != PS_NO_DESCRIPTOR)
+        (void)close(mapping->socket);
     ps_release(mapping->memory, mapping);
-    ps_gauge_add(owner->mapped_bytes, -(double)size);
-    atomic_fetch_sub(&owner->bytes, size);
+    ps_gauge_add(on_device ? owner->counts.device_bytes : owner->counts.mapped_bytes,
+                 -(double)size);
+    if (on_device)
+        atomic_fetch_sub(&owner->device_pieces, 1);
+    else
+        atomic_fetch_sub(&owner->bytes, size);
 }
 
 /* Lets the way of every call skip the search for ranges in its message. */
 bool ps_shared_memory_is_used(const struct ps_shared_memory *shared)
 {
-    return atomic_load(&shared->bytes) > 0;
+    return atomic_load(&shared->bytes) > 0 || atomic_load(&shared->device_pieces) > 0;
 }
 
 /* Counts each content once, when it has gone its way: a range that was refused is in the message
@@ -486,7 +492,7 @@ bool ps_shared_memory_is_used(const struct ps_shared_memory *shared)
 void ps_shared_memory_count(struct ps_shared_memory *shared, bool is_push, uint64_t bytes,
                             bool copied)
 {
-    ps_counter_add(is_push ? shared->push_bytes : shared->pull_bytes, bytes);
+    ps_counter_add(is_push ? shared->counts.push_bytes : shared->counts.pull_bytes, bytes);
     if (copied)
-        ps_counter_add(shared->copied_bytes, bytes);
+        ps_counter_add(shared->counts.copied_bytes, bytes);
 }

@@ -27,6 +27,11 @@
 
 #define PS_SHARED_CLIENTS_MAX 256
 
+/* Pieces of a device's memory that one client process may hand over: each takes one of the places
+ * above. What they have together is bounded by the device's own size, and takes none of the
+ * host's. */
+#define PS_SHARED_DEVICE_PIECES_MAX 64
+
 struct ps_shared_memory;
 
 struct ps_shared_memory_options {
@@ -36,6 +41,7 @@ struct ps_shared_memory_options {
     struct ps_metrics *metrics;        /* borrowed; may be NULL */
     uint64_t bytes_max;                /* of all clients together */
     struct ps_shared_pins pins;        /* a device that copies from it by itself, if any */
+    struct ps_shared_devices devices;  /* one that opens memory of its own, if any */
 };
 
 /* Listens under a random name and starts the thread. PS_ERR_IO, PS_ERR_NO_MEMORY. */
@@ -50,7 +56,8 @@ void ps_shared_memory_destroy(struct ps_shared_memory *shared);
 const char *ps_shared_memory_name(const struct ps_shared_memory *shared);
 
 /* The bytes that a range names, while they are held. They are shared: the client may change them at
- * any moment, between two reads of one byte, too. */
+ * any moment, between two reads of one byte, too. On a device `bytes` is an address of its own, and
+ * only the device reads and writes there. */
 struct ps_shared_hold {
     uint8_t *bytes;
     size_t size;
@@ -66,6 +73,12 @@ PS_MUST_USE enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared
                                                  const struct ps_shared_range *range,
                                                  struct ps_shared_hold *hold,
                                                  struct ps_error *error);
+
+/* To be asked by whoever is about to read or write. An empty hold is of nothing. */
+static inline bool ps_shared_hold_on_device(const struct ps_shared_hold *hold)
+{
+    return hold->mapping != NULL && hold->mapping->on_device;
+}
 
 /* Accepts a zeroed hold, and one that was released. */
 void ps_shared_memory_release(struct ps_shared_hold *hold);

@@ -63,9 +63,11 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
     if (!about->expires || parameter == NULL)
         return;
     ps_service_status(server->service, &now, uuid);
-    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
+    struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
     if (copy == NULL || !copy->is_there)
         return;
+    /* A round that ended has made rows of keys that were counted. */
+    sim_rows_reach(server->world, server, copy, parameter->version);
     const struct ps_row_expiry *expiry = parameter->expiry;
     const struct ps_row_table *candidates = ps_row_table_candidates(parameter->rows);
     uint64_t before = expiry->walk.before > 0 ? expiry->walk.before : expiry->swept;

@@ -106,7 +106,9 @@ static void turn_until(uint8_t *plain, size_t bytes, uint64_t length_ns, const a
                                      .longest_processor_us = (double)longest_processor_ns / 1e3};
 }
 
-/* In pieces, through the kernel's copy, as the saver of a hold does it. */
+/* In pieces, through the kernel's copy, as the saver of a hold does it. The bytes are zeros, which
+ * usual file systems write like others; one that packs them has less to do than with a table, so
+ * that a long turn is still the machine's. */
 static void write_file(void *argument)
 {
     struct writer *writer = argument;

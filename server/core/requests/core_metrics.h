@@ -92,6 +92,8 @@
       "Copies that the device was asked for, over the bus and on it.")                            \
     X(counter, device_direct, "ps_device_direct_bytes_total",                                     \
       "Bytes of gradients that the device copied from where a client had them.")                  \
+    X(counter, device_in_place, "ps_device_in_place_bytes_total",                                 \
+      "Bytes of gradients that kernels read from a client's own memory of the device.")           \
     X(counter, device_waits, "ps_device_waits_total",                                             \
       "Times that a thread waited for the device.")                                               \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \

@@ -9,6 +9,7 @@
 #include "optimizer/encoded.h"
 #include "server/core/requests/contribute.h"
 #include "server/core/requests/pull_wait.h"
+#include "server/core/requests/push_on_device.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/requests/table_change.h"
 #include "server/core/sessions/fingerprint.h"
@@ -148,6 +149,7 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(request->name), (const char *)request->name.data);
     PS_TRY(ps_service_check_acknowledgement(service, request->ack, error));
+    PS_TRY(ps_service_check_on_device(service, parameter, request, error));
     PS_ASSERT(outcome->reply.version == 0);
     PS_TRY(ps_service_check_push_range(parameter->spec, request->range, error));
     if (ps_staging_is_part(request->range, parameter->spec->count))
@@ -318,7 +320,7 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
     struct ps_sessions *sessions = &service->sessions;
     PS_ASSERT(early == NULL || request->request.present);
     struct ps_session_call call;
-    uint32_t fingerprint = ps_fingerprint_of_push(request, request->content);
+    uint32_t fingerprint = ps_service_fingerprint(request);
     PS_ASSERT(request->request.present);
     PS_ASSERT(!ps_staging_is_part(request->range, parameter->spec->count));
     /* Named clients are counted by parameter; of the others the name is not looked at. */

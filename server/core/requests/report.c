@@ -125,6 +125,9 @@ void ps_service_count(struct ps_service *service)
     service->copies_counted = stats.copy_count;
     ps_counter_add(service->metrics.device_direct, stats.direct_bytes - service->direct_counted);
     service->direct_counted = stats.direct_bytes;
+    ps_counter_add(service->metrics.device_in_place,
+                   stats.in_place_bytes - service->in_place_counted);
+    service->in_place_counted = stats.in_place_bytes;
     ps_counter_add(service->metrics.device_waits, stats.wait_count - service->waits_counted);
     service->waits_counted = stats.wait_count;
 }

@@ -58,6 +58,7 @@ struct ps_service {
     uint64_t launches_counted; /* of the device; whoever shows the metrics */
     uint64_t copies_counted;   /* the same of copies */
     uint64_t direct_counted;   /* of bytes */
+    uint64_t in_place_counted; /* of bytes */
     uint64_t waits_counted;    /* and of waits */
     uint64_t evicted_counted;  /* of rows; the same */
     uint64_t expired_counted;

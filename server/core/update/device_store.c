@@ -213,6 +213,21 @@ bool ps_resident_judges(const struct ps_resident *resident, const struct ps_para
            store->plugin->judges(resident->handle, gradient.content, gradient.encoding);
 }
 
+/* The cheap questions first; the last one looks for the address among the device's pieces. A length
+ * that is not the parameter's is refused as such, by whoever judges what requests say. */
+bool ps_resident_reads(const struct ps_resident *resident, const struct ps_parameter_spec *spec,
+                       struct ps_gradient gradient)
+{
+    PS_ASSERT(gradient.encoding == PS_ENCODING_NATIVE && gradient.content.piece_count == 1);
+    uintptr_t address = (uintptr_t)gradient.content.pieces[0].data;
+    if (resident->store == NULL || address % PS_IN_PLACE_ALIGNMENT != 0 ||
+        gradient.content.size <= PS_GATHER_GRADIENT_BYTES ||
+        gradient.content.size != ps_parameter_spec_bytes(spec))
+        return false;
+    return !ps_gradient_scan_is_long(spec, gradient) ||
+           ps_resident_judges(resident, spec, gradient);
+}
+
 enum ps_status ps_resident_judge(const struct ps_resident *resident,
                                  const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                                  struct ps_device_judged **judged, struct ps_gradient_scan *scan,

@@ -126,6 +126,13 @@ PS_MUST_USE enum ps_status ps_resident_make_way(const struct ps_resident *reside
 bool ps_resident_judges(const struct ps_resident *resident, const struct ps_parameter_spec *spec,
                         struct ps_gradient gradient);
 
+/* Can a gradient whose address is the device's go all the way without the host's reading it: does
+ * the device look at it, where somebody has to, and is it none that would be gathered? Then
+ * ps_update applies it like any other. Of memory that the device does not know it is not to be
+ * asked. */
+bool ps_resident_reads(const struct ps_resident *resident, const struct ps_parameter_spec *spec,
+                       struct ps_gradient gradient);
+
 /* Queues an update. The gradient was checked and scanned, the step is not to be skipped. */
 PS_MUST_USE enum ps_status ps_resident_push(struct ps_resident *resident,
                                             struct ps_gradient gradient,
