@@ -123,6 +123,30 @@ static void touch_behind(struct ps_large_heap *heap, struct ps_large_region *reg
     region->wanted_end = wanted_end;
 }
 
+/* An empty region other than `but`, or NULL. */
+static struct ps_large_region *find_empty(const struct ps_large_heap *heap,
+                                          const struct ps_large_region *but)
+{
+    struct ps_large_region *region = heap->regions;
+    while (region != NULL && (region->used_count > 0 || region == but))
+        region = region->next;
+    return region;
+}
+
+/* A region that is full but for what is touched ahead has the next one behind it, with its first
+ * page touched. Else whoever takes the first block of a region would wait for the kernel. What is
+ * refused here is asked for again when it is needed. */
+static void prepare_next(struct ps_large_heap *heap, const struct ps_large_region *region)
+{
+    PS_ASSERT(region->used_count > 0);
+    if (heap->ahead == NULL || region->next != NULL || region->wanted_end < UNITS ||
+        find_empty(heap, NULL) != NULL)
+        return;
+    struct ps_large_region *next = add_region(heap);
+    if (next != NULL)
+        touch_behind(heap, next, 0);
+}
+
 /* The first region with room. Going through all bits takes some microseconds, for a block that
  * somebody is about to fill in a hundred times of that. */
 static void *take_units(struct ps_large_heap *heap, uint32_t count)
@@ -142,6 +166,7 @@ static void *take_units(struct ps_large_heap *heap, uint32_t count)
     region->used_count += count;
     PS_ASSERT(region->used_count <= UNITS);
     touch_behind(heap, region, first + count);
+    prepare_next(heap, region);
     return region->begin + first * UNIT_BYTES;
 }
 
@@ -173,7 +198,7 @@ static void *take_zeroed(void *self, size_t size)
     return taken;
 }
 
-/* An empty region goes at once: a table that has become large has come to its next ones by then. */
+/* What the kernel takes for giving memory back is the releasing thread's. */
 static void remove_region(struct ps_large_heap *heap, struct ps_large_region *region)
 {
     struct ps_large_region **at = &heap->regions;
@@ -185,6 +210,20 @@ static void remove_region(struct ps_large_heap *heap, struct ps_large_region *re
     ps_touch_ahead_forget(heap->ahead, region->begin, UNITS * UNIT_BYTES);
     ps_slabs_give(region->begin, REGION_SLABS);
     ps_release(heap->small, region);
+}
+
+/* One empty region stays, since the next blocks will be larger ones: of two the one that more was
+ * touched of. Without any block all of them go. */
+static void remove_empty(struct ps_large_heap *heap, struct ps_large_region *region)
+{
+    struct ps_large_region *other = find_empty(heap, region);
+    PS_ASSERT(region->used_count == 0);
+    if (other != NULL && other->wanted_end < region->wanted_end)
+        remove_region(heap, other);
+    else if (other != NULL)
+        remove_region(heap, region);
+    if (heap->regions->next == NULL && heap->regions->used_count == 0)
+        remove_region(heap, heap->regions);
 }
 
 /* A block is large if it lies in a region; how long it is, the bits say. */
@@ -212,5 +251,5 @@ static void release(void *self, void *memory)
     flip(region->last, unit - 1);
     /* The others stay, however little is in them: blocks cannot move. */
     if (region->used_count == 0)
-        remove_region(heap, region);
+        remove_empty(heap, region);
 }

@@ -6,8 +6,9 @@
  * Threads:  one at a time.
  * Blocking: for the kernel, when more room is needed.
  * Errors:   NULL when memory is refused.
- * Memory:   blocks go back to the same heap before its end; room that is empty goes back to the
- *           kernel.
+ * Memory:   blocks go back to the same heap before its end. Of 32 MiB of room that are empty the
+ *           heap keeps one for the blocks to come; the others, and without any block all, go back
+ *           to the kernel.
  */
 #ifndef PS_BASE_LARGE_HEAP_H
 #define PS_BASE_LARGE_HEAP_H

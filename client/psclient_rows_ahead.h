@@ -20,8 +20,8 @@
  *
  * Threads:  as a table; a read belongs to whoever has begun it.
  * Blocking: begin never waits for an answer, end until there is one.
- * Errors:   as psclient_table_get. PSCLIENT_INVALID: the table is at no clocks, or the clock is
- *           over or too far ahead; PSCLIENT_FAILED: other keys were read at that clock.
+ * Errors:   as psclient_table_get. PSCLIENT_INVALID: the table is at no clocks; PSCLIENT_FAILED:
+ *           the clock is over or too far ahead, or other keys were read at it.
  * Memory:   keys are copied. `rows` are borrowed until the end of the read.
  */
 #ifndef PSCLIENT_ROWS_AHEAD_H

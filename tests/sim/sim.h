@@ -93,6 +93,13 @@ enum sim_mutation {
     SIM_MUTATION_KEYS_UNCHECKED,     /* servers take keys of tables that are other shards' */
     SIM_MUTATION_TABLE_DROP_LOST,    /* replay drops no tables */
     SIM_MUTATION_CANDIDATES_LOST,    /* checkpoints do not have what is counted of keys */
+    SIM_MUTATION_ROUND_ROWS_LOST,    /* contributions of rows are replayed without their rows */
+    SIM_MUTATION_ROUND_UNLIMITED,    /* ... and taken whatever the table's limit is */
+    SIM_MUTATION_ROUND_EVICTED_LOST, /* replay evicts nobody from the rounds of tables */
+    SIM_MUTATION_ROUND_EARLY,        /* rounds do not wait for the whole grace time */
+    SIM_MUTATION_GONE_UNTOLD,        /* followers are not told which rows went */
+    SIM_MUTATION_SINCE_LATE,         /* ... nor of the rows of the version behind theirs */
+    SIM_MUTATION_TABLE_CHAIN_FORGOTTEN, /* versions of former tables count as the present one's */
     SIM_MUTATION_COUNT
 };
 

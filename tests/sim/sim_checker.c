@@ -429,10 +429,24 @@ void sim_checker_look_at_files(struct sim_world *world, uint32_t index, struct s
     }
 }
 
+/* Those that nobody has put aside: damaged ones are kept for people, a base together with all that
+ * adds to it, and a world may damage as many as it likes. */
+static size_t count_files(const struct memory_files *disk)
+{
+    static const char aside[] = ".damaged";
+    size_t count = 0;
+    for (size_t i = 0; i < memory_files_file_count(disk); i++) {
+        const char *path = memory_files_path(disk, i);
+        size_t size = strlen(path);
+        count += size < strlen(aside) || strcmp(path + size - strlen(aside), aside) != 0;
+    }
+    return count;
+}
+
 void sim_checker_disk_changed(struct sim_world *world, uint32_t index)
 {
     struct sim_files_view view;
-    size_t files = memory_files_file_count(world->disks[index]);
+    size_t files = count_files(world->disks[index]);
     size_t journals_max = world->options.save_interval_ms > 0 ? JOURNALS_MAX : JOURNALS_KEPT;
     /* The whole checkpoint before the newest one is that many checkpoints further back, and the
      * journal behind it stays. */

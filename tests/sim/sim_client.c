@@ -129,6 +129,7 @@ void sim_client_crash(struct sim_client *client)
     client->engine = NULL;
     sim_replica_destroy(client->replica);
     client->replica = NULL;
+    sim_tables_forget(client);
     ps_members_release(&client->members);
     ps_kv_destroy(&client->kv->base);
 }

@@ -137,7 +137,7 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         .staleness = (uint32_t)pick(random, 0, 3),
         .evicts = pick(random, 0, 1) > 0,
         .ttl_ms = pick(random, 500, 6000)};
-    options.waits = pick(random, 0, 1) > 0;
+    options.waits = pick(random, 0, 1) > 0 || mutation >= SIM_MUTATION_ROUND_ROWS_LOST;
     options.rounds = options.waits && pick(random, 0, 2) > 0 && options.clients_max == 0;
     /* One trainer alone would wait for itself. */
     if ((options.waits || options.clocks.present) &&

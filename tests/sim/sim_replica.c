@@ -260,7 +260,9 @@ void sim_truths_judge(struct sim_client *client, struct ps_bytes name, const str
 
 void sim_replica_forget_chain(struct sim_server *server, struct ps_pull_request *request)
 {
-    if (server->world->options.mutation != SIM_MUTATION_CHAIN_FORGOTTEN)
+    enum sim_mutation mutation = sim_is_table(request->name) ? SIM_MUTATION_TABLE_CHAIN_FORGOTTEN
+                                                             : SIM_MUTATION_CHAIN_FORGOTTEN;
+    if (server->world->options.mutation != mutation)
         return;
     struct ps_pull_request nothing = *request;
     struct ps_pull pull = {0};

@@ -11,6 +11,7 @@
 #include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_faults.h"
+#include "tests/sim/sim_table_follow.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <inttypes.h>
@@ -386,6 +387,10 @@ static void note_pulls(struct sim_server *server, struct sim_served *served)
                      server->name, pull->version, served->asked[i].at_least_version);
         if (served->asked[i].worker > 0)
             sim_clocks_judge(server, &served->asked[i]);
+        if (sim_is_table(pull->name) && pull->delta.present) {
+            sim_moments_note(server, pull);
+            continue;
+        }
         if (sim_is_table(pull->name)) {
             sim_rows_bend_pull(server, &served->asked[i], pull);
             sim_rows_pulled(server, &served->asked[i], pull);

@@ -137,16 +137,29 @@ static bool has_row_then(const struct sim_table_copy *copy, uint32_t key)
     return row->is_there || row->counted + 1 >= copy->about->admission;
 }
 
-static struct demand demand_of(const struct sim_table_copy *copy, const struct sim_row_push *push)
+static void add_demand(const struct sim_table_copy *copy, const struct sim_row_push *push,
+                       struct demand *demand)
 {
-    struct demand demand = {.made = 0};
     for (size_t i = 0; i < push->count; i++) {
         uint32_t key = push->keys[i];
-        if (!demand.is_pushed[key] && copy->rows[key].is_there)
-            demand.pushed++;
-        else if (!demand.is_pushed[key] && has_row_then(copy, key))
-            demand.made++;
-        demand.is_pushed[key] = true;
+        if (!demand->is_pushed[key] && copy->rows[key].is_there)
+            demand->pushed++;
+        else if (!demand->is_pushed[key] && has_row_then(copy, key))
+            demand->made++;
+        demand->is_pushed[key] = true;
+    }
+}
+
+/* Of everything that the open round has. */
+static struct demand demand_of_held(const struct sim_table_copy *copy)
+{
+    struct demand demand = {.made = 0};
+    for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++) {
+        struct sim_row_push push;
+        if (!copy->held[i].is_there)
+            continue;
+        sim_row_push_read(copy->about, copy->held[i].content, &push);
+        add_demand(copy, &push, &demand);
     }
     return demand;
 }
@@ -154,10 +167,12 @@ static struct demand demand_of(const struct sim_table_copy *copy, const struct s
 bool sim_table_copy_is_full(const struct sim_table_copy *copy, struct ps_bytes content)
 {
     struct sim_row_push push;
+    struct demand demand = demand_of_held(copy);
     sim_row_push_read(copy->about, content, &push);
-    const struct demand demand = demand_of(copy, &push);
+    add_demand(copy, &push, &demand);
     uint64_t rows = copy->about->oldest_go ? demand.pushed : sim_table_copy_count(copy);
-    return copy->rows_max > 0 && demand.made > 0 && rows + demand.made > copy->rows_max;
+    return copy->rows_max > 0 && push.count > 0 && demand.made > 0 &&
+           rows + demand.made > copy->rows_max;
 }
 
 static bool is_older(uint32_t a, uint32_t b, const struct sim_row *rows)
@@ -181,17 +196,16 @@ static void let_oldest_go(struct sim_table_copy *copy, const struct demand *dema
 
 /* As row_evict.h has it for tables as small as these: where there would be too many, so many of
  * the oldest go that a sixteenth of the limit is free, but no row of the push. */
-static void make_room(struct sim_table_copy *copy, const struct sim_row_push *push)
+static void make_room(struct sim_table_copy *copy, const struct demand *demand)
 {
-    const struct demand demand = demand_of(copy, push);
     uint64_t most = copy->rows_max;
     uint64_t rows = sim_table_copy_count(copy);
-    uint64_t others = rows - demand.pushed;
-    if (!copy->about->oldest_go || demand.made == 0 || rows + demand.made <= most)
+    uint64_t others = rows - demand->pushed;
+    if (!copy->about->oldest_go || demand->made == 0 || rows + demand->made <= most)
         return;
-    uint64_t wanted = rows + demand.made - (most - most / 16);
+    uint64_t wanted = rows + demand->made - (most - most / 16);
     for (uint64_t i = 0; i < wanted && i < others; i++)
-        let_oldest_go(copy, &demand);
+        let_oldest_go(copy, demand);
 }
 
 /* One gradient for each key. */
@@ -233,8 +247,10 @@ static void apply_sums(struct sim_table_copy *copy, const struct summed *sums, u
             row->counted_at = copy->version;
             continue;
         }
-        if (!row->is_there)
+        if (!row->is_there) {
             make_row(copy, key, row);
+            row->made = copy->version;
+        }
         row->touched = copy->version;
         row->pushed_ms = now_ms;
         step_all(copy->about, row, sums->gradients[key]);
@@ -245,8 +261,10 @@ void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, u
 {
     struct sim_row_push push;
     struct summed sums;
+    struct demand demand = {.made = 0};
     sim_row_push_read(copy->about, content, &push);
-    make_room(copy, &push);
+    add_demand(copy, &push, &demand);
+    make_room(copy, &demand);
     sum_push(copy->about, &push, &sums);
     apply_sums(copy, &sums, now_ms);
 }
@@ -262,16 +280,52 @@ uint32_t sim_table_copy_there(const struct sim_table_copy *copy)
 uint32_t sim_table_copy_needed(const struct sim_table_copy *copy)
 {
     const struct sim_table *about = copy->about;
-    return about->quorum > 0 ? about->quorum : about->workers;
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < about->workers; i++)
+        alive += (copy->evicted >> i & 1) == 0 ? 1 : 0;
+    return about->quorum > 0 && about->quorum < alive ? about->quorum : alive;
+}
+
+uint64_t sim_table_copy_first_ms(const struct sim_table_copy *copy)
+{
+    uint64_t first_ms = UINT64_MAX;
+    for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++)
+        if (copy->held[i].is_there && copy->held[i].at_ms < first_ms)
+            first_ms = copy->held[i].at_ms;
+    return first_ms;
+}
+
+void sim_table_copy_hold(struct sim_table_copy *copy, uint32_t worker,
+                         const struct sim_table_held *held)
+{
+    PS_ASSERT(!copy->held[worker].is_there);
+    copy->held[worker] = *held;
+    copy->held[worker].is_there = true;
+    copy->evicted &= ~(1U << worker);
+}
+
+/* Of a round that ends now. */
+static uint32_t evicted_by_end(const struct sim_table_copy *copy)
+{
+    uint32_t missing = 0;
+    if (sim_table_copy_there(copy) >= sim_table_copy_needed(copy))
+        return copy->evicted;
+    for (uint32_t i = 0; i < copy->about->workers; i++)
+        missing |= copy->held[i].is_there ? 0 : 1U << i;
+    return missing;
 }
 
 /* Each worker's own sums, those of the workers in the order of ranks, and all of it divided: also
  * by those who do not have the key. */
-void sim_table_copy_end_round(struct sim_table_copy *copy, uint64_t now_ms)
+void sim_table_copy_end_round(struct sim_table_copy *copy)
 {
     const struct sim_table *about = copy->about;
     struct summed joined = {0};
     double weights = 0;
+    uint64_t last_ms = 0;
+    const struct demand demand = demand_of_held(copy);
+    copy->evicted = evicted_by_end(copy);
+    make_room(copy, &demand);
     for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++) {
         struct sim_table_held *held = &copy->held[i];
         double weight = about->combine == SIM_COMBINE_WEIGHTED ? held->weight : 1;
@@ -285,12 +339,13 @@ void sim_table_copy_end_round(struct sim_table_copy *copy, uint64_t now_ms)
             if (own.is_named[key])
                 add_gradient(about, &joined, key, own.gradients[key], weight);
         weights = rounded(about->dtype, weights + weight);
+        last_ms = held->at_ms > last_ms ? held->at_ms : last_ms;
         held->is_there = false;
     }
     for (uint32_t key = 0; key < SIM_TABLE_KEYS && about->combine != SIM_COMBINE_SUM; key++)
         for (uint32_t k = 0; k < about->width; k++)
             joined.gradients[key][k] = rounded(about->dtype, joined.gradients[key][k] / weights);
-    apply_sums(copy, &joined, now_ms);
+    apply_sums(copy, &joined, last_ms);
 }
 
 void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version)

@@ -16,6 +16,7 @@ struct sim_row {
     bool is_there;
     uint64_t touched;   /* version of the last push to it */
     uint64_t pushed_ms; /* when that was */
+    uint64_t made;      /* version of the first */
     double values[SIM_TABLE_WIDTH_MAX];
     double states[SIM_TABLE_WIDTH_MAX]; /* of momentum; row-wise, of the row */
     uint32_t counted;                   /* pushes to a key that has no row yet */
@@ -28,11 +29,13 @@ struct sim_table_held {
     struct ps_bytes content; /* borrowed */
     double weight;
     uint64_t epoch; /* in which it came */
+    uint64_t at_ms; /* when */
 };
 
 struct sim_table_copy {
     const struct sim_table *about; /* borrowed */
     struct sim_table_held held[SIM_CLIENTS_MAX];
+    uint32_t evicted; /* whom the open round does not wait for, a bit for each worker */
     bool is_there;
     uint32_t variant;    /* of the first values */
     uint64_t dropped_at; /* position */
@@ -54,14 +57,23 @@ void sim_row_push_read(const struct sim_table *about, struct ps_bytes content,
 /* The next version, out of the push. */
 void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, uint64_t now_ms);
 
-/* How many have contributed to the open round, and how many it needs. */
+/* A worker that has none contributes to the open round, and is waited for again. */
+void sim_table_copy_hold(struct sim_table_copy *copy, uint32_t worker,
+                         const struct sim_table_held *held);
+
+/* How many have contributed to the open round, how many it needs, and when the first of them did.
+ * */
 uint32_t sim_table_copy_there(const struct sim_table_copy *copy);
 uint32_t sim_table_copy_needed(const struct sim_table_copy *copy);
+uint64_t sim_table_copy_first_ms(const struct sim_table_copy *copy);
 
-/* The next version, out of what is held, which goes. */
-void sim_table_copy_end_round(struct sim_table_copy *copy, uint64_t now_ms);
+/* The next version, out of what is held, which goes. Whoever is missing where fewer are there than
+ * it needs is evicted. Its rows count as pushed to when the last of them contributed, which is when
+ * it ended or before. */
+void sim_table_copy_end_round(struct sim_table_copy *copy);
 
-/* May the push be refused for the number of rows? */
+/* May the push be refused for the number of rows? A contribution together with what is held; one
+ * without rows never. */
 bool sim_table_copy_is_full(const struct sim_table_copy *copy, struct ps_bytes content);
 
 void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version);

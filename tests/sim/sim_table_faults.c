@@ -3,11 +3,80 @@
 #include "tests/sim/sim_table_faults.h"
 
 #include "base/assert.h"
+#include "checkpoint/journal_held.h"
 #include "checkpoint/journal_rows.h"
 #include "server/core/recovery/snapshot.h"
+#include "server/core/requests/contribute_rows.h"
+#include "server/core/rounds/round.h"
+#include "server/core/tables/row_gone.h"
+#include "server/core/tables/row_since.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <string.h>
+
+#define EARLY_MS 1000 /* as if so much of a grace time were over */
+
+/* ---- What the linker puts in the place of the server's functions (CMakeLists.txt) ---- */
+
+/* One world at a time. */
+static enum sim_mutation present;
+
+enum ps_status __real_ps_contribute_rows_admit(struct ps_parameter *parameter,
+                                               struct ps_held_rows *rows, struct ps_error *error);
+enum ps_status __wrap_ps_contribute_rows_admit(struct ps_parameter *parameter,
+                                               struct ps_held_rows *rows, struct ps_error *error);
+enum ps_round_end __real_ps_round_look(const struct ps_round *round,
+                                       const struct ps_round_settings *settings, uint64_t now_ms,
+                                       uint64_t *again_ms);
+enum ps_round_end __wrap_ps_round_look(const struct ps_round *round,
+                                       const struct ps_round_settings *settings, uint64_t now_ms,
+                                       uint64_t *again_ms);
+
+void __real_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key);
+void __wrap_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key);
+enum ps_status __real_ps_row_table_since(struct ps_row_table *table,
+                                         const struct ps_row_since *since, void *to, size_t room,
+                                         struct ps_row_piece *piece, struct ps_error *error);
+enum ps_status __wrap_ps_row_table_since(struct ps_row_table *table,
+                                         const struct ps_row_since *since, void *to, size_t room,
+                                         struct ps_row_piece *piece, struct ps_error *error);
+
+void sim_rows_begin(enum sim_mutation mutation)
+{
+    present = mutation;
+}
+
+enum ps_status __wrap_ps_contribute_rows_admit(struct ps_parameter *parameter,
+                                               struct ps_held_rows *rows, struct ps_error *error)
+{
+    if (present == SIM_MUTATION_ROUND_UNLIMITED)
+        return PS_OK;
+    return __real_ps_contribute_rows_admit(parameter, rows, error);
+}
+
+enum ps_round_end __wrap_ps_round_look(const struct ps_round *round,
+                                       const struct ps_round_settings *settings, uint64_t now_ms,
+                                       uint64_t *again_ms)
+{
+    uint64_t early_ms = present == SIM_MUTATION_ROUND_EARLY ? EARLY_MS : 0;
+    return __real_ps_round_look(round, settings, now_ms + early_ms, again_ms);
+}
+
+void __wrap_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key)
+{
+    if (present != SIM_MUTATION_GONE_UNTOLD)
+        __real_ps_row_gone_note(gone, key);
+}
+
+enum ps_status __wrap_ps_row_table_since(struct ps_row_table *table,
+                                         const struct ps_row_since *since, void *to, size_t room,
+                                         struct ps_row_piece *piece, struct ps_error *error)
+{
+    struct ps_row_since late = *since;
+    if (present == SIM_MUTATION_SINCE_LATE && late.version + 1 < late.now)
+        late.version++;
+    return __real_ps_row_table_since(table, &late, to, room, piece, error);
+}
 
 /* ---- Pushes ---- */
 
@@ -120,6 +189,27 @@ void sim_rows_bend_sweep(enum sim_mutation mutation, struct ps_record *record, u
     ps_sweep_record_write(&nothing, bent);
     *piece = (struct ps_bytes){bent, PS_SWEEP_RECORD_BYTES};
     record->content = ps_view_of(piece);
+}
+
+void sim_rows_bend_round(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
+                         struct ps_bytes *piece)
+{
+    static const uint8_t nobody[PS_ROUND_SET_BYTES(PS_ROUND_WORKERS_MAX)];
+    struct ps_round_record round;
+    if (!sim_is_table(record->name))
+        return;
+    if (mutation == SIM_MUTATION_ROUND_ROWS_LOST && record->type == PS_RECORD_HELD) {
+        ps_view_copy(record->content, 0, bent, PS_HELD_HEAD_BYTES);
+        *piece = (struct ps_bytes){bent, PS_HELD_HEAD_BYTES};
+        record->content = ps_view_of(piece);
+    }
+    if (mutation == SIM_MUTATION_ROUND_EVICTED_LOST && record->type == PS_RECORD_ROUND) {
+        enum ps_status status = ps_round_record_read(record->content.pieces[0], &round, NULL);
+        PS_ASSERT(status == PS_OK && record->content.piece_count == 1);
+        round.evicted = nobody;
+        *piece = (struct ps_bytes){bent, ps_round_record_write(&round, bent)};
+        record->content = ps_view_of(piece);
+    }
 }
 
 enum ps_status sim_rows_write_late(const struct ps_saver *saver, struct ps_saving *saving)

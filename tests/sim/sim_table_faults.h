@@ -31,6 +31,13 @@ void sim_rows_bend_pull(struct sim_server *server, const struct ps_pull_request 
 void sim_rows_bend_sweep(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
                          struct ps_bytes *piece);
 
+/* The same for a contribution of rows, and for the end of a round of rows. */
+void sim_rows_bend_round(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
+                         struct ps_bytes *piece);
+
+/* A world begins: from here on servers judge rounds as its mutation wants it. */
+void sim_rows_begin(enum sim_mutation mutation);
+
 /* Writes the checkpoint with the rows of now. */
 PS_MUST_USE enum ps_status sim_rows_write_late(const struct ps_saver *saver,
                                                struct ps_saving *saving);

@@ -3,13 +3,13 @@
 #include "tests/sim/sim_table_rows.h"
 
 #include "base/assert.h"
-#include "proto/digest.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/update/parameter_rows.h"
 #include "tests/sim/sim_checker.h"
-#include "tests/sim/sim_client.h"
 #include "tests/sim/sim_history.h"
+#include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_copy.h"
+#include "tests/sim/sim_table_follow.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,6 +38,7 @@ struct event {
     size_t size;
     uint32_t worker; /* of a contribution, from 0 */
     float weight;
+    uint64_t reached; /* the version that the table was at */
 };
 
 /* The tables as the owner `epoch` has them, with all events below `applied`. */
@@ -54,13 +55,20 @@ struct sim_rows {
     struct shard_rows shards[SIM_SHARDS_MAX];
     uint64_t answers[ANSWERS_MAX]; /* hashes of what servers gave */
     uint64_t answer_count;
+    struct sim_moments *moments; /* owned */
 };
 
 struct sim_rows *sim_rows_create(void)
 {
     struct sim_rows *rows = calloc(1, sizeof *rows);
     PS_ASSERT(rows != NULL);
+    rows->moments = sim_moments_create();
     return rows;
+}
+
+struct sim_moments *sim_rows_moments(const struct sim_world *world)
+{
+    return sim_checker_rows(world)->moments;
 }
 
 void sim_rows_destroy(struct sim_rows *rows)
@@ -70,6 +78,7 @@ void sim_rows_destroy(struct sim_rows *rows)
             free(rows->shards[i].events[k].content);
         free(rows->shards[i].events);
     }
+    sim_moments_destroy(rows->moments);
     free(rows);
 }
 
@@ -90,17 +99,31 @@ const struct sim_table *sim_rows_table(const struct sim_world *world, uint32_t i
 
 /* ---- What an owner has ---- */
 
-/* A contribution to one round says that those before are over. */
+/* Whatever happens to a table at a version says that the rounds before are over. */
+static void catch_up(struct sim_table_copy *copy, const struct event *event)
+{
+    while (copy->version < event->reached && sim_table_copy_there(copy) > 0)
+        sim_table_copy_end_round(copy);
+}
+
 static void hold(struct sim_table_copy *copy, const struct event *event)
 {
-    while (copy->version + 1 < event->version && sim_table_copy_there(copy) > 0)
-        sim_table_copy_end_round(copy, event->at_ms);
-    PS_ASSERT(copy->version + 1 == event->version && !copy->held[event->worker].is_there);
-    copy->held[event->worker] =
-        (struct sim_table_held){.is_there = true,
-                                .content = {event->content, event->size},
-                                .weight = event->weight > 0 ? (double)event->weight : 1,
-                                .epoch = event->epoch};
+    PS_ASSERT(copy->version + 1 == event->version);
+    const struct sim_table_held held = {.content = {event->content, event->size},
+                                        .weight = event->weight > 0 ? (double)event->weight : 1,
+                                        .epoch = event->epoch,
+                                        .at_ms = event->at_ms};
+    sim_table_copy_hold(copy, event->worker, &held);
+}
+
+/* All are there that it needs, or the time of the others is over. */
+static bool may_end(const struct sim_world *world, const struct sim_table_copy *copy)
+{
+    uint32_t there = sim_table_copy_there(copy);
+    uint64_t grace_ms = copy->about->grace_ms;
+    if (there == 0 || there >= sim_table_copy_needed(copy))
+        return there > 0;
+    return grace_ms > 0 && sim_now(world) >= sim_table_copy_first_ms(copy) + grace_ms;
 }
 
 void sim_rows_reach(const struct sim_world *world, const struct sim_server *server,
@@ -109,15 +132,14 @@ void sim_rows_reach(const struct sim_world *world, const struct sim_server *serv
     if (copy->about->workers == 0)
         return;
     while (copy->version < version) {
-        uint32_t there = sim_table_copy_there(copy);
-        if (there < sim_table_copy_needed(copy)) {
+        if (!may_end(world, copy)) {
             sim_fail((struct sim_world *)(uintptr_t)world,
                      "rows: %s has made version %" PRIu64 " of %s of %u of %u workers",
-                     server->name, copy->version + 1, copy->about->name, there,
+                     server->name, copy->version + 1, copy->about->name, sim_table_copy_there(copy),
                      copy->about->workers);
             return;
         }
-        sim_table_copy_end_round(copy, sim_now(world));
+        sim_table_copy_end_round(copy);
     }
 }
 
@@ -125,6 +147,7 @@ static void apply(struct shard_rows *shard, const struct event *event)
 {
     struct sim_table_copy *copy = &shard->tables[event->table];
     const struct ps_bytes content = {event->content, event->size};
+    catch_up(copy, event);
     if (event->kind == EVENT_DEFINED) {
         *copy = (struct sim_table_copy){.about = copy->about,
                                         .is_there = true,
@@ -184,6 +207,7 @@ struct sim_table_copy *sim_rows_copy(const struct sim_world *world, uint32_t ind
 static void remember(struct sim_world *world, uint32_t index, struct event event,
                      struct ps_view content)
 {
+    event.reached = tables_of(world, index, event.epoch)[event.table].version;
     struct shard_rows *shard = &sim_checker_rows(world)->shards[index];
     if (shard->count == shard->capacity) {
         shard->capacity = 2 * shard->capacity + 64;
@@ -231,8 +255,11 @@ void sim_rows_defined(struct sim_server *server, struct ps_bytes name, struct ps
         return;
     uint64_t variant = ps_bytes_equal(config, copy->about->config[0]) ? 0 : 1;
     remember(server->world, now.index,
-             (struct event){EVENT_DEFINED, number_of(name), now.epoch, place_of(&now, position), 0,
-                            variant, NULL, 0, 0, 0},
+             (struct event){.kind = EVENT_DEFINED,
+                            .table = number_of(name),
+                            .epoch = now.epoch,
+                            .position = place_of(&now, position),
+                            .version = variant},
              (struct ps_view){0});
 }
 
@@ -247,8 +274,11 @@ void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t 
         sim_fail(server->world, "rows: %s drops %s, which is not there", server->name,
                  copy->about->name);
     remember(server->world, now.index,
-             (struct event){EVENT_DROPPED, number_of(name), now.epoch, place_of(&now, position), 0,
-                            0, NULL, 0, 0, 0},
+             (struct event){.kind = EVENT_DROPPED,
+                            .table = number_of(name),
+                            .epoch = now.epoch,
+                            .position = place_of(&now, position),
+                            .version = 0},
              (struct ps_view){0});
 }
 
@@ -261,14 +291,17 @@ void sim_rows_limited(struct sim_server *server, struct ps_bytes name, uint64_t 
     if (copy == NULL)
         return;
     remember(server->world, now.index,
-             (struct event){EVENT_LIMITED, number_of(name), now.epoch, place_of(&now, position), 0,
-                            rows_max, NULL, 0, 0, 0},
+             (struct event){.kind = EVENT_LIMITED,
+                            .table = number_of(name),
+                            .epoch = now.epoch,
+                            .position = place_of(&now, position),
+                            .version = rows_max},
              (struct ps_view){0});
 }
 
 /* No shard of a table in ranges takes a key of another. */
-static void look_at_keys(struct sim_server *server, const struct sim_table *about, uint32_t shard,
-                         struct ps_view keys, size_t count)
+void sim_rows_look_at_keys(struct sim_server *server, const struct sim_table *about, uint32_t shard,
+                           struct ps_view keys, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t key;
@@ -277,6 +310,29 @@ static void look_at_keys(struct sim_server *server, const struct sim_table *abou
             sim_fail(server->world, "rows: %s takes key %" PRIu64 " of %s, which is not its own",
                      server->name, key, about->name);
     }
+}
+
+/* With another limit by now there may be more rows than it allows; none is made then. */
+static bool is_full(const struct sim_table_copy *copy, struct ps_view content)
+{
+    uint8_t bytes[sizeof((struct sim_table_client){0}).sent[0]];
+    PS_ASSERT(content.size <= sizeof bytes);
+    ps_view_copy(content, 0, bytes, content.size);
+    return sim_table_copy_is_full(copy, (struct ps_bytes){bytes, content.size});
+}
+
+/* Of a contribution that was taken: its keys are the shard's, and the round may make its rows. */
+static void look_at_room(struct sim_server *server, const struct sim_table_copy *copy,
+                         const struct ps_push_request *request)
+{
+    struct ps_status_reply now;
+    now_of(server, &now);
+    size_t one = sizeof(uint64_t) + sim_table_row_bytes(copy->about);
+    sim_rows_look_at_keys(server, copy->about, now.index, request->content,
+                          request->content.size / one);
+    if (is_full(copy, request->content))
+        sim_fail(server->world, "rows: %s takes a contribution for which %s has no room",
+                 server->name, copy->about->name);
 }
 
 /* The answer to the last contribution of a round is at the place of the round's own record. */
@@ -293,6 +349,7 @@ static void held(struct sim_server *server, struct sim_table_copy *copy,
                  server->name, request->worker, reply->version, about->name, copy->version);
         return;
     }
+    look_at_room(server, copy, request);
     remember(server->world, now->index,
              (struct event){.kind = EVENT_HELD,
                             .table = number_of(request->name),
@@ -311,8 +368,8 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
     struct ps_status_reply now;
     now_of(server, &now);
     struct sim_table_copy *copy = sim_rows_copy(world, now.index, now.epoch, request->name);
-    /* What is late counts nowhere. */
-    if (copy == NULL || reply->duplicate || reply->late)
+    if (copy == NULL || reply->duplicate ||
+        !sim_rounds_count(sim_checker_rounds(world), request->name, reply))
         return;
     if (copy->is_there && copy->about->workers > 0) {
         held(server, copy, request, reply, &now);
@@ -324,26 +381,30 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
         return;
     }
     size_t one = sizeof(uint64_t) + sim_table_row_bytes(copy->about);
-    look_at_keys(server, copy->about, now.index, request->content, request->content.size / one);
+    sim_rows_look_at_keys(server, copy->about, now.index, request->content,
+                          request->content.size / one);
     remember(world, now.index,
-             (struct event){EVENT_PUSHED, number_of(request->name), now.epoch, reply->position, 0,
-                            reply->version, NULL, 0, 0, 0},
+             (struct event){.kind = EVENT_PUSHED,
+                            .table = number_of(request->name),
+                            .epoch = now.epoch,
+                            .position = reply->position,
+                            .version = reply->version},
              request->content);
 }
 
 void sim_rows_refused(struct sim_server *server, const struct ps_push_request *request)
 {
     struct ps_status_reply now;
-    uint8_t bytes[sizeof((struct sim_table_client){0}).sent[0]];
     now_of(server, &now);
-    const struct sim_table_copy *copy =
-        sim_rows_copy(server->world, now.index, now.epoch, request->name);
+    struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, request->name);
+    const struct ps_parameter *parameter =
+        ps_parameter_table_find(&server->service->table, request->name);
     if (copy == NULL)
         return;
-    PS_ASSERT(request->content.size <= sizeof bytes);
-    ps_view_copy(request->content, 0, bytes, request->content.size);
-    const struct ps_bytes content = {bytes, request->content.size};
-    if (!sim_table_copy_is_full(copy, content))
+    /* A round may have ended before the contribution to the next one was looked at. */
+    if (parameter != NULL)
+        sim_rows_reach(server->world, server, copy, parameter->version);
+    if (!is_full(copy, request->content))
         sim_fail(server->world, "rows: %s refuses a push for which %s has room", server->name,
                  copy->about->name);
 }
@@ -377,8 +438,11 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
         return;
     look_at_ages(server, copy, swept);
     remember(server->world, now.index,
-             (struct event){EVENT_SWEPT, number_of(name), now.epoch, now.position, 0, swept, NULL,
-                            0, 0, 0},
+             (struct event){.kind = EVENT_SWEPT,
+                            .table = number_of(name),
+                            .epoch = now.epoch,
+                            .position = now.position,
+                            .version = swept},
              (struct ps_view){0});
 }
 
@@ -394,58 +458,19 @@ void sim_rows_turned(struct sim_server *server)
 
 /* ---- Reads ---- */
 
-static uint64_t hash_answer(struct ps_bytes name, uint64_t version, struct ps_view keys,
-                            struct ps_view rows)
+void sim_rows_note_answer(const struct sim_world *world, uint64_t hash)
 {
-    uint8_t bytes[SIM_TABLE_BATCH_MAX * (1 + SIM_TABLE_WIDTH_MAX) * 8 + 16] = {0};
-    PS_ASSERT(keys.size + rows.size + sizeof version + 2 <= sizeof bytes);
-    uint8_t *to = bytes;
-    memcpy(to, &version, sizeof version);
-    memcpy(to + sizeof version, name.data, 2);
-    to += sizeof version + 2;
-    ps_view_copy(keys, 0, to, keys.size);
-    ps_view_copy(rows, 0, to + keys.size, rows.size);
-    return ps_digest_xxh64((struct ps_bytes){bytes, sizeof bytes});
+    struct sim_rows *rows = sim_checker_rows(world);
+    rows->answers[rows->answer_count++ % ANSWERS_MAX] = hash;
 }
 
-static void compare_answer(struct sim_server *server, const struct sim_table_copy *copy,
-                           const struct ps_pull_request *request, const struct ps_pull_reply *reply)
+bool sim_rows_knows_answer(const struct sim_world *world, uint64_t hash)
 {
-    size_t row_bytes = sim_table_row_bytes(copy->about);
-    for (size_t i = 0; i < request->keys.size / sizeof(uint64_t); i++) {
-        uint8_t given[SIM_TABLE_WIDTH_MAX * 8], mine[SIM_TABLE_WIDTH_MAX * 8];
-        uint64_t key;
-        ps_view_copy(request->keys, i * sizeof key, &key, sizeof key);
-        uint32_t number = sim_table_key_number(key);
-        sim_table_copy_values(copy, number, mine);
-        ps_view_copy(reply->content, i * row_bytes, given, row_bytes);
-        if (memcmp(given, mine, row_bytes) != 0)
-            sim_fail(server->world, "rows: %s gives a wrong row of %s, key %" PRIu64 ", which %s",
-                     server->name, copy->about->name, key,
-                     copy->rows[number].is_there ? "is there" : "is not there");
-    }
-}
-
-void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *request,
-                     const struct ps_pull_reply *reply)
-{
-    struct sim_rows *rows = sim_checker_rows(server->world);
-    struct ps_status_reply now;
-    now_of(server, &now);
-    struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, request->name);
-    rows->answers[rows->answer_count++ % ANSWERS_MAX] =
-        hash_answer(request->name, reply->version, request->keys, reply->content);
-    if (copy == NULL)
-        return;
-    sim_rows_reach(server->world, server, copy, reply->version);
-    size_t count = request->keys.size / sizeof(uint64_t);
-    look_at_keys(server, copy->about, now.index, request->keys, count);
-    if (reply->version != copy->version ||
-        reply->content.size != count * sim_table_row_bytes(copy->about))
-        sim_fail(server->world, "rows: %s gives version %" PRIu64 " of %s, which is at %" PRIu64,
-                 server->name, reply->version, copy->about->name, copy->version);
-    else
-        compare_answer(server, copy, request, reply);
+    const struct sim_rows *rows = sim_checker_rows(world);
+    size_t i = 0;
+    while (i < ANSWERS_MAX && rows->answers[i] != hash)
+        i++;
+    return i < ANSWERS_MAX;
 }
 
 bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key)
@@ -454,16 +479,4 @@ bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key)
     now_of(server, &now);
     const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
     return copy == NULL || copy->rows[sim_table_key_number(key)].is_there;
-}
-
-void sim_rows_judge(struct sim_client *client, const struct ps_item *item)
-{
-    const struct sim_rows *rows = sim_checker_rows(client->world);
-    const struct ps_bytes got = {item->destination, item->size};
-    uint64_t hash =
-        hash_answer(item->name, item->pulled_version, ps_view_of(&item->keys), ps_view_of(&got));
-    for (size_t i = 0; i < ANSWERS_MAX; i++)
-        if (rows->answers[i] == hash)
-            return;
-    sim_fail(client->world, "rows: %s has rows that no server gave", client->name);
 }

@@ -21,6 +21,7 @@
 
 struct sim_rows;
 struct sim_table_copy;
+struct sim_moments;
 
 struct sim_rows *sim_rows_create(void);
 void sim_rows_destroy(struct sim_rows *rows);
@@ -63,6 +64,17 @@ void sim_rows_turned(struct sim_server *server);
 /* The server answers so. */
 void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *request,
                      const struct ps_pull_reply *reply);
+
+/* No shard of a table in ranges takes a key of another: fails where one of these is. */
+void sim_rows_look_at_keys(struct sim_server *server, const struct sim_table *about, uint32_t shard,
+                           struct ps_view keys, size_t count);
+
+/* What was given to those who follow tables (sim_table_follow.h). */
+struct sim_moments *sim_rows_moments(const struct sim_world *world);
+
+/* Hashes of answers: the newest are known again. */
+void sim_rows_note_answer(const struct sim_world *world, uint64_t hash);
+bool sim_rows_knows_answer(const struct sim_world *world, uint64_t hash);
 
 /* Did the key have a row when the server was looked at last? */
 bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key);

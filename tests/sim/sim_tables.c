@@ -10,6 +10,8 @@
 #include "tests/sim/sim_client_change.h"
 #include "tests/sim/sim_clocks.h"
 #include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_table_faults.h"
+#include "tests/sim/sim_table_follow.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <string.h>
@@ -21,6 +23,7 @@
 static bool define(struct sim_client *client, const struct sim_table *table);
 static void limit(struct sim_client *client, const struct sim_table *table);
 static void drop(struct sim_client *client, const struct sim_table *table);
+static void follow(struct sim_client *client);
 static void fill_shard(struct sim_client *client, const struct sim_table *table, uint32_t shard,
                        enum ps_method method);
 
@@ -144,15 +147,21 @@ static void choose_rounds(struct sim_world *world, struct sim_table *table,
     const struct sim_round_rules rules = {
         .workers = workers,
         .quorum = (uint32_t)sim_between(world, 0, workers),
+        .grace_ms = sim_chance(world, 400) ? 0 : sim_between(world, 300, 5000),
+        .late_is_next = sim_chance(world, 500),
         .combine =
             table->rule == SIM_TABLE_ROW_WISE
                 ? SIM_COMBINE_SUM
                 : (enum sim_combine)sim_between(world, SIM_COMBINE_AVERAGE, SIM_COMBINE_WEIGHTED)};
     table->workers = rules.workers;
     table->quorum = rules.quorum;
+    table->grace_ms = rules.grace_ms;
     table->combine = (int)rules.combine;
-    config->rounds = (struct ps_config_rounds){
-        .workers = rules.workers, .quorum = rules.quorum, .combine = (int32_t)rules.combine};
+    config->rounds = (struct ps_config_rounds){.workers = rules.workers,
+                                               .quorum = rules.quorum,
+                                               .grace_ms = rules.grace_ms,
+                                               .combine = (int32_t)rules.combine,
+                                               .late = rules.late_is_next ? 1 : 0};
     sim_rounds_know(sim_checker_rounds(world), table->name, &rules);
 }
 
@@ -169,14 +178,12 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
     settings->width = table->width;
     choose_first(world, table);
     choose_ranges(world, table, settings);
-    /* Rows that go by themselves go between the contributions of a round and its end. */
     choose_rounds(world, table, &config);
-    bool may_go = table->workers == 0;
-    table->drops = may_go && sim_chance(world, 400);
-    if (may_go && sim_chance(world, 400))
+    table->drops = sim_chance(world, 400);
+    if (sim_chance(world, 400))
         choose_limit(world, table, settings);
     /* Of two tables that are swept in one turn nobody would see the state between the records. */
-    if (i == 0 && may_go)
+    if (i == 0)
         choose_expiry(world, table, settings);
     if (sim_chance(world, 300))
         settings->admission = table->admission = (uint32_t)sim_between(world, 2, 4);
@@ -192,6 +199,7 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
 
 void sim_tables_choose(struct sim_world *world)
 {
+    sim_rows_begin(world->options.mutation);
     for (uint32_t i = 0; i < world->options.tables; i++) {
         struct sim_table table = {.rows_max = 0};
         choose_table(world, &table, i);
@@ -211,6 +219,10 @@ void sim_tables_train(struct sim_client *client)
     client->item_count = 0;
     if (define(client, table))
         return;
+    if (sim_chance(world, 200)) {
+        follow(client);
+        return;
+    }
     if (table->drops && sim_chance(world, 60)) {
         drop(client, table);
         return;
@@ -223,7 +235,7 @@ void sim_tables_train(struct sim_client *client)
     for (uint32_t i = 0; i < client->members.shard_count; i++)
         fill_shard(client, table, i, method);
     sim_client_start_batch(client, method, SIM_PHASE_ROWS,
-                           table->rows_max > 0 ? FULL_MS : BATCH_MS);
+                           table->rows_max > 0 && table->workers == 0 ? FULL_MS : BATCH_MS);
 }
 
 static struct ps_item *add_item(struct sim_client *client, const struct sim_table *table,
@@ -291,6 +303,22 @@ static void drop(struct sim_client *client, const struct sim_table *table)
         item->answer = (struct ps_answer_taker){take_answer, client};
     }
     sim_client_start_batch(client, PS_METHOD_DROP, SIM_PHASE_ROWS, BATCH_MS);
+}
+
+/* One message to each shard; what it does not get now it asks for the next time. */
+static void follow(struct sim_client *client)
+{
+    struct sim_table_client *own = &client->tables;
+    if (own->follower == NULL)
+        own->follower = sim_follower_create(client);
+    client->item_count = sim_follower_begin(own->follower, own->table, client->items);
+    sim_client_start_batch(client, PS_METHOD_SINCE, SIM_PHASE_ROWS, BATCH_MS);
+}
+
+void sim_tables_forget(struct sim_client *client)
+{
+    sim_follower_destroy(client->tables.follower);
+    client->tables.follower = NULL;
 }
 
 /* In ranges sometimes another shard's key as well, which must be refused. */
@@ -417,6 +445,9 @@ static void look_at_failure(struct sim_client *client, const struct ps_item *ite
     else if (exists)
         sim_fail(client->world, "P2: another %.*s is there than %s defines", (int)item->name.size,
                  (const char *)item->name.data, client->name);
+    /* What was read is of the table's life before. */
+    if (item->status == PS_ERR_MISMATCH)
+        own->rounds[own->table][item->shard] = 0;
     if (item->status != PS_ERR_NOT_FOUND)
         return;
     own->is_defined[own->table][item->shard] = false;
@@ -442,6 +473,10 @@ static void note_version(struct sim_client *client, const struct ps_item *item)
 void sim_tables_trained(struct sim_client *client)
 {
     struct sim_table_client *own = &client->tables;
+    if (client->method == PS_METHOD_SINCE) {
+        sim_follower_finished(own->follower, client->items);
+        return;
+    }
     for (size_t i = 0; i < client->item_count; i++) {
         const struct ps_item *item = &client->items[i];
         if (item->status != PS_OK) {

@@ -25,6 +25,8 @@
 
 #define SIM_TABLE_VARIANTS 2
 
+struct sim_follower;
+
 enum sim_table_rule { SIM_TABLE_SGD, SIM_TABLE_MOMENTUM, SIM_TABLE_ROW_WISE, SIM_TABLE_ADD };
 
 /* What the trainers of a world agree on. */
@@ -41,8 +43,9 @@ struct sim_table {
     bool oldest_go;     /* where there would be more; else pushes are refused */
     uint64_t expire_ms; /* 0: never */
     bool expires;       /* by time or by clocks */
-    uint32_t workers;   /* of its rounds, as sim_rounds.h has them without a grace time; 0: none */
-    uint32_t quorum;    /* 0: all of them */
+    uint32_t workers;   /* of its rounds, as sim_rounds.h has them; 0: none */
+    uint32_t quorum;    /* 0: all that are not evicted */
+    uint64_t grace_ms;  /* 0: never */
     int combine;        /* enum sim_combine */
     uint32_t admission; /* a key gets its row with so many pushes; 0: with the first */
     char config_bytes[SIM_TABLE_VARIANTS][SIM_TABLE_CONFIG_BYTES_MAX];
@@ -60,6 +63,7 @@ struct sim_table_client {
     uint64_t sent[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX * (1 + SIM_TABLE_WIDTH_MAX)];
     uint64_t keys[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX];
     uint8_t change[SIM_TABLE_CHANGE_BYTES];
+    struct sim_follower *follower; /* owned; NULL: it has followed no table yet */
 };
 
 /* Is it one of the tables' names? No other parameter's begins so. */
@@ -82,6 +86,9 @@ void sim_tables_choose(struct sim_world *world);
 
 /* Begins a batch on one of the tables. */
 void sim_tables_train(struct sim_client *client);
+
+/* The trainer's process has died. */
+void sim_tables_forget(struct sim_client *client);
 
 /* That batch is over. */
 void sim_tables_trained(struct sim_client *client);

@@ -238,6 +238,48 @@ START_TEST(sim_checkers_catch_checkpoints_that_forget_what_was_counted)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_rows_of_a_round_that_a_replay_loses)
+{
+    expect_caught(SIM_MUTATION_ROUND_ROWS_LOST, "rows");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_contributions_above_the_row_limit)
+{
+    expect_caught(SIM_MUTATION_ROUND_UNLIMITED, "rows");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_evictions_from_rounds_of_rows_that_replay_forgets)
+{
+    expect_caught(SIM_MUTATION_ROUND_EVICTED_LOST, "rows");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_rounds_of_rows_that_end_before_their_grace_time)
+{
+    expect_caught(SIM_MUTATION_ROUND_EARLY, "rows");
+}
+END_TEST
+
+START_TEST(sim_followers_catch_rows_of_which_nobody_says_that_they_went)
+{
+    expect_caught(SIM_MUTATION_GONE_UNTOLD, "rows");
+}
+END_TEST
+
+START_TEST(sim_followers_catch_deltas_that_leave_a_version_out)
+{
+    expect_caught(SIM_MUTATION_SINCE_LATE, "rows");
+}
+END_TEST
+
+START_TEST(sim_followers_catch_versions_of_another_table_of_the_name)
+{
+    expect_caught(SIM_MUTATION_TABLE_CHAIN_FORGOTTEN, "rows");
+}
+END_TEST
+
 START_TEST(sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard)
 {
     expect_caught(SIM_MUTATION_SHARD_UNCHECKED, "P4");
@@ -326,6 +368,13 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_keys_of_other_shards_that_are_taken);
     tcase_add_test(tests, sim_checkers_catch_tables_that_a_replay_does_not_drop);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_that_forget_what_was_counted);
+    tcase_add_test(tests, sim_checkers_catch_rows_of_a_round_that_a_replay_loses);
+    tcase_add_test(tests, sim_checkers_catch_contributions_above_the_row_limit);
+    tcase_add_test(tests, sim_checkers_catch_evictions_from_rounds_of_rows_that_replay_forgets);
+    tcase_add_test(tests, sim_checkers_catch_rounds_of_rows_that_end_before_their_grace_time);
+    tcase_add_test(tests, sim_followers_catch_rows_of_which_nobody_says_that_they_went);
+    tcase_add_test(tests, sim_followers_catch_deltas_that_leave_a_version_out);
+    tcase_add_test(tests, sim_followers_catch_versions_of_another_table_of_the_name);
     tcase_add_test(tests, sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_that_do_not_wait_for_the_journal);
     tcase_add_loop_test(tests, equal_seeds_live_equal_lives, 0, 3);

@@ -13,6 +13,7 @@
 #include "tools/psbench/psbench_table.h"
 #include "tools/psbench/psbench_table_alone.h"
 #include "tools/psbench/psbench_touch.h"
+#include "tools/psbench/psbench_turns.h"
 #include "tools/psbench/psbench_values.h"
 
 #include <errno.h>
@@ -25,7 +26,6 @@
 #define GROWS_FROM 1000000
 #define QUIET_PUSHES 200
 #define PIECE_BYTES ((size_t)1 << 20)
-#define LINE_BYTES 64
 
 /* Times of pushes by both clocks; too large for a stack. */
 struct pushes {
@@ -98,33 +98,13 @@ static void note_touch(struct ps_bench_row *row, double bytes)
     ps_bench_row_detail(row, "touch_2mib_longest_us", touch.longest_us);
 }
 
-/* For as long as the pushes took: turns that write as many random lines of plain memory as a push
- * has rows. What takes long here is the machine's, and none of it a table's. */
-static enum ps_status note_plain_turns(struct ps_bench_row *row, size_t bytes, uint64_t length_ns,
-                                       struct ps_error *error)
+/* What the machine took for as many lines of plain memory, beside the longest push: where this is
+ * long as well, the push says nothing. It is measured behind the pushes, and the machine may have
+ * been another one by then: only several runs say whether a long push is the table's. */
+static void note_turns(struct ps_bench_row *row, const struct ps_bench_turns *turns)
 {
-    uint64_t longest_ns = 0;
-    struct ps_random random;
-    uint8_t *plain = ps_plain(ps_allocator_heap(), bytes);
-    if (plain == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for plain turns");
-    /* The first touch is no part of a turn: a table's is looked at beside. */
-    memset(plain, 1, bytes);
-    ps_random_init(&random, length_ns);
-    uint64_t begun_ns = ps_clock_precise_ns();
-    /* A machine of somebody else's stands still now and then, some ten milliseconds within some
-     * seconds, and counts that as the processor's time: a look that is shorter than the one at the
-     * pushes would miss it. */
-    while (ps_clock_precise_ns() - begun_ns < length_ns) {
-        uint64_t start_ns = ps_clock_thread_ns();
-        for (size_t i = 0; i < PS_BENCH_TABLE_KEYS; i++)
-            plain[ps_random_below(&random, bytes / LINE_BYTES) * LINE_BYTES]++;
-        uint64_t taken_ns = ps_clock_thread_ns() - start_ns;
-        longest_ns = taken_ns > longest_ns ? taken_ns : longest_ns;
-    }
-    ps_release(ps_allocator_heap(), plain);
-    ps_bench_row_detail(row, "plain_longest_processor_us", (double)longest_ns / 1e3);
-    return PS_OK;
+    ps_bench_row_detail(row, "plain_longest_us", turns->longest_us);
+    ps_bench_row_detail(row, "plain_longest_processor_us", turns->longest_processor_us);
 }
 
 /* Twice the rows of the other measurements, so that the index of every stripe is made anew some
@@ -163,8 +143,11 @@ enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *er
     }
     ps_bench_table_alone_close(&table);
     stop_toucher(&toucher);
+    /* For as long as the table grew, and over as much memory. */
+    struct ps_bench_turns turns = {0};
     if (status == PS_OK)
-        status = note_plain_turns(row, (size_t)bytes, length_ns, error);
+        status = ps_bench_turns_alone((size_t)bytes, length_ns, &turns, error);
+    note_turns(row, &turns);
     ps_release(ps_allocator_heap(), pushes);
     return status;
 }
@@ -283,6 +266,12 @@ enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *erro
         ps_bench_fill_gradient(table.gradients, (size_t)PS_BENCH_TABLE_KEYS * WIDTH);
         status = save_beside(bench, &table, times, error);
     }
+    struct ps_bench_turns turns = {0};
+    if (status == PS_OK)
+        /* As many bytes of memory, and a file as large. */
+        status = ps_bench_turns_beside_file((size_t)(rows * 8 * WIDTH), bench->folder,
+                                            rows * (8 * WIDTH + 12), &turns, error);
+    note_turns(row, &turns);
     ps_bench_table_alone_close(&table);
     stop_toucher(&toucher);
     ps_release(ps_allocator_heap(), times);

@@ -34,6 +34,7 @@ struct salvaging {
     const char *path; /* of the folder or file, for the report */
     struct source sources[SALVAGE_FILES_MAX];
     size_t source_count;
+    size_t *files; /* of each parameter that was taken: which source it is of; the state's room */
 };
 
 static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *error);
@@ -55,8 +56,11 @@ static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row,
 static size_t find(const struct ps_checkpoint_reader *reader,
                    const struct ps_checkpoint_parameter *about);
 static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *error);
-static enum ps_status take_sections(struct salvaging *salvaging,
-                                    struct ps_checkpoint_reader *reader, struct ps_error *error);
+static enum ps_status take_sections(struct salvaging *salvaging, size_t oldest,
+                                    struct ps_error *error);
+static enum ps_status take_section(struct salvaging *salvaging, enum ps_checkpoint_section section,
+                                   size_t oldest, struct ps_error *error);
+static void say_left_out(const struct salvaging *salvaging, const struct section_choice *choice);
 
 /* The steps depend on each other: facts are known when it is known which files were used. On
  * success the caller owns the state; on failure there is nothing to release. */
@@ -177,7 +181,8 @@ static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *err
     for (size_t i = 0; i < asked; i++)
         room += ps_checkpoint_parameter_count(salvaging->sources[i].reader);
     state->parameters = shard_state_room(state, room, sizeof *state->parameters, error);
-    if (state->parameters == NULL)
+    salvaging->files = shard_state_room(state, room, sizeof *salvaging->files, error);
+    if (state->parameters == NULL || salvaging->files == NULL)
         return PS_ERR_NO_MEMORY;
     progress_begin(salvaging->wish->box->progress, salvaging->path, 0);
     enum ps_status status = PS_OK;
@@ -275,6 +280,7 @@ static enum ps_status try_source(struct salvaging *salvaging, size_t number,
                       (int)row.name.size, (const char *)row.name.data, source->path);
     progress_add(salvaging->wish->box->progress, room->size);
     source->is_used = true;
+    salvaging->files[salvaging->salvage->state.count] = number;
     *taken = true;
     return parameter_room_add(room, &salvaging->salvage->state, &row, error);
 }
@@ -344,11 +350,13 @@ static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *er
     /* Put together of several files, it is of no set, and adds to none of them. */
     state->facts.set = "";
     state->facts.base = "";
+    for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        state->facts.sections[i] = (struct ps_checkpoint_records){0};
     struct ps_bytes job = shard_state_copy(state, ps_bytes_of_text(facts->job), error);
     if (job.data == NULL)
         return PS_ERR_NO_MEMORY;
     state->facts.job = (const char *)job.data;
-    PS_TRY(take_sections(salvaging, oldest->reader, error));
+    PS_TRY(take_sections(salvaging, (size_t)(oldest - salvaging->sources), error));
     /* Without the table nobody can tell a repeated request from a new one. Forgetting everybody
      * makes the server refuse old sessions, so that nothing is applied twice. */
     if (!oldest->has_sessions) {
@@ -361,44 +369,67 @@ static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *er
     return state->facts.sessions.data == NULL ? PS_ERR_NO_MEMORY : PS_OK;
 }
 
-/* Of the oldest file, from which on the journal has all later ones, and of those only what fits the
- * parameters as they were taken. A worker whose contribution is lost has been told that it counts,
- * so the round waits for it until it contributes anew or the grace time is over. */
-static enum ps_status take_sections(struct salvaging *salvaging,
-                                    struct ps_checkpoint_reader *reader, struct ps_error *error)
+/* Each parameter's of the file that it was taken from, so that what was acknowledged is there also
+ * where the journal is not; the clocks of the oldest, from which on the journal has all later ones.
+ * Where the journal has them, too, a contribution that is held already is passed over by the
+ * replay, and an older one is to a round that is over. A worker whose contribution is lost has been
+ * told that it counts, so the round waits for it until it contributes anew or the grace time is
+ * over. */
+static enum ps_status take_sections(struct salvaging *salvaging, size_t oldest,
+                                    struct ps_error *error)
 {
-    struct shard_state *state = &salvaging->salvage->state;
-    size_t left_out = 0;
-    size_t tables = 0;
-    /* Only damage is let pass, as with the sessions: memory that is refused says nothing about the
-     * file. */
-    struct ps_error why = {0};
-    enum ps_status status = state_sections_read(state, reader, &why);
-    if (status == PS_ERR_CORRUPT || status == PS_ERR_IO) {
-        for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
-            state->facts.sections[i] = (struct ps_checkpoint_records){0};
-        (void)fprintf(
-            salvaging->wish->report,
-            "%s: open rounds and clocks are not whole: workers contribute, clocks are set, and "
-            "keys without a row are counted, anew\n",
-            salvaging->path);
-        return PS_OK;
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        PS_TRY(take_section(salvaging, i, oldest, error));
+    return PS_OK;
+}
+
+/* Files that nothing was taken from are asked as well, for what is lost with them. Only damage is
+ * let pass, as with the sessions: memory that is refused says nothing about the file. Section by
+ * section, since one that is damaged says nothing about the others. */
+static enum ps_status take_section(struct salvaging *salvaging, enum ps_checkpoint_section section,
+                                   size_t oldest, struct ps_error *error)
+{
+    static const char *const lost[PS_CHECKPOINT_SECTION_COUNT] = {
+        [PS_CHECKPOINT_ROUNDS] = "open rounds are not whole: workers contribute anew",
+        [PS_CHECKPOINT_CLOCKS] = "clocks are not whole: they are set anew",
+        [PS_CHECKPOINT_CANDIDATES] = "keys without a row are not whole: they are counted anew",
+    };
+    struct section_choice choice = {.files = salvaging->files};
+    /* Of files older than the oldest that is used nothing is wanted, and nothing is lost. */
+    for (size_t i = 0; i <= oldest; i++) {
+        struct ps_error why = {0};
+        choice.file = i;
+        choice.clocks = i == oldest;
+        enum ps_status status = state_sections_read_chosen(
+            &salvaging->salvage->state, salvaging->sources[i].reader, section, &choice, &why);
+        bool is_damage = status == PS_ERR_CORRUPT || status == PS_ERR_IO;
+        if (status != PS_OK && !is_damage)
+            return ps_fail(error, status, "%s", why.text);
+        /* A file that gave nothing else is known to be damaged, and its lines stand above. */
+        if (is_damage && salvaging->sources[i].is_used &&
+            (choice.clocks || section != PS_CHECKPOINT_CLOCKS))
+            (void)fprintf(salvaging->wish->report, "%s: %s\n", salvaging->sources[i].path,
+                          lost[section]);
     }
-    if (status != PS_OK)
-        return ps_fail(error, status, "%s", why.text);
-    /* Also where one file gave everything: a parameter that is whole nowhere was left out. */
-    state_sections_fit(state, &left_out, &tables);
-    if (left_out > 0)
+    say_left_out(salvaging, &choice);
+    return PS_OK;
+}
+
+/* Of parameters that are older here than the file that has the records, or whole nowhere. The
+ * journal may have the contributions, and then they are put back; that is not known yet, so that
+ * the sentence says both. */
+static void say_left_out(const struct salvaging *salvaging, const struct section_choice *choice)
+{
+    if (choice->contributions > 0)
         (void)fprintf(salvaging->wish->report,
-                      "%s: %zu contributions to rounds are left out: their parameters are of "
-                      "another version here\n",
-                      salvaging->path, left_out);
+                      "%s: %zu contributions to rounds are left out, but for those that the "
+                      "journal has: their parameters are of another version here\n",
+                      salvaging->path, choice->contributions);
     /* Of a table that is as it was in another file: counts of then would be those of other pushes,
      * and some of the keys may have rows. */
-    if (tables > 0)
+    if (choice->tables > 0)
         (void)fprintf(salvaging->wish->report,
                       "%s: %zu records of keys without a row are left out: their tables are of "
                       "another version here, and count them anew\n",
-                      salvaging->path, tables);
-    return PS_OK;
+                      salvaging->path, choice->tables);
 }

@@ -26,19 +26,25 @@ struct rows {
     size_t room;
 };
 
-static enum ps_status count_records(struct ps_checkpoint_reader *reader,
-                                    enum ps_checkpoint_section section, size_t *count,
+static enum ps_status count_records(const struct shard_state *state,
+                                    struct ps_checkpoint_reader *reader,
+                                    enum ps_checkpoint_section section,
+                                    struct section_choice *choice, size_t *count,
                                     struct ps_error *error);
 static enum ps_status read_records(struct shard_state *state, struct ps_checkpoint_reader *reader,
-                                   enum ps_checkpoint_section section, size_t count,
+                                   enum ps_checkpoint_section section,
+                                   const struct section_choice *choice, size_t room,
                                    struct ps_error *error);
+static enum ps_status grow(struct shard_state *state, enum ps_checkpoint_section section,
+                           size_t count, struct ps_error *error);
 static void give(void *self, size_t i, struct ps_record *record);
-static size_t fit_section(struct shard_state *state, enum ps_checkpoint_section section,
-                          enum ps_record_type type);
-/* One after the other: few parameters have an open round, and this is asked once. The version alone
- * decides; a name that another parameter has had since is at another one, or the record is as good
- * for it as for the first. */
-static bool fits(const struct shard_state *state, const struct ps_record *record);
+/* One after the other: few parameters have an open round, and this is asked once. */
+static size_t file_of(const struct shard_state *state, const struct section_choice *choice,
+                      struct ps_bytes name);
+static bool is_chosen(const struct shard_state *state, const struct section_choice *choice,
+                      enum ps_checkpoint_section section, const struct ps_record *record);
+static void count_left_out(const struct shard_state *state, struct section_choice *choice,
+                           const struct ps_record *record);
 static enum ps_status check_rounds(const struct shard_state *state, size_t *evicted,
                                    struct ps_error *error);
 /* Every shard gets copies of its own: a state may be written and released before another. There are
@@ -51,55 +57,98 @@ static void join_clocks(struct shard_state *to);
 static void join(struct entry *kept, const struct entry *more);
 static int compare_entries(const void *a, const void *b);
 
-/* Twice over the section, which is small beside the state: the first time to know how many there
- * are. */
 enum ps_status state_sections_read(struct shard_state *state, struct ps_checkpoint_reader *reader,
                                    struct ps_error *error)
 {
-    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
-        size_t count = 0;
-        PS_TRY(count_records(reader, i, &count, error));
-        PS_TRY(read_records(state, reader, i, count, error));
-    }
+    for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
+        PS_TRY(state_sections_read_chosen(state, reader, i, NULL, error));
     return PS_OK;
 }
 
+/* Twice over the section, which is small beside the state: the first time to know how many there
+ * are, and that all are whole, so that damage changes nothing of the state. */
+enum ps_status state_sections_read_chosen(struct shard_state *state,
+                                          struct ps_checkpoint_reader *reader,
+                                          enum ps_checkpoint_section section,
+                                          struct section_choice *choice, struct ps_error *error)
+{
+    size_t count = 0;
+    size_t before = state->facts.sections[section].count;
+    /* A file without the section has a walk that ends at once, and then there is nothing to do but
+     * to make the rows. */
+    PS_TRY(count_records(state, reader, section, choice, &count, error));
+    /* What an earlier file gave stays in front: of one parameter all records come of one file, and
+     * their order among each other is what counts (evictions before contributions). */
+    PS_TRY(choice == NULL ? state_sections_begin(state, section, count, error)
+                          : grow(state, section, count, error));
+    enum ps_status status = count == 0 ? PS_OK
+                                       : read_records(state, reader, section, choice,
+                                                      (choice == NULL ? 0 : before) + count, error);
+    /* Whoever lets damage pass goes on with the state. */
+    if (status != PS_OK)
+        state->facts.sections[section].count = choice == NULL ? 0 : before;
+    return status;
+}
+
 /* Nothing but walking says how many records there are: they have different sizes. The walk verifies
- * each, so that damage is found before anything of the state is changed. */
-static enum ps_status count_records(struct ps_checkpoint_reader *reader,
-                                    enum ps_checkpoint_section section, size_t *count,
+ * each. */
+static enum ps_status count_records(const struct shard_state *state,
+                                    struct ps_checkpoint_reader *reader,
+                                    enum ps_checkpoint_section section,
+                                    struct section_choice *choice, size_t *count,
                                     struct ps_error *error)
 {
     struct ps_checkpoint_walk walk = {0};
-    for (bool more = true; more; *count += more) {
+    for (bool more = true; more;) {
         struct ps_journal_row row = {0};
         PS_TRY(ps_checkpoint_next_record(reader, section, &walk, &row, &more, error));
+        if (more && is_chosen(state, choice, section, &row.record))
+            ++*count;
+        else if (more)
+            count_left_out(state, choice, &row.record);
         ps_journal_row_release(&row);
     }
     return PS_OK;
 }
 
-/* A failure in the middle leaves what was read so far, and the caller drops it with the state. The
- * reader's rows go at once: they are in the memory of the reader's allocator, piece by piece. */
+/* The reader's rows go at once: they are in the memory of the reader's allocator, piece by piece.
+ * What is chosen depends on the record alone, so that both walks choose the same. */
 static enum ps_status read_records(struct shard_state *state, struct ps_checkpoint_reader *reader,
-                                   enum ps_checkpoint_section section, size_t count,
+                                   enum ps_checkpoint_section section,
+                                   const struct section_choice *choice, size_t room,
                                    struct ps_error *error)
 {
     struct ps_checkpoint_walk walk = {0};
-    PS_TRY(state_sections_begin(state, section, count, error));
-    for (bool more = count > 0; more;) {
+    for (bool more = true; more;) {
         struct ps_journal_row row = {0};
         PS_TRY(ps_checkpoint_next_record(reader, section, &walk, &row, &more, error));
         enum ps_status status = PS_OK;
+        bool wanted = more && is_chosen(state, choice, section, &row.record);
         /* The file may have changed since it was counted. */
-        if (more && state->facts.sections[section].count == count)
+        if (wanted && state->facts.sections[section].count == room)
             status = ps_fail(error, PS_ERR_CORRUPT, "the checkpoint changes while it is read");
-        else if (more)
+        else if (wanted)
             status = state_sections_put(state, section, &row.record, error);
         ps_journal_row_release(&row);
         if (status != PS_OK)
             return status;
     }
+    return PS_OK;
+}
+
+/* Room for so many more: the entries move, and what they point to stays where it is. The room that
+ * they leave goes with the state, as all rooms do; there are as many as files at most. */
+static enum ps_status grow(struct shard_state *state, enum ps_checkpoint_section section,
+                           size_t count, struct ps_error *error)
+{
+    const struct ps_checkpoint_records before = state->facts.sections[section];
+    const struct rows *from = before.self;
+    PS_TRY(state_sections_begin(state, section, before.count + count, error));
+    struct ps_checkpoint_records *to = &state->facts.sections[section];
+    struct rows *rows = to->self;
+    for (size_t i = 0; i < before.count; i++)
+        rows->entries[i] = from->entries[i];
+    to->count = before.count;
     return PS_OK;
 }
 
@@ -149,43 +198,43 @@ static void give(void *self, size_t i, struct ps_record *record)
     record->content = ps_view_of(&rows->entries[i].content);
 }
 
-/* A contribution is to the round that follows the version that it names: of a parameter at another
- * version that round is over, or has not begun. Keys that were counted up to one version have rows
- * in another. */
-void state_sections_fit(struct shard_state *state, size_t *contributions, size_t *tables)
+/* A record fits its parameter in the file that both are in; the version is looked at all the same,
+ * since whoever loads the state would refuse one of another. A contribution is to the round that
+ * follows the version that it names, and keys that were counted up to one version have rows in
+ * another. Clocks belong to no parameter. */
+static bool is_chosen(const struct shard_state *state, const struct section_choice *choice,
+                      enum ps_checkpoint_section section, const struct ps_record *record)
 {
-    /* Contributions are a promise to workers; a lost count costs a key some pushes. Both are told
-     * to the operator, each in its own words. */
-    *contributions = fit_section(state, PS_CHECKPOINT_ROUNDS, PS_RECORD_HELD);
-    *tables = fit_section(state, PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES);
-}
-
-/* Returns how many records of that type are left out. For both sections that name versions; clocks
- * belong to no parameter. */
-static size_t fit_section(struct shard_state *state, enum ps_checkpoint_section section,
-                          enum ps_record_type type)
-{
-    struct ps_checkpoint_records *records = &state->facts.sections[section];
-    struct rows *rows = records->self;
-    size_t kept = 0;
-    size_t left_out = 0;
-    for (size_t i = 0; i < records->count; i++) {
-        /* Those that stay close up, in their order: a parameter's evictions stand first. */
-        if (fits(state, &rows->entries[i].record))
-            rows->entries[kept++] = rows->entries[i];
-        else
-            left_out += rows->entries[i].record.type == type;
-    }
-    records->count = kept;
-    return left_out;
-}
-
-static bool fits(const struct shard_state *state, const struct ps_record *record)
-{
+    if (choice == NULL || section == PS_CHECKPOINT_CLOCKS)
+        return choice == NULL || choice->clocks;
+    if (file_of(state, choice, record->name) != choice->file)
+        return false;
     for (size_t i = 0; i < state->count; i++)
         if (ps_bytes_equal(state->parameters[i].name, record->name))
             return state->parameters[i].version == record->version;
     return false;
+}
+
+/* SIZE_MAX: it is whole nowhere. */
+static size_t file_of(const struct shard_state *state, const struct section_choice *choice,
+                      struct ps_bytes name)
+{
+    for (size_t i = 0; i < state->count; i++)
+        if (ps_bytes_equal(state->parameters[i].name, name))
+            return choice->files[i];
+    return SIZE_MAX;
+}
+
+/* Contributions are a promise to workers; a lost count costs a key some pushes: both are told to
+ * the operator, each in its own words. Those of a file that is older than the parameter's are over,
+ * and nothing is lost with them: their rounds have ended in the newer one. */
+static void count_left_out(const struct shard_state *state, struct section_choice *choice,
+                           const struct ps_record *record)
+{
+    if (choice == NULL || file_of(state, choice, record->name) < choice->file)
+        return;
+    choice->contributions += record->type == PS_RECORD_HELD;
+    choice->tables += record->type == PS_RECORD_CANDIDATES;
 }
 
 /* Every new shard has the same clocks, as it has the same sessions: a worker counts up at all. All

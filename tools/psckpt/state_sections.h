@@ -20,11 +20,27 @@ PS_MUST_USE enum ps_status state_sections_read(struct shard_state *state,
                                                struct ps_checkpoint_reader *reader,
                                                struct ps_error *error);
 
-/* Leaves those records of rounds and candidates out that do not fit the state's parameters: their
- * parameter is not there, or is at another version than they are of. `*contributions` and `*tables`
- * count the contributions and the records of candidates among them. For a state whose records were
- * read here. */
-void state_sections_fit(struct shard_state *state, size_t *contributions, size_t *tables);
+/* For a state whose parameters come of several files: which records of one of them it takes. Files
+ * have numbers, the newest 0. */
+struct section_choice {
+    const size_t *files;  /* of each parameter of the state: the file that it was taken from */
+    size_t file;          /* the one that is read */
+    bool clocks;          /* its clocks as well, which belong to no parameter */
+    size_t contributions; /* counted up: left out, and the parameter is older than this file, or */
+    size_t tables;        /* not there; and records of candidates likewise */
+};
+
+/* Reads one section of a file behind what the state has of it: the records of those parameters that
+ * are of that file and of the version that the records are of; without `choice` all of them, and
+ * nothing was there. A state of several files asks for each of them, in any order: the records of
+ * one parameter stay together, since they are of one file, and in their order, which is what
+ * whoever loads a section relies on (evictions stand in front of contributions). After a failure
+ * the section is as it was. Errors as above. */
+PS_MUST_USE enum ps_status state_sections_read_chosen(struct shard_state *state,
+                                                      struct ps_checkpoint_reader *reader,
+                                                      enum ps_checkpoint_section section,
+                                                      struct section_choice *choice,
+                                                      struct ps_error *error);
 
 /* Empties a section of the state, which then has room for so many records; and puts copies of them
  * there, one by one. */

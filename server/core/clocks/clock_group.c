@@ -367,7 +367,7 @@ static enum ps_status read_evicted(const struct ps_clock_group *group,
         return ps_fail(error, PS_ERR_NOT_READY,
                        "clocks %.*s: worker %" PRIu32 " is evicted, and reads at clock %" PRIu64,
                        (int)group->name_size, group->name, rank, clock);
-    return ps_fail(error, PS_ERR_BAD_INPUT,
+    return ps_fail(error, PS_ERR_MISMATCH,
                    "clocks %.*s: worker %" PRIu32 " reads at clock %" PRIu64
                    ", and has ended %" PRIu64 " iterations",
                    (int)group->name_size, group->name, rank, clock, own);

@@ -122,7 +122,7 @@ bool ps_clock_group_say(struct ps_clock_group *group, uint32_t rank, uint64_t cl
  * PS_OK             now; look->staleness is set
  * PS_ERR_NOT_READY  not yet: `*look` says for what, the text for whom and how long that is silent
  * PS_ERR_NOT_FOUND  there is no such worker
- * PS_ERR_BAD_INPUT  as ps_consistency_read
+ * PS_ERR_MISMATCH   as ps_consistency_read
  * and of a sparse read what ps_sparse_ssp_announce says.
  */
 PS_MUST_USE enum ps_status ps_clock_group_read(struct ps_clock_group *group,

@@ -26,12 +26,12 @@ enum ps_status ps_consistency_read(const struct ps_consistency *consistency,
         return PS_OK;
     /* A read ahead of its worker could wait for that worker itself. */
     if (clock > own)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
+        return ps_fail(error, PS_ERR_MISMATCH,
                        "worker %" PRIu32 " reads at clock %" PRIu64 ", and has ended %" PRIu64
                        " iterations",
                        rank, clock, own);
     if (consistency->model == PS_CONSISTENCY_BSP && clock < own)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
+        return ps_fail(error, PS_ERR_MISMATCH,
                        "worker %" PRIu32 " reads at clock %" PRIu64
                        ", which is over: it has ended %" PRIu64 " iterations",
                        rank, clock, own);

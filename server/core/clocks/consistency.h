@@ -43,7 +43,7 @@ struct ps_consistency {
  * PS_OK             now
  * PS_ERR_NOT_READY  when the minimum is `*awaited`, if no worker leaves before
  * PS_ERR_NOT_FOUND  the worker is not there
- * PS_ERR_BAD_INPUT  it has not ended so many iterations; under BSP: another clock than its own
+ * PS_ERR_MISMATCH   it has not ended so many iterations; under BSP: another clock than its own
  */
 PS_MUST_USE enum ps_status ps_consistency_read(const struct ps_consistency *consistency,
                                                const struct ps_progress *progress, uint32_t rank,

@@ -122,12 +122,12 @@ static enum ps_status check_clock(const struct ps_sparse_ssp *sparse, uint64_t o
         return ps_fail(error, PS_ERR_BAD_INPUT, "%zu bytes of keys, of 8 bytes each",
                        read->keys.size);
     if (read->clock < own)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
+        return ps_fail(error, PS_ERR_MISMATCH,
                        "worker %" PRIu32 " announces clock %" PRIu64 " and has ended %" PRIu64
                        " iterations",
                        read->rank, read->clock, own);
     if (read->clock - own > sparse->speculation + 1)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
+        return ps_fail(error, PS_ERR_MISMATCH,
                        "worker %" PRIu32 " announces clock %" PRIu64 " and has ended %" PRIu64
                        " iterations: at most %" PRIu64 " ahead",
                        read->rank, read->clock, own, sparse->speculation + 1);

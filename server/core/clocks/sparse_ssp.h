@@ -63,9 +63,9 @@ void ps_sparse_ssp_configure(struct ps_sparse_ssp *sparse, uint32_t ranks, uint6
  * nothing; `*is_new` says which. One read for a clock: of one table, in one message, with no keys
  * where the worker has none at this server.
  *
- * PS_ERR_BAD_INPUT  the clock is over, or more than k + 1 ahead: one is that of a clock that is
- *                   on its way; or half a key
- * PS_ERR_MISMATCH   other keys were said for that clock
+ * PS_ERR_BAD_INPUT  half a key
+ * PS_ERR_MISMATCH   other keys were said for that clock, it is over, or more than k + 1 ahead: one
+ *                   is that of a clock that is on its way
  * PS_ERR_BUSY       there is no room for so many keys
  * PS_ERR_NO_MEMORY
  */

@@ -57,7 +57,8 @@ static enum ps_status replay_push(struct ps_service *service, const struct ps_re
 /* Nobody is served yet, so what is looked at between the locks stays as it is. A state that was put
  * together of parts may have some parameters at later versions than others. A record that a
  * parameter has seen already, or that belongs to a parameter which is not there, is skipped; the
- * position counts it all the same, since positions are the journal's and not the state's. */
+ * position counts it all the same, since positions are the journal's and not the state's. So does
+ * the request: the sessions are of the oldest part, and its client may ask once more. */
 enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struct ps_record *record,
                                          struct ps_error *error)
 {
@@ -66,12 +67,15 @@ enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struc
     /* A contribution makes no version by which it could be told from one that was seen. */
     bool is_missing =
         ps_recovery_is_missing(service, record) && !ps_recovery_round_is_held(service, record);
-    if (!is_missing) {
+    enum ps_status status = PS_OK;
+    if (!is_missing)
+        status = ps_recovery_remember(service, record, error);
+    if (!is_missing && status == PS_OK) {
         ps_journal_queue_replayed(&service->queue);
         service->position_at_begin++;
     }
     ps_rwlock_unlock(&service->cut);
-    return is_missing ? ps_recovery_apply(service, record, error) : PS_OK;
+    return is_missing ? ps_recovery_apply(service, record, error) : status;
 }
 
 /* The same questions that a push is asked, in the same words, since the answer goes into one text

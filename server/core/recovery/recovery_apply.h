@@ -26,7 +26,8 @@ PS_MUST_USE enum ps_status ps_recovery_apply(struct ps_service *service,
                                              struct ps_error *error);
 
 /* The same for a state that was put together of what was whole: a record that is in it already, or
- * whose parameter is not in it, counts as a position and changes nothing. */
+ * whose parameter is not in it, counts as a position, its request is known afterwards, and no
+ * parameter changes. */
 PS_MUST_USE enum ps_status ps_recovery_apply_missing(struct ps_service *service,
                                                      const struct ps_record *record,
                                                      struct ps_error *error);

@@ -69,6 +69,9 @@ enum ps_status ps_contribute_rows_admit(struct ps_parameter *parameter, struct p
     struct ps_error reason = {0};
     uint64_t keys = rows->rows;
     PS_ASSERT(parameter->rows != NULL && rows->spec->count == parameter->spec->count);
+    /* A worker without rows adds nothing to what was taken, however little room that leaves. */
+    if (rows->rows == 0)
+        return PS_OK;
     /* As if no two workers had the same key. */
     for (uint32_t i = 0; i < rounds->round.workers; i++)
         keys += rounds->held[i].rows != NULL ? rounds->held[i].rows->rows : 0;

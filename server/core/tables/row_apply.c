@@ -23,7 +23,7 @@ static void apply_stripe(struct ps_row_push *push, uint32_t number,
                          const struct ps_optimizer_step *step, uint64_t version);
 static void make_rows(struct ps_row_push *push, uint32_t number);
 
-/* Lock by lock, so that a reader waits for the rows of four stripes and not for all of a push.
+/* Lock by lock, so that a reader waits for the rows of eight stripes and not for all of a push.
  * Rows that go are taken out first: what is in the table never passes the row limit. */
 void ps_row_push_apply(struct ps_row_push *push, const struct ps_optimizer_step *step,
                        uint64_t version)

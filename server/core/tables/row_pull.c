@@ -3,7 +3,7 @@
  * that are behind it; under the lock they are looked up together and copied to where they were
  * asked.
  *
- * The keys of a lock are few, 150 of ten thousand. That is enough for the look-up to have the
+ * The keys of a lock are few, 300 of ten thousand. That is enough for the look-up to have the
  * memory at work all the time, and little enough for a push that waits for the lock: a reader
  * holds it for some ten microseconds. A reader may see one row from before a push and another one
  * from behind it; who wants all of a clock's pushes asks for that clock, and is answered when they

@@ -216,7 +216,8 @@ class Refusals(ClocksTest):
         workers.set(2)
         self.assertIn("not among the 2", self.fails(missing, lambda: workers.clock(2, 1)))
         self.assertIn("1 + its rank", self.fails(bad, lambda: workers.clock(-1, 1)))
-        self.assertIn("has ended 0", self.fails(bad, workers.read(0, 1).result))
+        self.assertIn("clock 1, and has ended 0 iterations", self.fails(
+            grpc.StatusCode.FAILED_PRECONDITION, workers.read(0, 1).result))
         workers.name = "n" * 65
         self.fails(bad, lambda: workers.set(2))
         workers.name = ""

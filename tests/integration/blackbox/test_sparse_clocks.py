@@ -86,8 +86,8 @@ class Reads(SparseTest):
         self.ahead(0, 0, [1, 2]).result(PATIENCE)
         self.assertIn("other keys at clock 0",
                       self.fails(precondition, self.ahead(0, 0, [1]).result))
-        self.assertIn("at most 3 ahead", self.fails(bad, self.ahead(0, 4, [1]).result))
-        self.assertIn("has ended 0", self.fails(bad, self.workers.read(0, 1).result))
+        self.assertIn("at most 3 ahead", self.fails(precondition, self.ahead(0, 4, [1]).result))
+        self.assertIn("has ended 0", self.fails(precondition, self.workers.read(0, 1).result))
         self.assertIn("speculation 65", self.fails(
             bad, lambda: self.workers.set(2, SPARSE, speculation=65)))
         self.assertIn("is of SPARSE_SSP", self.fails(
@@ -156,7 +156,8 @@ class Survive(SparseTest):
         self.until_parked(2)
         self.workers.set(2, SSP, task=2)
         for call in conflict, far:
-            self.assertIn("has ended 0", self.fails(grpc.StatusCode.INVALID_ARGUMENT, call.result))
+            self.assertIn("has ended 0",
+                          self.fails(grpc.StatusCode.FAILED_PRECONDITION, call.result))
 
 
 class Stragglers(SparseTest):

@@ -149,7 +149,7 @@ START_TEST(what_cannot_be_read_ahead_is_refused)
                      PSCLIENT_FAILED);
     ck_assert_ptr_nonnull(strstr(error.text, "other keys at clock 0"));
     ck_assert_int_eq(psclient_rows_ahead_end(ahead(0, 3, &near, 1, rows, LONG_MS), &error),
-                     PSCLIENT_INVALID);
+                     PSCLIENT_FAILED);
     ck_assert_ptr_nonnull(strstr(error.text, "at most 2 ahead"));
     expect_ok(psclient_table_at(tables[1], NULL, 0, 0, &error));
     ck_assert_int_eq(

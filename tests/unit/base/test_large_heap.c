@@ -136,6 +136,58 @@ START_TEST(room_behind_the_last_block_is_touched_ahead)
 }
 END_TEST
 
+static int region_count(void)
+{
+    int count = 0;
+    for (const struct ps_large_region *region = heap.regions; region != NULL; count++)
+        memcpy(&region, region, sizeof region); /* its first member is the next one */
+    return count;
+}
+
+static bool is_wanted(const struct ps_touch_ahead *ahead, const void *begin)
+{
+    for (uint32_t i = 0; i < ahead->count; i++)
+        if (ahead->wishes[i].begin == begin)
+            return true;
+    return false;
+}
+
+/* The first block behind 32 MiB finds its page touched, too, and a region that became empty is the
+ * next one. */
+START_TEST(the_next_region_is_there_before_it_is_needed)
+{
+    struct ps_touch_ahead ahead;
+    void *blocks[80];
+    ps_touch_ahead_init(&ahead, NULL, NULL);
+    heap.ahead = &ahead;
+    for (int i = 0; i < 29; i++)
+        blocks[i] = ps_plain(&heap.allocator, MIB);
+    ck_assert_int_eq(region_count(), 1);
+    for (int i = 29; i < 32; i++)
+        blocks[i] = ps_plain(&heap.allocator, MIB);
+    ck_assert_int_eq(region_count(), 2);
+    blocks[32] = ps_plain(&heap.allocator, MIB);
+    ck_assert(is_wanted(&ahead, blocks[32]));
+    for (int i = 33; i < 64; i++)
+        blocks[i] = ps_plain(&heap.allocator, MIB);
+    ck_assert_int_eq(region_count(), 3);
+    /* Of the first region, which was written, and the third, which was not, the first one stays. */
+    for (int i = 0; i < 32; i++)
+        ps_release(&heap.allocator, blocks[i]);
+    ck_assert_int_eq(region_count(), 2);
+    void *again = ps_plain(&heap.allocator, MIB);
+    ck_assert_ptr_eq(again, blocks[0]);
+    ps_release(&heap.allocator, again);
+    ck_assert_int_eq(region_count(), 2);
+    for (int i = 32; i < 64; i++)
+        ps_release(&heap.allocator, blocks[i]);
+    ck_assert_int_eq(region_count(), 0);
+    ck_assert_uint_eq(ahead.count, 0);
+    heap.ahead = NULL;
+    ps_touch_ahead_fini(&ahead);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("large_heap");
@@ -146,6 +198,7 @@ int main(void)
     tcase_add_test(tests, small_blocks_and_the_largest_are_the_others);
     tcase_add_test(tests, refused_memory_is_no_block);
     tcase_add_test(tests, room_behind_the_last_block_is_touched_ahead);
+    tcase_add_test(tests, the_next_region_is_there_before_it_is_needed);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -123,7 +123,7 @@ START_TEST(bsp_an_add_and_a_clock_ahead_are_refused)
     ck_assert_str_eq(error.text, "worker 2 ends iteration 2, and worker 3 has ended 0");
     ck_assert_int_eq(ps_consistency_clock(&bsp, &progress, 2, 1, &error), PS_OK); /* a repeat */
     ck_assert_int_eq(ps_consistency_read(&bsp, &progress, 2, 0, &awaited, &error),
-                     PS_ERR_BAD_INPUT);
+                     PS_ERR_MISMATCH);
 }
 END_TEST
 
@@ -205,7 +205,7 @@ START_TEST(a_read_ahead_of_its_own_worker_would_wait_for_itself)
     struct ps_consistency model = ssp(3);
 
     ck_assert_int_eq(ps_consistency_read(&model, &progress, 2, 1, &awaited, &error),
-                     PS_ERR_BAD_INPUT);
+                     PS_ERR_MISMATCH);
     ck_assert_str_eq(error.text, "worker 2 reads at clock 1, and has ended 0 iterations");
 }
 END_TEST

@@ -168,6 +168,28 @@ START_TEST(the_row_limit_is_asked_when_rows_come_and_never_when_a_round_ends)
 }
 END_TEST
 
+/* The others wait for it, and it makes no row. */
+START_TEST(a_worker_without_rows_is_never_refused_for_a_limit)
+{
+    begin_with((struct ps_table_settings){.rows_max = 4}, &two, UINT64_MAX);
+    ck_assert_int_eq(bring(0, 1, 3, -1, 1), PS_OK);
+    ck_assert_int_eq(bring(1, 0, 0, 0, 1), PS_OK);
+    ck_assert_int_eq(bring(0, 1, 3, -1, 2), PS_OK);
+    ck_assert_int_eq(bring(1, 0, 0, 0, 2), PS_OK);
+    ck_assert_float_eq(table_value(&world, 3), 2);
+    ps_service_check(world.service);
+    world_fini(&world);
+
+    /* Memory has no room for anything. */
+    begin_with((struct ps_table_settings){0}, &two, 400000);
+    ck_assert_int_eq(bring(0, 1, 3, -1, 1), PS_OK);
+    world.service->row_room.bytes_max = 1;
+    ck_assert_int_eq(bring(1, 0, 0, 0, 1), PS_OK);
+    ck_assert_float_eq(table_value(&world, 3), 1);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(what_waits_and_what_it_will_make_count_for_the_limit_of_memory)
 {
     enum { BIG = 512, WORKERS = 64 };
@@ -322,6 +344,7 @@ int main(void)
     tcase_add_test(tests, what_a_push_would_be_refused_for_a_contribution_is_refused_for);
     tcase_add_test(tests, a_sum_that_is_not_finite_is_a_version_without_a_step);
     tcase_add_test(tests, the_row_limit_is_asked_when_rows_come_and_never_when_a_round_ends);
+    tcase_add_test(tests, a_worker_without_rows_is_never_refused_for_a_limit);
     tcase_add_test(tests, what_waits_and_what_it_will_make_count_for_the_limit_of_memory);
     tcase_add_test(tests, p5_rounds_of_rows_go_on_out_of_the_journal);
     tcase_add_test(tests, p5_rounds_of_rows_go_on_out_of_a_checkpoint);

@@ -149,12 +149,12 @@ START_TEST(clocks_beyond_the_speculation_and_those_that_are_over_are_refused)
     ps_sparse_ssp_configure(&sparse, 4, 0, 2);
 
     ck_assert_int_eq(announce(2, 3, &key, 1, &is_new), PS_OK);
-    ck_assert_int_eq(announce(2, 4, &key, 1, &is_new), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(announce(2, 4, &key, 1, &is_new), PS_ERR_MISMATCH);
     ck_assert_str_eq(error.text,
                      "worker 2 announces clock 4 and has ended 0 iterations: at most 3 ahead");
     end_iteration(2);
-    ck_assert_int_eq(announce(2, 0, &key, 1, &is_new), PS_ERR_BAD_INPUT);
-    ck_assert_int_eq(announce(2, UINT64_MAX, &key, 1, &is_new), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(announce(2, 0, &key, 1, &is_new), PS_ERR_MISMATCH);
+    ck_assert_int_eq(announce(2, UINT64_MAX, &key, 1, &is_new), PS_ERR_MISMATCH);
 }
 END_TEST
 

@@ -39,6 +39,8 @@ START_TEST(a_line_says_which_places_have_a_tag)
                 expected |= (uint32_t)(line.tags[i] == tag) << i;
             if (ps_row_line_match(&line, (uint8_t)tag) != expected)
                 ck_abort_msg("tag %u", tag);
+            if (ps_row_line_match_words(&line, (uint8_t)tag) != expected)
+                ck_abort_msg("tag %u by words", tag);
         }
     }
 }

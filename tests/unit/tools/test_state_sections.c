@@ -164,36 +164,59 @@ START_TEST(the_uuid_of_a_state_is_of_its_rounds_too)
 }
 END_TEST
 
-START_TEST(contributions_to_other_versions_are_left_out_where_states_are_put_together)
+/* Of files 0 (the newest) and 1: "a" was taken from the first, "b" from the second, and "gone" from
+ * none. What "b" has in the first is left out and counted, what "a" has in the second is over. */
+START_TEST(each_parameter_has_what_the_file_holds_that_it_was_taken_from)
 {
     struct shard_state state;
-    size_t left_out = 9;
-    size_t tables = 9;
-    add(PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES, "a", 0, 16);
-    add(PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES, "a", 1, 32);
-    add_held("a", 0, 1);
-    add_evicted("gone", 0);
-    add_held("gone", 0, 1);
-    add_held("c/d", 5, 2);
-    add_held("c/d", 0, 3);
-    load(&state, "first");
-    for (size_t i = 0; i < state.count; i++)
-        ck_assert_uint_eq(state.parameters[i].version, fixture.parameters[i].version);
+    struct shard_state other[2];
+    struct ps_checkpoint_reader *readers[2];
+    static const size_t files_of[3] = {0, 1, 1};
+    for (size_t i = 0; i < 2; i++) {
+        add_evicted("a", fixture.parameters[0].version);
+        add_held("a", fixture.parameters[0].version, (uint32_t)i);
+        add_held("b", fixture.parameters[1].version, (uint32_t)(2 + i));
+        add_held("b", 99, 3);
+        add_held("gone", 0, 1);
+        add(PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES, "a", fixture.parameters[0].version, 16);
+        add(PS_CHECKPOINT_CANDIDATES, PS_RECORD_CANDIDATES, "b", fixture.parameters[1].version, 32);
+        add_clocks(i == 0 ? "newer" : "older", 2);
+        load(&other[i], i == 0 ? "first" : "second");
+        struct ps_checkpoint_place place;
+        ck_assert_int_eq(
+            shard_state_write(&other[i], files, i == 0 ? "third" : "fourth", &place, &error),
+            PS_OK);
+        ck_assert_int_eq(
+            ps_checkpoint_open(files, place.path, ps_allocator_heap(), &readers[i], &error), PS_OK);
+    }
+    load(&state, "fifth");
 
-    for (size_t i = 0; i < state.count; i++)
-        state.parameters[i].version = 0;
-    state_sections_fit(&state, &left_out, &tables);
+    struct section_choice choice = {.files = files_of};
+    for (size_t i = 0; i < 2; i++)
+        for (enum ps_checkpoint_section k = 0; k < PS_CHECKPOINT_SECTION_COUNT; k++) {
+            choice.file = i;
+            choice.clocks = i == 1;
+            ck_assert_int_eq(state_sections_read_chosen(&state, readers[i], k, &choice, &error),
+                             PS_OK);
+        }
 
-    ck_assert_uint_eq(left_out, 2);
-    ck_assert_uint_eq(tables, 1);
-    ck_assert_uint_eq(state.facts.sections[PS_CHECKPOINT_ROUNDS].count, 2);
     struct section_summary summary;
     ck_assert_int_eq(section_summary_make(&summary, &state, &error), PS_OK);
     ck_assert_uint_eq(summary.round_count, 2);
-    ck_assert(ps_bytes_equal(summary.rounds[1].name, ps_bytes_of_text("c/d")));
+    ck_assert_str_eq(summary.rounds[0].ranks, "0");
+    ck_assert_uint_eq(summary.rounds[0].evicted, 2);
     ck_assert_str_eq(summary.rounds[1].ranks, "3");
-    ck_assert_uint_eq(summary.candidates_count, 1);
-    ck_assert_uint_eq(summary.candidates[0].keys, 1);
+    ck_assert_uint_eq(summary.candidates_count, 2);
+    ck_assert_uint_eq(summary.candidates[1].keys, 2);
+    ck_assert_uint_eq(summary.clocks_count, 1);
+    ck_assert(ps_bytes_equal(summary.clocks[0].name, ps_bytes_of_text("older")));
+    /* Both of "b" in the first, that of no version in the second, and "gone" of both. */
+    ck_assert_uint_eq(choice.contributions, 5);
+    ck_assert_uint_eq(choice.tables, 1);
+    for (size_t i = 0; i < 2; i++) {
+        ps_checkpoint_close(readers[i]);
+        shard_state_fini(&other[i]);
+    }
     shard_state_fini(&state);
 }
 END_TEST
@@ -285,8 +308,7 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_state_that_is_read_and_written_keeps_its_rounds_and_clocks);
     tcase_add_test(tests, the_uuid_of_a_state_is_of_its_rounds_too);
-    tcase_add_test(tests,
-                   contributions_to_other_versions_are_left_out_where_states_are_put_together);
+    tcase_add_test(tests, each_parameter_has_what_the_file_holds_that_it_was_taken_from);
     tcase_add_test(tests, resharding_keeps_each_worker_at_the_highest_clock_that_was_heard);
     tcase_add_test(tests, resharding_refuses_while_a_round_is_open_and_says_which);
     tcase_add_test(tests, a_refused_allocation_leaves_nothing_behind);
