@@ -303,7 +303,7 @@ class Clocks(TwoServers):
         with self.ps.table("t", 1) as table:
             table.at(clocks.at(0, 0))
             reads = [table.get_ahead([1], clock) for clock in (0, 1)]
-            with self.assertRaises(pserver.InvalidError):
+            with self.assertRaises(pserver.FailedError):
                 table.get_ahead([1], 50).wait()  # that is too far
         for read in reads:
             with self.assertRaises(pserver.ClosedError):
