@@ -116,6 +116,7 @@ START_TEST(whatever_else_is_asked_for_is_made_on_the_host)
     expect_host(&resident, &request);
     request = wish();
     request.room = NULL;
+    request.room_size = 0;
     expect_host(&resident, &request);
     request = wish();
     expect_host(&host, &request);
