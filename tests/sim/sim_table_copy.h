@@ -44,7 +44,6 @@ struct sim_table_copy {
     uint32_t quorum;   /* likewise */
     uint64_t grace_ms; /* likewise */
     bool is_new_rule;  /* since the last contribution: nobody has looked at the open round yet */
-    uint64_t swept;    /* rows last pushed to before that version are gone */
     struct sim_row rows[SIM_TABLE_KEYS];
 };
 
@@ -82,7 +81,9 @@ void sim_table_copy_change(struct sim_table_copy *copy, enum sim_table_setting s
  * without rows never. */
 bool sim_table_copy_is_full(const struct sim_table_copy *copy, struct ps_bytes content);
 
-void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version);
+/* What expired of each key. */
+enum sim_gone { SIM_GONE_NOTHING, SIM_GONE_ROW, SIM_GONE_COUNT };
+void sim_table_copy_expire(struct sim_table_copy *copy, const uint8_t gone[SIM_TABLE_KEYS]);
 
 uint64_t sim_table_copy_count(const struct sim_table_copy *copy);
 

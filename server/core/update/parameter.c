@@ -76,6 +76,7 @@ static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
     if (parameter == NULL)
         return NULL;
     ps_mutex_init(&parameter->lock, PS_RANK_PARAMETER);
+    ps_let_by_init(&parameter->pushes);
     /* Both are read by threads that do not hold the lock. */
     atomic_init(&parameter->updating, 0);
     atomic_init(&parameter->early_pause, 0);
@@ -164,6 +165,7 @@ void ps_parameter_destroy(struct ps_parameter *parameter)
     ps_contributions_destroy(parameter->rounds);
     /* Waits for what is queued of it on the device; zeroed for the host, where it does nothing. */
     ps_resident_release(&parameter->resident);
+    ps_let_by_fini(&parameter->pushes);
     ps_mutex_fini(&parameter->lock);
     ps_parameter_spec_release(parameter->spec);
     ps_release(memory, parameter);
@@ -240,6 +242,20 @@ enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct p
     else
         *values = ps_blocks_acquire(parameter->values);
     PS_ASSERT(status != PS_OK || *values != NULL);
+    ps_mutex_unlock(&parameter->lock);
+    return status;
+}
+
+/* Queued under the lock, so that it is of the version that is told, and behind that version's
+ * update: pushes that come next are queued behind it, and wait for nothing here. */
+enum ps_status ps_parameter_copy_out(struct ps_parameter *parameter, uint8_t *to, uint64_t *version,
+                                     struct ps_device_due *ready, struct ps_error *error)
+{
+    PS_ASSERT(ps_parameter_on_device(parameter) && to != NULL);
+    ps_mutex_lock(&parameter->lock);
+    *version = parameter->version;
+    enum ps_status status =
+        ps_resident_copy_out(&parameter->resident, parameter->spec, to, ready, error);
     ps_mutex_unlock(&parameter->lock);
     return status;
 }

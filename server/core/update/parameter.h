@@ -12,6 +12,7 @@
 #define PS_SERVER_CORE_PARAMETER_H
 
 #include "base/bounds.h"
+#include "base/let_by.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "server/core/update/device_store.h"
@@ -29,6 +30,8 @@ struct ps_row_table;
 
 struct ps_parameter {
     struct ps_mutex lock; /* PS_RANK_PARAMETER; guards all that follows but spec */
+    /* Pushes go before a sweep that has the lock piece by piece (requests/expire_rows.c). */
+    struct ps_let_by pushes;
     struct ps_parameter_spec *spec;
     /* Owned; NULL: not trained in rounds. It has a lock of its own, and is exchanged with the cut
      * held alone. */
@@ -116,6 +119,12 @@ PS_MUST_USE enum ps_status ps_parameter_hold_values(struct ps_parameter *paramet
                                                     struct ps_blocks **values, uint64_t *version,
                                                     struct ps_device_due *ready,
                                                     struct ps_error *error);
+
+/* Of one on a device: has that copy the present values to `to`, in memory of another process which
+ * it has imported and which has room for them. They are there when `*ready` is done. */
+PS_MUST_USE enum ps_status ps_parameter_copy_out(struct ps_parameter *parameter, uint8_t *to,
+                                                 uint64_t *version, struct ps_device_due *ready,
+                                                 struct ps_error *error);
 
 /* The same with the states; end it with ps_parameter_version_release. On a device it is a snapshot
  * (optimizer/device.h), whose memory has to be there already: `held` is as
