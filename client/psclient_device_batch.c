@@ -87,6 +87,21 @@ static int settle(struct psclient *client, int status, uint64_t deadline_ms,
 
 /* ---- Pushes ---- */
 
+/* A content that leaves its piece would be refused by every server, or read what is another's. */
+static enum ps_status check_inside(struct ps_item *item, const struct ps_device_place *place,
+                                   struct ps_error *error)
+{
+    /* By numbers: the addresses are of no object of this process. */
+    size_t offset = (size_t)((uintptr_t)item->content - (uintptr_t)place->base);
+    if (offset > place->share.bytes || item->size > place->share.bytes - offset)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "parameter %.*s: %zu bytes leave the device's memory that they begin in",
+                       (int)(item->name.size < 64 ? item->name.size : 64),
+                       (const char *)item->name.data, item->size);
+    item->place = place;
+    return PS_OK;
+}
+
 /* Memory without a name (torch's expandable segments, say) goes to the host here: no server could
  * reach it. */
 static enum ps_status find_content(struct device_batch *batch, size_t i, struct ps_error *error)
@@ -99,7 +114,7 @@ static enum ps_status find_content(struct device_batch *batch, size_t i, struct 
     enum ps_status status =
         ps_client_device_place(batch->device, item->content, &batch->places[i], error);
     if (status == PS_OK)
-        item->place = &batch->places[i];
+        return check_inside(item, &batch->places[i], error);
     if (status != PS_ERR_UNSUPPORTED)
         return status;
     batch->copies[i] = ps_plain(batch->client->memory, item->size);

@@ -311,9 +311,10 @@ struct ps_pull_request {
     bool of_push;     /* of a range: what the push at the same place of the message makes of it */
     struct ps_held held;
     bool with_shape; /* the reply shall tell it */
-    /* Room for it in a device's memory, and where that is; both not on the wire. NULL: none. */
-    uint8_t *room;
-    const struct ps_device_place *place;
+    /* Room for it in a device's memory; all of these are not on the wire. */
+    uint8_t *room;                       /* NULL: none */
+    size_t room_size;                    /* of one that has come */
+    const struct ps_device_place *place; /* of one that goes out: where that is */
     /* What the pull waits for, both of these: a version, by which a synchronous trainer comes to
      * its next round, and clocks that allow the worker to read. */
     uint64_t at_least_version; /* 0: as it is */

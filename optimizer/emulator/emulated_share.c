@@ -228,8 +228,12 @@ int ps_driver_share_name(const void *memory, struct ps_device_share *share, uint
 /* The way says which side has to be the device's: a program that confuses them is told. */
 int ps_driver_share_copy(void *to, const void *from, size_t size, enum ps_device_copy way)
 {
-    const void *address = way == PS_DEVICE_COPY_TO_HOST ? from : to;
-    if (ps_emulated_bytes(address) == address)
+    const uint8_t *address = way == PS_DEVICE_COPY_TO_HOST ? from : to;
+    const uint8_t *last = address + size - 1;
+    /* Both ends in one piece, or a card would refuse it. */
+    if (ps_emulated_bytes(address) == address ||
+        (uint8_t *)ps_emulated_bytes(last) - (uint8_t *)ps_emulated_bytes(address) !=
+            last - address)
         return INVALID_VALUE;
     memcpy(ps_emulated_bytes(to), ps_emulated_bytes(from), size);
     return 0;

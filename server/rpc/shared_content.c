@@ -29,6 +29,8 @@ enum { GIVEN_PART_BYTES = 1024 * 1024 };
 static enum ps_status open_content(void *self, struct ps_push_request *request,
                                    struct ps_error *error);
 static void close_content(void *self);
+static uint8_t *open_room(void *self, const struct ps_shared_range *range);
+static void close_room(void *self);
 static enum ps_status give_content(void *self, const struct ps_shared_range *range,
                                    struct ps_pull_reply *reply, struct ps_error *error);
 static enum ps_status use(struct ps_shared_content *content, struct ps_push_request *request,
@@ -49,6 +51,8 @@ void ps_shared_content_init(struct ps_shared_content *content, struct ps_rpc_con
 {
     *content = (struct ps_shared_content){.ways = {.open = open_content,
                                                    .close = close_content,
+                                                   .open_room = open_room,
+                                                   .close_room = close_room,
                                                    .give = give_content,
                                                    .self = content},
                                           .context = context};
@@ -215,6 +219,29 @@ static void close_content(void *self)
     content->piece = (struct ps_bytes){0};
 }
 
+/* Of the host's memory nothing is open: values are copied there from any version. What is wrong
+ * with a range is said when the content is given. */
+static uint8_t *open_room(void *self, const struct ps_shared_range *range)
+{
+    struct ps_shared_content *content = self;
+    struct ps_shared_memory *shared = content->context->shared;
+    PS_ASSERT(content->room.mapping == NULL);
+    if (range->segment == 0 || shared == NULL ||
+        ps_shared_memory_find(shared, range, &content->room, NULL) != PS_OK)
+        return NULL;
+    /* The hold keeps the piece open until the device has written. */
+    if (ps_shared_hold_on_device(&content->room))
+        return content->room.bytes;
+    ps_shared_memory_release(&content->room);
+    return NULL;
+}
+
+/* Behind the wait for the device: nothing is on its way to the room any more. */
+static void close_room(void *self)
+{
+    ps_shared_memory_release(&((struct ps_shared_content *)self)->room);
+}
+
 /* The bytes are in the client's memory, unless the device has failed. */
 static enum ps_status given(struct ps_rpc_context *context, struct ps_shared_hold *hold,
                             struct ps_pull_reply *reply, enum ps_status status)
@@ -240,6 +267,11 @@ static enum ps_status give_content(void *self, const struct ps_shared_range *ran
     struct ps_rpc_context *context = ((struct ps_shared_content *)self)->context;
     struct ps_shared_hold hold;
     struct ps_view content = reply->content;
+    /* The device has written it there: no byte came to the host, and none was copied by it. */
+    if (reply->shared_size > 0) {
+        ps_shared_memory_count(context->shared, false, reply->shared_size, false);
+        return PS_OK;
+    }
     if (range->segment == 0 || context->shared == NULL || content.size == 0 ||
         content.size > range->size)
         return PS_OK;

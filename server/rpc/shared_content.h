@@ -41,6 +41,7 @@ struct ps_shared_content {
     struct ps_serve_content ways;
     struct ps_rpc_context *context; /* borrowed */
     struct ps_shared_hold hold;     /* of what is open; empty when it was copied */
+    struct ps_shared_hold room;     /* of a pull, while it is open: in the device's memory */
     struct ps_shared_copy *copy;    /* a reference; NULL: read in place */
     struct ps_bytes piece;          /* of the request's view */
 };

@@ -185,6 +185,7 @@ int main(int argc, char **argv)
     struct gpu_bench bench = {.size_max = number_after(argc, argv, "--size-max", GIBIBYTE),
                               .samples = (uint32_t)number_after(argc, argv, "--samples", 50)};
     uint32_t count = 0;
+    const struct gpu_lender lender = gpu_bench_lender();
     int code = ps_driver_count(&count);
     if (code != 0) {
         (void)fprintf(stderr, "no device: %s (%d)\n", ps_driver_error_name(code), code);
@@ -206,5 +207,6 @@ int main(int argc, char **argv)
     gpu_bench_close(&bench);
     gpu_bench_ring(bench.size_max, bench.samples);
     gpu_bench_mixed(bench.size_max, bench.samples);
+    gpu_bench_shared(&lender, bench.size_max, bench.samples);
     return EXIT_SUCCESS;
 }

@@ -81,4 +81,13 @@ void gpu_bench_ring(uint64_t size_max, uint32_t samples);
  * and what pushes, pulls and snapshots take beside each other. */
 void gpu_bench_mixed(uint64_t size_max, uint32_t samples);
 
+/* A process that will have memory of the device. To be made before the driver is spoken to. */
+struct gpu_lender {
+    int orders, answers; /* pipes */
+};
+struct gpu_lender gpu_bench_lender(void);
+
+/* Pushes of `size_max` bytes that the other process has on the device, and pulls to there. */
+void gpu_bench_shared(const struct gpu_lender *lender, uint64_t size_max, uint32_t samples);
+
 #endif

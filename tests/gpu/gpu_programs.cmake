@@ -32,7 +32,7 @@ function(ps_gpu_kind suffix here machine clock kernels runtime)
     target_link_libraries(gpu_device${suffix} PRIVATE ${runtime})
     add_executable(gpu_bench${suffix} ${here}/gpu_bench.c ${here}/gpu_bench_dense.c
                    ${here}/gpu_bench_mixed.c ${here}/gpu_bench_ring.c
-                   ${here}/gpu_bench_small.c ${here}/${clock})
+                   ${here}/gpu_bench_shared.c ${here}/gpu_bench_small.c ${here}/${clock})
     target_link_libraries(gpu_bench${suffix} PRIVATE ${runtime} Threads::Threads)
     foreach(program gpu_kernels gpu_device gpu_bench)
         set_target_properties(${program}${suffix} PROPERTIES

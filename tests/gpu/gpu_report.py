@@ -20,6 +20,7 @@ LEAST_BYTES = 64_000_000   # a parameter of less is not judged by bandwidth
 COPY_SHARE = 0.95
 RING_SHARE = 0.95
 PULL_SHARE = 0.95
+SHARED_SHARE = 0.95
 SMALL_SHARE = 0.50
 NOISE_MAX = 0.02
 RULES = optimizer_rules.read_rules()
@@ -248,6 +249,20 @@ def judge_ring(rows):
                 f"{part:.1%}")
 
 
+def judge_shared(rows):
+    """A push from another process's memory is the update and nothing else."""
+    name = f"AdamW of a gradient of another process >= {SHARED_SHARE:.0%} of the kernel alone"
+    pushes = of_kind(rows, "shared", what="push")
+    ours = adamw_rows(rows)
+    if not pushes or not ours:
+        why = of_kind(rows, "absent", what="shared")
+        return mark(name, OPEN if why else MISSED, why[0]["why"] if why else "not measured")
+    kernel = median([seconds(row) / parameter_bytes(row) for row in ours]) * pushes[0]["size"]
+    part = kernel / seconds(pushes[0])
+    return mark(name, MADE if part >= SHARED_SHARE else MISSED,
+                f"{seconds(pushes[0]) * 1e3:.3f} ms, the kernel {kernel * 1e3:.3f} ms: {part:.1%}")
+
+
 def judge_check(rows, name):
     found = of_kind(rows, "check", name=name)
     if not found:
@@ -258,7 +273,7 @@ def judge_check(rows, name):
 
 def judge(rows):
     marks = [judge_rules(rows), judge_others(rows), judge_adamw(rows), judge_small(rows),
-             judge_ring(rows), judge_pulls(rows)]
+             judge_ring(rows), judge_pulls(rows), judge_shared(rows)]
     marks += [judge_check(rows, name) for name in CHECKS]
     if any(row.get("driver") == "emu" for row in of_kind(rows, "device")):
         for it in marks:
@@ -316,6 +331,9 @@ def other_lines(rows, limit):
             if row["beside"] != "nothing" else ""
         lines.append(f"{row['what'].replace('_', ' ')} of {row['size'] / (1 << 20):g} MiB beside "
                      f"{row['beside']}: {seconds(row) * 1e3:.3f} ms{load}")
+    for row in of_kind(rows, "shared"):
+        lines.append(f"{row['what'].replace('_', ' ')} of {row['size'] / (1 << 20):g} MiB, another "
+                     f"process's on the device: {seconds(row) * 1e3:.3f} ms")
     for row in of_kind(rows, "many"):
         lines.append(f"{row['tensors']} gradients of {row['size']} bytes in one message: "
                      f"{seconds(row) * 1e6:.0f} us, {row['kernels']} kernels, {row['copies']} "

@@ -33,6 +33,7 @@ def good_rows():
     rows += [{"row": "copy", "what": "to_host", "size": 1 << 28, "seconds": [(1 << 28) / 50e9]},
              {"row": "mixed", "what": "pull", "beside": "nothing", "size": 1 << 28,
               "load_bytes_per_second": 0, "seconds": [(1 << 28) / 49e9]},
+             {"row": "shared", "what": "push", "size": GIBIBYTE, "seconds": [2.5e-3]},
              {"row": "many", "tensors": 1000, "size": 16384, "kernels": 4, "copies": 8,
               "seconds": [1e-3]}]
     rows += [rule_row(rule, type_, 0.97) for rule, type_ in report.PAIRS]
@@ -154,6 +155,15 @@ class Marks(unittest.TestCase):
         self.missed(without(good_rows(), "rule", encoding="top_k"), "lists")
         self.missed(without(good_rows(), "rule", type="u64", rounding="stochastic"), "lists")
 
+    def test_a_push_of_another_process_that_copies_misses_the_mark(self):
+        rows = without(good_rows(), "shared", what="push")
+        rows.append({"row": "shared", "what": "push", "size": GIBIBYTE, "seconds": [3.3e-3]})
+        self.missed(rows, "of another process")
+        rows.pop()
+        self.missed(rows, "of another process")
+        rows.append({"row": "absent", "what": "shared", "why": "no handles here"})
+        self.assertEqual(report.judge_shared(rows)["state"], report.OPEN)
+
     def test_slow_pulls_miss_the_mark(self):
         rows = good_rows()
         report.of_kind(rows, "mixed")[0]["seconds"] = [(1 << 28) / 47e9]
@@ -204,7 +214,7 @@ class Marks(unittest.TestCase):
 
     def test_times_of_the_emulator_are_not_judged(self):
         rows = good_rows() + [{"row": "device", "driver": "emu"}]
-        self.assertEqual(states_of(rows).count(report.OPEN), 6)
+        self.assertEqual(states_of(rows).count(report.OPEN), 7)
 
     def test_no_rows_at_all_miss_every_mark(self):
         self.assertEqual(set(states_of([])), {report.MISSED})

@@ -133,7 +133,8 @@ struct sim_served *sim_serve_begin(struct sim_server *server, const struct sim_m
     struct sim_served *served = calloc(1, sizeof *served);
     PS_ASSERT(served != NULL && count > 0 && count <= CALLS_MAX);
     served->server = server;
-    served->content = (struct ps_serve_content){open_content, close_content, give_content, served};
+    served->content = (struct ps_serve_content){
+        .open = open_content, .close = close_content, .give = give_content, .self = served};
     served->serve = (struct ps_serve){
         .service = server->service,
         .content = &served->content,

@@ -68,7 +68,7 @@ TEST_EXCEPTIONS = {
     "server/front/front_tls.c": "needs a handshake: test_front_door.py attacks behind TLS",
     "base/metrics_render.c": "test_metrics.c reads the page that it renders",
     "optimizer/cuda/driver_cuda.c": "needs a GPU: tests/gpu runs the device suite over it",
-    "optimizer/cuda/share_cuda.c": "needs a GPU, and two processes: tests/gpu/device_to_device.sh",
+    "optimizer/cuda/share_cuda.c": "needs a GPU, and two processes: gpu_bench_shared of tests/gpu",
 }
 
 # Lines with a comment for each line with code, in the .c files of a room.

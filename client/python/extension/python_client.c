@@ -80,6 +80,7 @@ static PyObject *open_client(PyTypeObject *type, PyObject *arguments, PyObject *
     self->replicas = 0;
     self->flights = NULL;
     self->tables = NULL;
+    self->device = NULL;
     return (PyObject *)self;
 }
 
@@ -123,6 +124,7 @@ static void deallocate(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     shut((struct ps_python_client *)object, true);
+    ps_python_device_end((struct ps_python_client *)object);
     PyObject_Free(object);
     Py_DECREF(type);
 }
@@ -286,6 +288,11 @@ static PyMethodDef methods[] = {
      "configure(names, change, timeout_ms) -> list of (step, configuration)"},
     {"begin", begin, METH_VARARGS, "begin(kind, names, sources, targets, timeout_ms) -> Operation"},
     {"run", run, METH_VARARGS, "run(kind, names, sources, targets, timeout_ms) -> versions"},
+    {"load_device", ps_python_load_device, METH_VARARGS, "load_device(plugin)"},
+    {"run_device", ps_python_run_device, METH_VARARGS,
+     "run_device(kind, names, pieces, timeout_ms) -> versions"},
+    {"forget_device", ps_python_forget_device, METH_VARARGS, "forget_device(address, timeout_ms)"},
+    {"device_bytes", ps_python_device_bytes, METH_NOARGS, "device_bytes() -> int"},
     {"next", next, METH_VARARGS, "next(timeout_ms) -> the key of one that is finished, or None"},
     {"event_fd", event_fd, METH_NOARGS, "event_fd() -> int: readable while next(0) gives one"},
     {"server_status", ps_python_server_status, METH_VARARGS,

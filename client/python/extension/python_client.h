@@ -20,6 +20,7 @@ struct ps_python_client {
     size_t replicas;                       /* that are open */
     struct ps_python_flight *flights;      /* under way */
     struct ps_python_table *tables;        /* that are open */
+    struct psclient_device *device;        /* NULL: no plugin was loaded */
 };
 
 /* True when the client may be used here and now; false with an exception. */
@@ -62,6 +63,13 @@ PyObject *ps_python_barrier_group(PyObject *self, PyObject *arguments);
 PyObject *ps_python_set_clocks(PyObject *self, PyObject *arguments);
 PyObject *ps_python_clock(PyObject *self, PyObject *arguments);
 PyObject *ps_python_progress(PyObject *self, PyObject *arguments);
+
+/* Memory of a GPU; python_device.c. */
+PyObject *ps_python_load_device(PyObject *self, PyObject *arguments);
+PyObject *ps_python_run_device(PyObject *self, PyObject *arguments);
+PyObject *ps_python_forget_device(PyObject *self, PyObject *arguments);
+PyObject *ps_python_device_bytes(PyObject *self, PyObject *none);
+void ps_python_device_end(struct ps_python_client *client);
 
 /* Around a call that may wait: Python's lock is released, and close() knows of the thread. */
 PyThreadState *ps_python_enter(struct ps_python_client *self);

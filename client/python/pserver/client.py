@@ -17,6 +17,7 @@ from .about import (
 from .arrays import Array, log
 from .asking import ask, left_ms
 from .batches import configs, name_list, portions, targets_like
+from .device import OnDevice, on_device
 from .loops import Loops
 from .operation import Operation
 from .optimizers import SGD, Nonfinite, Optimizer, Rounds, Schedule, change
@@ -33,7 +34,7 @@ _PUSH, _PULL, _PUSH_PULL = 0, 1, 2
 _SELECTION_SLICE_MS = 1000  # how long ctrl-C may go unheard while another trainer initialises
 
 
-class Client(Together, Tables):
+class Client(Together, Tables, OnDevice):
     """A job's servers, as ``pserver.connect()`` gives it.
 
     Any thread may use it, and several at once; a process that is forked may not. Names are texts of
@@ -208,6 +209,9 @@ class Client(Together, Tables):
              timeout: float | None = None) -> dict[str, int]:
         """Applies each gradient to the parameter of its name, by that parameter's optimizer.
 
+        Gradients in a GPU's memory (tensors with ``is_cuda``) are not copied to the host where a
+        server on this host has the parameter on that GPU (docs/gpu.md).
+
         Returns:
             The version of each parameter after this gradient: the pushes that it has had.
 
@@ -217,8 +221,10 @@ class Client(Together, Tables):
                 others stays succeeded (``error.results``).
         """
         names = tuple(gradients)
-        versions = self._handle.run(_PUSH, names, list(gradients.values()), None,
-                                    self._milliseconds(timeout))
+        wait_ms = self._milliseconds(timeout)
+        if any(map(on_device, gradients.values())):
+            return self._note(names, self._run(_PUSH, gradients, wait_ms))
+        versions = self._handle.run(_PUSH, names, list(gradients.values()), None, wait_ms)
         return self._note(names, versions)
 
     def pull(self, names: Iterable[str] | None = None, *,
@@ -235,6 +241,10 @@ class Client(Together, Tables):
         Returns:
             The arrays by name: those of `into`, or new ones of the parameters' shapes.
         """
+        if into is not None and at is None and any(map(on_device, into.values())):
+            chosen = into if names is None else {name: into[name] for name in name_list(names)}
+            self._note(tuple(chosen), self._run(_PULL, chosen, self._milliseconds(timeout)))
+            return dict(chosen)
         wanted, targets = self._targets(names, into, timeout)
         wait_ms = self._milliseconds(timeout)
         if at is not None:

@@ -81,3 +81,14 @@ uint64_t ps_service_extra_pull_work(struct ps_service *service,
     ps_rwlock_unlock(&service->cut);
     return bytes + *reply_bytes;
 }
+
+/* Without the parameter's lock, which a long update holds: that is what the caller wants to
+ * know. */
+uint64_t ps_service_pull_work(struct ps_service *service, const struct ps_pull_request *request)
+{
+    ps_rwlock_read(&service->cut);
+    struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
+    uint64_t bytes = parameter != NULL ? atomic_load(&parameter->updating) : 0;
+    ps_rwlock_unlock(&service->cut);
+    return bytes;
+}

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "optimizer/encoded.h"
 #include "server/core/requests/clock_calls.h"
+#include "server/core/requests/pull_to_room.h"
 #include "server/core/requests/pull_wait.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/requests/table_change.h"
@@ -22,7 +23,8 @@ struct reading {
     struct ps_encoded_values *rows; /* owned: a copy of what was asked for */
     struct ps_delta delta;          /* of a table */
     uint64_t version;
-    struct ps_device_due ready; /* to be done before they are read */
+    struct ps_device_due ready;       /* to be done before they are read */
+    struct ps_parameter_spec *copied; /* a reference: the device brings them to the caller's room */
 };
 
 static const struct ps_shape *shape_of(const struct ps_pull *pull);
@@ -107,43 +109,34 @@ enum ps_status ps_service_pull_or_wait(struct ps_service *service,
     if (status != PS_OK) {
         ps_blocks_release(reading.values);
         ps_encoded_values_release(reading.rows);
+        ps_parameter_spec_release(reading.copied);
         return status;
     }
-    PS_ASSERT((reading.values != NULL) != (reading.rows != NULL));
+    PS_ASSERT((reading.values != NULL) + (reading.rows != NULL) + (reading.copied != NULL) == 1);
     PS_ASSERT(chain.life != 0);
     PS_TRY(reply(service, request, &chain, &reading, pull, error));
     pull->reply.version = reading.version;
     pull->reply.life = chain.life;
-    /* Borrowed of the specification like the name; most readers know it, and small replies stay
-     * small. */
+    /* Borrowed like the name; most readers know it, and small replies stay small. */
     if (request->with_shape)
         pull->reply.shape = shape_of(pull);
-    /* The pull is counted here and not at the beginning, since a pull that parks asks again many
-     * times. */
+    /* Counted here and not at the beginning: a pull that parks asks again many times. */
     atomic_fetch_add(&service->pull_count, 1);
     ps_counter_add(service->metrics.pulls, 1);
-    ps_counter_add(service->metrics.pull_bytes, pull->reply.content.size);
+    size_t there = pull->reply.shared_size; /* or here */
+    ps_counter_add(service->metrics.pull_bytes, there + pull->reply.content.size);
     return PS_OK;
 }
 
-/* One of the two holds the specification. */
+/* One of the three holds the specification. */
 static const struct ps_shape *shape_of(const struct ps_pull *pull)
 {
     const struct ps_blocks *values = pull->held;
     const struct ps_encoded_values *encoded = pull->encoded;
-    PS_ASSERT((values == NULL) != (encoded == NULL));
-    return ps_parameter_spec_shape(values != NULL ? values->spec : encoded->spec);
-}
-
-/* Without the parameter's lock, which a long update holds: that is what the caller wants to
- * know. */
-uint64_t ps_service_pull_work(struct ps_service *service, const struct ps_pull_request *request)
-{
-    ps_rwlock_read(&service->cut);
-    struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
-    uint64_t bytes = parameter != NULL ? atomic_load(&parameter->updating) : 0;
-    ps_rwlock_unlock(&service->cut);
-    return bytes;
+    PS_ASSERT((values != NULL) + (encoded != NULL) + (pull->spec != NULL) == 1);
+    return ps_parameter_spec_shape(values != NULL    ? values->spec
+                                   : encoded != NULL ? encoded->spec
+                                                     : pull->spec);
 }
 
 /* Takes the values. In the parameter's own encoding the reply points at the blocks; in another it
@@ -154,6 +147,10 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
 {
     struct ps_blocks *values = reading->values;
     enum ps_status status = PS_OK;
+    if (reading->copied != NULL) {
+        ps_pull_give_room(reading->copied, request->encoding, pull);
+        return PS_OK;
+    }
     if (reading->rows != NULL) {
         give_copy(reading->rows, request->encoding, pull);
         pull->reply.delta = reading->delta;
@@ -301,6 +298,10 @@ static enum ps_status hold_version(struct ps_service *service,
         reading->version = wanted - 1;
         return PS_OK;
     }
+    PS_TRY(ps_pull_to_room(parameter, request, wanted, &reading->copied, &reading->version,
+                           &reading->ready, error));
+    if (reading->copied != NULL)
+        return PS_OK;
     PS_TRY(ps_parameter_hold_values(parameter, &reading->values, &reading->version, &reading->ready,
                                     error));
     PS_ASSERT(reading->values != NULL && ps_parameter_spec_is_same(reading->values->spec, spec));
@@ -494,5 +495,6 @@ void ps_pull_release(struct ps_pull *pull)
         ps_release(values->spec->memory, pull->cut);
     ps_blocks_release(pull->held);
     ps_encoded_values_release(pull->encoded);
+    ps_parameter_spec_release(pull->spec);
     *pull = (struct ps_pull){0};
 }

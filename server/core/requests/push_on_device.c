@@ -22,6 +22,8 @@ static bool reads_device(const struct ps_service *service, const struct ps_param
     PS_ASSERT(request->on_device && request->content.piece_count == 1);
     if (service->queue.journals || parameter->rounds != NULL || parameter->rows != NULL)
         return false;
+    /* In the words of the request, which nobody has checked yet: what is wrong with it is found
+     * again on the host's way, and said there. */
     if (request->range.count != 0 || request->dtype != ps_parameter_spec_gradient(spec) ||
         !ps_encoding_is_native(request->encoding, request->dtype))
         return false;

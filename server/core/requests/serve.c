@@ -390,7 +390,7 @@ static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_r
 {
     const struct ps_serve_content *content = serve->content;
     enum ps_status status = PS_OK;
-    PS_ASSERT(pull->held != NULL || pull->encoded != NULL);
+    PS_ASSERT(pull->held != NULL || pull->encoded != NULL || pull->spec != NULL);
     /* The room comes before the limit of the reply: content that lies elsewhere takes nothing of
      * the reply. */
     if (content != NULL)
@@ -401,6 +401,25 @@ static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_r
         status = refuse_full(serve);
     if (status != PS_OK)
         ps_pull_release(pull);
+    return status;
+}
+
+/* Finds them and gives them. Room in the device's memory is open for no longer: a pull that waits
+ * for others keeps nothing of its client. `*may_wait`: others are to bring what it asks for. */
+static enum ps_status bring_values(struct ps_serve *serve, struct ps_pull_request *request,
+                                   struct ps_pull *pull, struct ps_pull_wait *wait, bool *may_wait)
+{
+    const struct ps_serve_content *content = serve->content;
+    bool has_room = content != NULL && content->open_room != NULL && !request->of_push;
+    request->room = has_room ? content->open_room(content->self, &request->shared) : NULL;
+    request->room_size = request->room != NULL ? (size_t)request->shared.size : 0;
+    enum ps_status status = find_values(serve, request, pull, wait);
+    *may_wait = status == PS_ERR_NOT_READY;
+    if (status == PS_OK)
+        status = give_values(serve, request, pull);
+    if (has_room)
+        content->close_room(content->self);
+    request->room = NULL;
     return status;
 }
 
@@ -417,12 +436,11 @@ static bool pull_next(struct ps_serve *serve, const struct ps_serve_turn *turn, 
         status = ask_guard(serve, request->clocks, true);
     if (status == PS_OK)
         status = check_room(serve, request, work);
+    bool may_wait = false;
     if (status == PS_OK)
-        status = find_values(serve, request, &slot->pull, &wait);
-    if (status == PS_ERR_NOT_READY && ps_serve_waits(serve, turn, &wait, &status))
+        status = bring_values(serve, request, &slot->pull, &wait, &may_wait);
+    if (may_wait && ps_serve_waits(serve, turn, &wait, &status))
         return false;
-    if (status == PS_OK)
-        status = give_values(serve, request, &slot->pull);
     serve->next++;
     *work += ITEM_WORK;
     if (status != PS_OK) {

@@ -31,8 +31,13 @@ struct ps_serve_content {
      * is. `close` follows in any case, once the service has been asked. */
     enum ps_status (*open)(void *self, struct ps_push_request *request, struct ps_error *error);
     void (*close)(void *self);
+    /* Where the room is that a pull names, if it is in the device's memory: its address there.
+     * NULL: it is not. `close_room` follows in any case, behind `give`. */
+    uint8_t *(*open_room)(void *self, const struct ps_shared_range *room);
+    void (*close_room)(void *self);
     /* Moves the content of a reply to the room that the request names, if it can: the reply is
-     * without content then, and says how much lies there. */
+     * without content then, and says how much lies there. One that is there already is only
+     * counted. */
     enum ps_status (*give)(void *self, const struct ps_shared_range *room,
                            struct ps_pull_reply *reply, struct ps_error *error);
     void *self;

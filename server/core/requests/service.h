@@ -307,6 +307,7 @@ struct ps_pull {
     struct ps_pull_reply reply;
     void *held;           /* private: what keeps the view alive */
     void *encoded;        /* the same, when the reply is in another encoding than the values */
+    void *spec;           /* the same of the name alone: the values are in the caller's room */
     struct ps_bytes *cut; /* private: of a range */
 };
 

@@ -386,6 +386,19 @@ static size_t count_stale(const struct ps_resident *resident, size_t first)
     return end - first;
 }
 
+/* The shadow is not asked: what is on the device is newer, and nothing of it is to come to the
+ * host. Gathered pushes belong to the version that is copied. */
+enum ps_status ps_resident_copy_out(struct ps_resident *resident,
+                                    const struct ps_parameter_spec *spec, uint8_t *to,
+                                    struct ps_device_due *ready, struct ps_error *error)
+{
+    PS_ASSERT(resident->store != NULL);
+    *ready = (struct ps_device_due){0};
+    PS_TRY(flush(resident, error));
+    return resident->store->plugin->copy_out(resident->handle, PS_DEVICE_VALUES, 0, to,
+                                             ps_parameter_spec_bytes(spec), &ready->ticket, error);
+}
+
 /* Which of two it was: the limit on pinned memory, which readers will give back, so that it helps
  * to ask again; or the machine's own memory. Whole blocks come from pinned memory alone. */
 static enum ps_status fail_shadow(const struct ps_device_store *store,

@@ -174,6 +174,13 @@ PS_MUST_USE enum ps_status ps_resident_look(struct ps_resident *resident,
                                             struct ps_blocks **values, struct ps_device_due *ready,
                                             struct ps_error *error);
 
+/* Queues a copy of the values, as they are behind what was pushed so far, to imported memory with
+ * room for them; they are there when `*ready` is done. */
+PS_MUST_USE enum ps_status ps_resident_copy_out(struct ps_resident *resident,
+                                                const struct ps_parameter_spec *spec, uint8_t *to,
+                                                struct ps_device_due *ready,
+                                                struct ps_error *error);
+
 /* Fills a snapshot that the plugin reserved for it with all of it as it is now. */
 PS_MUST_USE enum ps_status ps_resident_snapshot(struct ps_resident *resident,
                                                 struct ps_device_snapshot *snapshot,

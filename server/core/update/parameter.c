@@ -246,6 +246,20 @@ enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct p
     return status;
 }
 
+/* Queued under the lock, so that it is of the version that is told, and behind that version's
+ * update: pushes that come next are queued behind it, and wait for nothing here. */
+enum ps_status ps_parameter_copy_out(struct ps_parameter *parameter, uint8_t *to, uint64_t *version,
+                                     struct ps_device_due *ready, struct ps_error *error)
+{
+    PS_ASSERT(ps_parameter_on_device(parameter) && to != NULL);
+    ps_mutex_lock(&parameter->lock);
+    *version = parameter->version;
+    enum ps_status status =
+        ps_resident_copy_out(&parameter->resident, parameter->spec, to, ready, error);
+    ps_mutex_unlock(&parameter->lock);
+    return status;
+}
+
 /* For a snapshot, which holds the cut alone while it asks every parameter: so nothing is allocated
  * here, and on the host nothing can fail. */
 enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_parameter_version *held,

@@ -120,6 +120,12 @@ PS_MUST_USE enum ps_status ps_parameter_hold_values(struct ps_parameter *paramet
                                                     struct ps_device_due *ready,
                                                     struct ps_error *error);
 
+/* Of one on a device: has that copy the present values to `to`, in memory of another process which
+ * it has imported and which has room for them. They are there when `*ready` is done. */
+PS_MUST_USE enum ps_status ps_parameter_copy_out(struct ps_parameter *parameter, uint8_t *to,
+                                                 uint64_t *version, struct ps_device_due *ready,
+                                                 struct ps_error *error);
+
 /* The same with the states; end it with ps_parameter_version_release. On a device it is a snapshot
  * (optimizer/device.h), whose memory has to be there already: `held` is as
  * ps_parameter_hold_reserve left it. On the host it may be anything. PS_ERR_UNAVAILABLE: the

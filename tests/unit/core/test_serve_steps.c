@@ -178,7 +178,8 @@ static enum ps_status give_content(void *self, const struct ps_shared_range *roo
 
 static void serve_elsewhere(struct elsewhere *elsewhere)
 {
-    const struct ps_serve_content content = {open_content, close_content, give_content, elsewhere};
+    const struct ps_serve_content content = {
+        .open = open_content, .close = close_content, .give = give_content, .self = elsewhere};
     serve_begin_ready();
     serve.content = &content;
     serve_add_push("w")->content = (struct ps_view){0};

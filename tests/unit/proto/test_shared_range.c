@@ -164,6 +164,33 @@ START_TEST(hello_and_welcome_come_back)
 }
 END_TEST
 
+START_TEST(a_devices_piece_is_named_byte_by_byte)
+{
+    struct ps_device_share share = {.bytes = UINT64_C(0x0123456789abcdef), .device = "GPU-1"};
+    struct ps_device_share back;
+    uint8_t message[PS_DEVICE_HELLO_BYTES + 1] = {0};
+    uint64_t number;
+    for (size_t i = 0; i < sizeof share.handle; i++)
+        share.handle[i] = (uint8_t)(i * 5 + 1);
+    ps_device_hello_write(&share, message);
+    for (size_t size = 0; size <= sizeof message; size++) {
+        bool right = size == PS_DEVICE_HELLO_BYTES;
+        ck_assert_int_eq(ps_device_hello_read((struct ps_bytes){message, size}, &back), right);
+        ck_assert(!ps_shared_hello_read((struct ps_bytes){message, size}, &number));
+    }
+    ck_assert(ps_device_hello_read((struct ps_bytes){message, PS_DEVICE_HELLO_BYTES}, &back));
+    ck_assert_mem_eq(&back, &share, sizeof back);
+
+    /* A uuid without an end is none; neither is a piece of no bytes. */
+    memset(share.device, 'x', sizeof share.device);
+    ps_device_hello_write(&share, message);
+    ck_assert(!ps_device_hello_read((struct ps_bytes){message, PS_DEVICE_HELLO_BYTES}, &back));
+    share = (struct ps_device_share){.device = "GPU-1"};
+    ps_device_hello_write(&share, message);
+    ck_assert(!ps_device_hello_read((struct ps_bytes){message, PS_DEVICE_HELLO_BYTES}, &back));
+}
+END_TEST
+
 START_TEST(other_bytes_are_no_hello)
 {
     uint8_t message[PS_SHARED_HELLO_BYTES + 1];
@@ -195,6 +222,7 @@ int main(void)
     tcase_add_test(tests, what_a_message_names_is_known_without_decoding_it);
     tcase_add_test(tests, malformed_ranges_are_refused);
     tcase_add_test(tests, hello_and_welcome_come_back);
+    tcase_add_test(tests, a_devices_piece_is_named_byte_by_byte);
     tcase_add_test(tests, other_bytes_are_no_hello);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
