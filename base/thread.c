@@ -65,6 +65,17 @@ void ps_mutex_unlock(struct ps_mutex *mutex)
     note_unlock(mutex->rank);
 }
 
+/* In the same order as with waiting: a wrong one that mostly finds the mutex free is as wrong. */
+bool ps_mutex_try_lock(struct ps_mutex *mutex)
+{
+    note_lock(mutex->rank);
+    int failed = pthread_mutex_trylock(&mutex->mutex);
+    PS_ASSERT(failed == 0 || failed == EBUSY);
+    if (failed == EBUSY)
+        note_unlock(mutex->rank);
+    return failed == 0;
+}
+
 /* Writers are preferred: pushes take the cut shared all the time, and with glibc's default (readers
  * first) a snapshot would wait for a moment without any push, which under load never comes. The
  * non-recursive kind is the one for which glibc honours that; note_lock forbids recursion

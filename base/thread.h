@@ -41,6 +41,9 @@ void ps_mutex_fini(struct ps_mutex *mutex);
 void ps_mutex_lock(struct ps_mutex *mutex);
 void ps_mutex_unlock(struct ps_mutex *mutex);
 
+/* Takes it if nobody has it; false, and nothing has changed, if somebody does. */
+PS_MUST_USE bool ps_mutex_try_lock(struct ps_mutex *mutex);
+
 /* Many readers or one writer; a waiting writer holds new readers back. */
 struct ps_rwlock {
     pthread_rwlock_t lock;

@@ -43,23 +43,24 @@
 /* Later types get numbers of their own; a reader that meets a type it does not know stops with
  * PS_ERR_UNSUPPORTED. */
 enum ps_record_type {
-    PS_RECORD_SEGMENT = 1,    /* first of every segment; never given to callers */
-    PS_RECORD_PUSH = 2,       /* one SendGrad that was applied */
-    PS_RECORD_DEFINE = 3,     /* a parameter that came while training (journal_definition.h) */
-    PS_RECORD_DROP = 4,       /* a parameter that went; no content */
-    PS_RECORD_CONFIGURE = 5,  /* the configuration that a parameter has from here on, serialized */
-    PS_RECORD_HELD = 6,       /* a contribution to the open round (journal_held.h) */
-    PS_RECORD_ROUND = 7,      /* a round that ended, and made a version (journal_round.h) */
-    PS_RECORD_CLOCKS = 8,     /* the settings of clocks, under their name (journal_clocks.h) */
-    PS_RECORD_CLOCK = 9,      /* how far a worker is, under the name of its clocks (the same) */
-    PS_RECORD_SWEEP = 10,     /* rows of a table that expired (journal_rows.h) */
-    PS_RECORD_CANDIDATES = 11 /* keys of a table that are counted (journal_candidates.h); in
-                               * checkpoints alone */
+    PS_RECORD_SEGMENT = 1,     /* first of every segment; never given to callers */
+    PS_RECORD_PUSH = 2,        /* one SendGrad that was applied */
+    PS_RECORD_DEFINE = 3,      /* a parameter that came while training (journal_definition.h) */
+    PS_RECORD_DROP = 4,        /* a parameter that went; no content */
+    PS_RECORD_CONFIGURE = 5,   /* the configuration that a parameter has from here on, serialized */
+    PS_RECORD_HELD = 6,        /* a contribution to the open round (journal_held.h) */
+    PS_RECORD_ROUND = 7,       /* a round that ended, and made a version (journal_round.h) */
+    PS_RECORD_CLOCKS = 8,      /* the settings of clocks, under their name (journal_clocks.h) */
+    PS_RECORD_CLOCK = 9,       /* how far a worker is, under the name of its clocks (the same) */
+    PS_RECORD_SWEEP = 10,      /* rows of a table that expired, all at once (journal_rows.h) */
+    PS_RECORD_CANDIDATES = 11, /* keys of a table that are counted (journal_candidates.h); in
+                                * checkpoints alone */
+    PS_RECORD_EXPIRE = 12      /* some rows of a table that expired, by their keys (the same) */
 };
 
 /* The highest number of a type that this code knows. What stands in a checkpoint's sections is of
  * some of them (section.c). */
-#define PS_RECORD_TYPE_LAST PS_RECORD_CANDIDATES
+#define PS_RECORD_TYPE_LAST PS_RECORD_EXPIRE
 
 /* Whether a record of that type makes a version of the parameter that it names. */
 static inline bool ps_record_makes_version(enum ps_record_type type)

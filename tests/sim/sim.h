@@ -90,6 +90,7 @@ enum sim_mutation {
     SIM_MUTATION_ROW_UNKNOWN,        /* keys without a row are answered with other values */
     SIM_MUTATION_ROWS_LATE,          /* checkpoints have rows of after their instant */
     SIM_MUTATION_SWEEP_LOST,         /* replay lets no rows expire */
+    SIM_MUTATION_EXPIRY_SHORT,       /* replay lets one row less expire than a record says */
     SIM_MUTATION_KEYS_UNCHECKED,     /* servers take keys of tables that are other shards' */
     SIM_MUTATION_TABLE_DROP_LOST,    /* replay drops no tables */
     SIM_MUTATION_CANDIDATES_LOST,    /* checkpoints do not have what is counted of keys */

@@ -292,6 +292,9 @@ static void turn(struct sim_world *world, void *subject, uint64_t generation, ui
     }
     if (ps_coordinator_driver_coordinator(server->driver)->watching && next_ms > now_ms + WATCH_MS)
         next_ms = now_ms + WATCH_MS;
+    /* Pushes, crashes and lost shards come between two pieces of a sweep. */
+    if (next_ms <= now_ms && sim_rows_sweep(server))
+        next_ms = now_ms + sim_between(world, 0, 50);
     if (next_ms != PS_DEADLINE_NEVER)
         post_turn(server, next_ms);
 }

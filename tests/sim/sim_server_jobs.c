@@ -117,8 +117,9 @@ static bool bends_replay(enum sim_mutation mutation)
     return mutation == SIM_MUTATION_REPLAY_BENT || mutation == SIM_MUTATION_CONFIGURE_LOST ||
            mutation == SIM_MUTATION_DROP_UNREMEMBERED || mutation == SIM_MUTATION_HELD_BENT ||
            mutation == SIM_MUTATION_CLOCK_LOST || mutation == SIM_MUTATION_EVICTION_LOST ||
-           mutation == SIM_MUTATION_SWEEP_LOST || mutation == SIM_MUTATION_TABLE_DROP_LOST ||
-           mutation == SIM_MUTATION_ROUND_ROWS_LOST || mutation == SIM_MUTATION_ROUND_EVICTED_LOST;
+           mutation == SIM_MUTATION_SWEEP_LOST || mutation == SIM_MUTATION_EXPIRY_SHORT ||
+           mutation == SIM_MUTATION_TABLE_DROP_LOST || mutation == SIM_MUTATION_ROUND_ROWS_LOST ||
+           mutation == SIM_MUTATION_ROUND_EVICTED_LOST;
 }
 
 /* The gradient of a contribution, or who is evicted. The head stays. */
@@ -193,7 +194,7 @@ static enum ps_status put_bent(void *self, struct ps_journal_row *row, struct ps
     bend_record(server, &row->record, &piece);
     bend_round(server->world->options.mutation, &row->record, bent, &piece);
     bend_clock(server->world->options.mutation, &row->record, bent, &piece);
-    sim_rows_bend_sweep(server->world->options.mutation, &row->record, bent, &piece);
+    sim_rows_bend_expiry(server->world->options.mutation, &row->record, bent, &piece);
     sim_rows_bend_round(server->world->options.mutation, &row->record, bent, &piece);
     enum ps_status status = ps_recovery_apply(server->service, &row->record, error);
     if (status == PS_OK)

@@ -348,16 +348,14 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
     apply_sums(copy, &joined, last_ms);
 }
 
-void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version)
+void sim_table_copy_expire(struct sim_table_copy *copy, const uint8_t gone[SIM_TABLE_KEYS])
 {
     for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
-        if (copy->rows[i].touched < before_version)
+        if (gone[i] == SIM_GONE_ROW)
             copy->rows[i].is_there = false;
-        if (copy->rows[i].counted_at < before_version)
+        if (gone[i] == SIM_GONE_COUNT)
             copy->rows[i].counted = 0;
     }
-    if (before_version > copy->swept)
-        copy->swept = before_version;
 }
 
 uint64_t sim_table_copy_count(const struct sim_table_copy *copy)

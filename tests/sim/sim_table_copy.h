@@ -41,7 +41,6 @@ struct sim_table_copy {
     uint64_t dropped_at; /* position */
     uint64_t version;
     uint64_t rows_max; /* as configured last */
-    uint64_t swept;    /* rows last pushed to before that version are gone */
     struct sim_row rows[SIM_TABLE_KEYS];
 };
 
@@ -76,7 +75,9 @@ void sim_table_copy_end_round(struct sim_table_copy *copy);
  * without rows never. */
 bool sim_table_copy_is_full(const struct sim_table_copy *copy, struct ps_bytes content);
 
-void sim_table_copy_sweep(struct sim_table_copy *copy, uint64_t before_version);
+/* What expired of each key. */
+enum sim_gone { SIM_GONE_NOTHING, SIM_GONE_ROW, SIM_GONE_COUNT };
+void sim_table_copy_expire(struct sim_table_copy *copy, const uint8_t gone[SIM_TABLE_KEYS]);
 
 uint64_t sim_table_copy_count(const struct sim_table_copy *copy);
 

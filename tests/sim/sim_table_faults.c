@@ -8,8 +8,9 @@
 #include "server/core/recovery/snapshot.h"
 #include "server/core/requests/contribute_rows.h"
 #include "server/core/rounds/round.h"
-#include "server/core/tables/row_gone.h"
+#include "server/core/tables/row_removals.h"
 #include "server/core/tables/row_since.h"
+#include "server/core/tables/row_sweep.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <string.h>
@@ -32,8 +33,10 @@ enum ps_round_end __wrap_ps_round_look(const struct ps_round *round,
                                        const struct ps_round_settings *settings, uint64_t now_ms,
                                        uint64_t *again_ms);
 
-void __real_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key);
-void __wrap_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key);
+bool __real_ps_row_removals_since(struct ps_row_removals *removals, uint64_t *number,
+                                  size_t count_max, void *to, size_t *count);
+bool __wrap_ps_row_removals_since(struct ps_row_removals *removals, uint64_t *number,
+                                  size_t count_max, void *to, size_t *count);
 enum ps_status __real_ps_row_table_since(struct ps_row_table *table,
                                          const struct ps_row_since *since, void *to, size_t room,
                                          struct ps_row_piece *piece, struct ps_error *error);
@@ -62,10 +65,13 @@ enum ps_round_end __wrap_ps_round_look(const struct ps_round *round,
     return __real_ps_round_look(round, settings, now_ms + early_ms, again_ms);
 }
 
-void __wrap_ps_row_gone_note(struct ps_row_gone *gone, uint64_t key)
+bool __wrap_ps_row_removals_since(struct ps_row_removals *removals, uint64_t *number,
+                                  size_t count_max, void *to, size_t *count)
 {
-    if (present != SIM_MUTATION_GONE_UNTOLD)
-        __real_ps_row_gone_note(gone, key);
+    bool is_here = __real_ps_row_removals_since(removals, number, count_max, to, count);
+    if (is_here && present == SIM_MUTATION_GONE_UNTOLD)
+        *count = 0;
+    return is_here;
 }
 
 enum ps_status __wrap_ps_row_table_since(struct ps_row_table *table,
@@ -180,14 +186,28 @@ bool sim_is_full(const struct ps_item_status *status)
 
 /* ---- Records and checkpoints ---- */
 
-void sim_rows_bend_sweep(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
-                         struct ps_bytes *piece)
+void sim_rows_bend_expiry(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
+                          struct ps_bytes *piece)
 {
-    const struct ps_sweep_record nothing = {.before_version = 1};
-    if (mutation != SIM_MUTATION_SWEEP_LOST || record->type != PS_RECORD_SWEEP)
+    struct ps_expire_record expired;
+    uint64_t keys[PS_ROW_FOUND_MAX];
+    bool bends = mutation == SIM_MUTATION_SWEEP_LOST || mutation == SIM_MUTATION_EXPIRY_SHORT;
+    if (!bends || record->type != PS_RECORD_EXPIRE)
         return;
-    ps_sweep_record_write(&nothing, bent);
-    *piece = (struct ps_bytes){bent, PS_SWEEP_RECORD_BYTES};
+    PS_ASSERT(record->content.piece_count == 1);
+    const struct ps_bytes content = record->content.pieces[0];
+    enum ps_status status = ps_expire_record_read(content, &expired, NULL);
+    PS_ASSERT(status == PS_OK && expired.count <= PS_ROW_FOUND_MAX);
+    ps_expire_keys_read(content, 0, expired.count, keys);
+    /* No row is of a push before version 1. */
+    if (mutation == SIM_MUTATION_SWEEP_LOST)
+        expired.before_version = 1;
+    /* One key twice, in the place of another; of one key nothing is left out. */
+    else
+        keys[expired.count - 1] = keys[0];
+    ps_expire_record_write(&expired, bent);
+    ps_expire_keys_write(keys, expired.count, bent + PS_EXPIRE_RECORD_HEAD_BYTES);
+    *piece = (struct ps_bytes){bent, content.size};
     record->content = ps_view_of(piece);
 }
 

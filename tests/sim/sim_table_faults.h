@@ -27,9 +27,9 @@ void sim_rows_bend_push(const struct sim_server *server, struct ps_push_request 
 void sim_rows_bend_pull(struct sim_server *server, const struct ps_pull_request *request,
                         struct ps_pull_reply *reply);
 
-/* `piece` is what the record's content views then; `bent` has room for a sweep. */
-void sim_rows_bend_sweep(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
-                         struct ps_bytes *piece);
+/* `piece` is what the record's content views then; `bent` has room for it. */
+void sim_rows_bend_expiry(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,
+                          struct ps_bytes *piece);
 
 /* The same for a contribution of rows, and for the end of a round of rows. */
 void sim_rows_bend_round(enum sim_mutation mutation, struct ps_record *record, uint8_t *bent,

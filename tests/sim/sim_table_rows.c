@@ -22,7 +22,7 @@ enum event_kind {
     EVENT_DROPPED,
     EVENT_LIMITED,
     EVENT_PUSHED,
-    EVENT_SWEPT,
+    EVENT_EXPIRED,
     EVENT_HELD
 };
 
@@ -32,8 +32,7 @@ struct event {
     uint32_t table;
     uint64_t epoch, position;
     uint64_t at_ms;
-    uint64_t
-        version; /* that a push made, or before which rows are gone; limit, or variant; round */
+    uint64_t version; /* that a push made; limit, or variant; round */
     uint8_t *content; /* owned */
     size_t size;
     uint32_t worker; /* of a contribution, from 0 */
@@ -163,7 +162,8 @@ static void apply(struct shard_rows *shard, const struct event *event)
     } else if (event->kind == EVENT_HELD) {
         hold(copy, event);
     } else {
-        sim_table_copy_sweep(copy, event->version);
+        PS_ASSERT(event->size == SIM_TABLE_KEYS);
+        sim_table_copy_expire(copy, event->content);
     }
 }
 
@@ -409,51 +409,19 @@ void sim_rows_refused(struct sim_server *server, const struct ps_push_request *r
                  copy->about->name);
 }
 
-/* Rows go when nobody has pushed to them for the table's time, and not before. */
-static void look_at_ages(struct sim_server *server, const struct sim_table_copy *copy,
-                         uint64_t before_version)
-{
-    uint64_t now_ms = sim_now(server->world);
-    for (uint32_t i = 0; i < SIM_TABLE_KEYS && copy->about->expire_ms > 0; i++) {
-        const struct sim_row *row = &copy->rows[i];
-        if (row->is_there && row->touched < before_version &&
-            row->pushed_ms + copy->about->expire_ms > now_ms)
-            sim_fail(server->world, "rows: %s lets a row of %s go after %" PRIu64 " ms",
-                     server->name, copy->about->name, now_ms - row->pushed_ms);
-    }
-}
+/* ---- Rows that expire: sim_table_expiry.c ---- */
 
-/* At most one of the tables expires, and a turn sweeps it once: its position is the present one. */
-static void look_at_table(struct sim_server *server, const struct sim_table *about)
+void sim_rows_expired(struct sim_server *server, struct ps_bytes name, const uint8_t *gone)
 {
     struct ps_status_reply now;
-    const struct ps_bytes name = ps_bytes_of_text(about->name);
-    const struct ps_parameter *parameter = ps_parameter_table_find(&server->service->table, name);
-    if (!about->expires || parameter == NULL)
-        return;
+    const struct ps_bytes content = {gone, SIM_TABLE_KEYS};
     now_of(server, &now);
-    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
-    uint64_t swept = parameter->expiry->swept;
-    if (copy == NULL || swept <= copy->swept)
-        return;
-    look_at_ages(server, copy, swept);
     remember(server->world, now.index,
-             (struct event){.kind = EVENT_SWEPT,
+             (struct event){.kind = EVENT_EXPIRED,
                             .table = number_of(name),
                             .epoch = now.epoch,
-                            .position = now.position,
-                            .version = swept},
-             (struct ps_view){0});
-}
-
-void sim_rows_turned(struct sim_server *server)
-{
-    struct sim_world *world = server->world;
-    if (!world->options.rows_expire || ps_service_phase(server->service) != PS_PHASE_READY)
-        return;
-    for (uint32_t i = 0; i < world->options.tables; i++)
-        look_at_table(server, sim_rows_table(world, i));
-    sim_checker_state(world, server);
+                            .position = now.position},
+             ps_view_of(&content));
 }
 
 /* ---- Reads ---- */

@@ -61,6 +61,12 @@ void sim_rows_refused(struct sim_server *server, const struct ps_push_request *r
 /* The server's coordinator has had a turn: rows may have expired. */
 void sim_rows_turned(struct sim_server *server);
 
+/* Is it in the midst of a sweep? */
+bool sim_rows_sweep(const struct sim_server *server);
+
+/* What went of each key with that turn: enum sim_gone (sim_table_copy.h). */
+void sim_rows_expired(struct sim_server *server, struct ps_bytes name, const uint8_t *gone);
+
 /* The server answers so. */
 void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *request,
                      const struct ps_pull_reply *reply);

@@ -220,6 +220,12 @@ START_TEST(sim_checkers_catch_rows_that_a_replay_does_not_let_expire)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_one_row_that_a_replay_does_not_let_expire)
+{
+    expect_caught(SIM_MUTATION_EXPIRY_SHORT, "P5");
+}
+END_TEST
+
 START_TEST(sim_checkers_catch_keys_of_other_shards_that_are_taken)
 {
     expect_caught(SIM_MUTATION_KEYS_UNCHECKED, "rows");
@@ -365,6 +371,7 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_wrong_values_of_keys_without_a_row);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_whose_rows_are_of_a_later_push);
     tcase_add_test(tests, sim_checkers_catch_rows_that_a_replay_does_not_let_expire);
+    tcase_add_test(tests, sim_checkers_catch_one_row_that_a_replay_does_not_let_expire);
     tcase_add_test(tests, sim_checkers_catch_keys_of_other_shards_that_are_taken);
     tcase_add_test(tests, sim_checkers_catch_tables_that_a_replay_does_not_drop);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_that_forget_what_was_counted);

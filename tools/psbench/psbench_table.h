@@ -21,6 +21,9 @@ PS_MUST_USE enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct 
 /* Pushes beside the writing of one instant of the table to a file. */
 PS_MUST_USE enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *error);
 
+/* Pushes beside a sweep for old rows. */
+PS_MUST_USE enum ps_status ps_bench_table_sweep(struct ps_bench *bench, struct ps_error *error);
+
 /* Pushes and pulls of one client, over the network. */
 PS_MUST_USE enum ps_status ps_bench_table_remote(struct ps_bench *bench, struct ps_error *error);
 

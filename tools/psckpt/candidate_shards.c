@@ -7,6 +7,7 @@
 #include "checkpoint/journal_candidates.h"
 #include "proto/digest.h"
 #include "tools/psckpt/state_sections.h"
+#include "tools/psckpt/table_rows.h"
 #include "tools/psckpt/table_shards.h"
 
 #include <string.h>
@@ -229,22 +230,6 @@ enum ps_status candidate_shards_add(const struct shard_state *states, size_t sta
     return PS_OK;
 }
 
-/* For people, who are told of records that cannot be read by whatever reads them in earnest. */
-uint64_t candidate_shards_count(const struct shard_state *states, size_t state_count)
-{
-    uint64_t count = 0;
-    for (size_t i = 0; i < state_count; i++) {
-        const struct ps_checkpoint_records *records =
-            &states[i].facts.sections[PS_CHECKPOINT_CANDIDATES];
-        for (size_t j = 0; j < records->count; j++) {
-            struct candidates candidates;
-            if (read_record(records, j, &candidates, NULL) == PS_OK)
-                count += candidates.count;
-        }
-    }
-    return count;
-}
-
 /* A sum, since candidates stand in the order of pages. The bytes are those of the record, which are
  * little-endian on every machine. */
 static void add_record(const struct candidates *candidates, uint64_t *sum)
@@ -259,4 +244,91 @@ static void add_record(const struct candidates *candidates, uint64_t *sum)
         memcpy(row + 20, candidates->versions + 4 * i, 4);
         *sum += ps_digest_xxh64((struct ps_bytes){row, sizeof row});
     }
+}
+
+/* ---- As a table ---- */
+
+/* A table of one column that is made of records: for its size first, then for its rows. */
+struct counted_rows {
+    const struct ps_checkpoint_parameter *table; /* that counts them */
+    uint64_t rows;                               /* so far */
+    uint64_t rows_max;                           /* with room in the arrays; 0: they are counted */
+    uint64_t *keys;
+    uint32_t *counts;
+    uint32_t *clocks;
+};
+
+/* Of another table a record is passed over. Ages are those in the versions of the shard: one whose
+ * table is at a lower version than the joined one has keys that look older than they are, and each
+ * of them is as much younger there. */
+static enum ps_status take_records(const struct shard_state *state, struct counted_rows *rows,
+                                   struct ps_error *error)
+{
+    const struct ps_checkpoint_records *records = &state->facts.sections[PS_CHECKPOINT_CANDIDATES];
+    for (size_t j = 0; j < records->count; j++) {
+        struct candidates from;
+        PS_TRY(read_record(records, j, &from, error));
+        if (!ps_bytes_equal(from.record.name, rows->table->name))
+            continue;
+        uint32_t behind = (uint32_t)(rows->table->version - from.record.version);
+        for (size_t i = 0; i < from.count && rows->rows_max > 0; i++) {
+            uint64_t at = rows->rows + i;
+            rows->keys[at] = key_at(&from, i);
+            memcpy(&rows->counts[at], from.counts + i * sizeof rows->counts[0],
+                   sizeof rows->counts[0]);
+            memcpy(&rows->clocks[at], from.versions + i * sizeof rows->clocks[0],
+                   sizeof rows->clocks[0]);
+            rows->clocks[at] += behind;
+        }
+        rows->rows += from.count;
+    }
+    return PS_OK;
+}
+
+/* Once for the number, once for the rows: records are given one at a time, and none of them says
+ * how many others there are. */
+static enum ps_status take_all(const struct shard_state *states, size_t state_count,
+                               const struct shard_state *joined, struct counted_rows *rows,
+                               struct ps_error *error)
+{
+    rows->rows = 0;
+    for (size_t i = 0; i < state_count; i++)
+        PS_TRY(take_records(&states[i], rows, error));
+    return take_records(joined, rows, error);
+}
+
+/* So everything that knows what to do with rows knows what to do with what is counted. The rooms
+ * are those of the joined state, which outlives whatever is compared. */
+enum ps_status candidate_shards_table(const struct shard_state *states, size_t state_count,
+                                      struct shard_state *joined,
+                                      const struct ps_checkpoint_parameter *table,
+                                      struct ps_checkpoint_parameter *counted,
+                                      struct ps_error *error)
+{
+    struct counted_rows rows = {.table = table};
+    *counted = (struct ps_checkpoint_parameter){.name = table->name,
+                                                .dtype = PS_U32,
+                                                .version = table->version,
+                                                .is_table = true,
+                                                .width = 1};
+    PS_TRY(take_all(states, state_count, joined, &rows, error));
+    rows.rows_max = rows.rows;
+    rows.keys = shard_state_room(joined, (size_t)rows.rows, sizeof *rows.keys, error);
+    rows.counts = shard_state_room(joined, (size_t)rows.rows, sizeof *rows.counts, error);
+    rows.clocks = shard_state_room(joined, (size_t)rows.rows, sizeof *rows.clocks, error);
+    /* A table without rows has pieces, too. */
+    struct ps_bytes *pieces = shard_state_room(joined, 3, sizeof *pieces, error);
+    if (rows.keys == NULL || rows.counts == NULL || rows.clocks == NULL || pieces == NULL)
+        return PS_ERR_NO_MEMORY;
+    PS_TRY(take_all(states, state_count, joined, &rows, error));
+    counted->count = counted->rows = rows.rows;
+    /* In the order of a table's arrays without states: values, keys, clock. None of them needs more
+     * than its own alignment. */
+    uint8_t *arrays[PS_CHECKPOINT_ARRAYS_MAX] = {(uint8_t *)rows.counts, (uint8_t *)rows.keys,
+                                                 (uint8_t *)rows.clocks};
+    for (uint32_t array = 0; array < 3; array++) {
+        pieces[array] = (struct ps_bytes){arrays[array], (size_t)ps_array_bytes(counted, array)};
+        ps_array_set_view(counted, array, ps_view_of(&pieces[array]));
+    }
+    return table_rows_sort(counted, arrays, joined->memory, error);
 }

@@ -25,6 +25,8 @@
 struct comparing {
     const struct psckpt *tool;
     struct json_document document;
+    const struct state_set *sets; /* of A and B, and what was joined of them */
+    struct shard_state *joined;
     size_t count;
 };
 
@@ -32,16 +34,23 @@ static enum ps_status load_joined(const struct psckpt *tool, const char *path,
                                   struct state_set *set, struct shard_state *joined,
                                   struct ps_error *error);
 static void say_held(const struct state_set sets[2], const struct shard_state joined[2]);
-static void compare_states(struct comparing *comparing, const struct shard_state *a,
-                           const struct shard_state *b);
+static enum ps_status compare_states(struct comparing *comparing, const struct shard_state *a,
+                                     const struct shard_state *b, struct ps_error *error);
 static void say_alone(struct comparing *comparing, const char *word,
                       const struct ps_checkpoint_parameter *row);
-static void compare_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
-                         const struct ps_checkpoint_parameter *b);
-static void compare_tables(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
-                           const struct ps_checkpoint_parameter *b);
+static enum ps_status compare_rows(struct comparing *comparing,
+                                   const struct ps_checkpoint_parameter *a,
+                                   const struct ps_checkpoint_parameter *b, struct ps_error *error);
+static enum ps_status compare_tables(struct comparing *comparing,
+                                     const struct ps_checkpoint_parameter *a,
+                                     const struct ps_checkpoint_parameter *b,
+                                     struct ps_error *error);
+static enum ps_status compare_candidates(struct comparing *comparing,
+                                         const struct ps_checkpoint_parameter *a,
+                                         const struct ps_checkpoint_parameter *b,
+                                         struct ps_error *error);
 static void say_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
-                     const struct ps_checkpoint_parameter *b, const char *part,
+                     const struct ps_checkpoint_parameter *b, const char *part, const char *what,
                      const struct table_diff *rows);
 static void begin_change(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                          const struct ps_checkpoint_parameter *b, const char *part);
@@ -54,9 +63,9 @@ static void say_changed(struct comparing *comparing, const struct ps_checkpoint_
  * checkpoints of a large model need a machine for that. */
 enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
 {
-    struct comparing comparing = {.tool = tool};
     struct state_set sets[2] = {{0}};
     struct shard_state joined[2];
+    struct comparing comparing = {.tool = tool, .sets = sets, .joined = joined};
     shard_state_init(&joined[0], tool->box.memory);
     shard_state_init(&joined[1], tool->box.memory);
     enum ps_status status = PS_OK;
@@ -67,9 +76,10 @@ enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
     if (status == PS_OK) {
         json_document_init(&comparing.document);
         ps_json_begin_array(&comparing.document.json, NULL);
-        compare_states(&comparing, &joined[0], &joined[1]);
+        status = compare_states(&comparing, &joined[0], &joined[1], error);
         ps_json_end_array(&comparing.document.json);
-        if (tool->json)
+        /* A half of the differences is no answer. */
+        if (tool->json && status == PS_OK)
             json_document_print(&comparing.document);
         json_document_fini(&comparing.document);
     }
@@ -86,12 +96,9 @@ enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
 static void say_held(const struct state_set sets[2], const struct shard_state joined[2])
 {
     size_t held[2];
-    uint64_t counted[2];
     for (size_t i = 0; i < 2; i++) {
         /* The state of a single shard has moved; what was joined of several has no sections. */
         held[i] = state_sections_held(&joined[i].facts);
-        counted[i] = candidate_shards_count(&joined[i], 1) +
-                     candidate_shards_count(sets[i].states, sets[i].count);
         for (size_t j = 0; j < sets[i].count; j++)
             held[i] += state_sections_held(&sets[i].states[j].facts);
     }
@@ -99,13 +106,6 @@ static void say_held(const struct state_set sets[2], const struct shard_state jo
         (void)fprintf(stderr,
                       "psckpt: contributions to open rounds are not compared: A holds %zu, B %zu\n",
                       held[0], held[1]);
-    /* Their rows come later in one state than in the other, though all that is compared is
-     * equal. */
-    if (counted[0] + counted[1] > 0)
-        (void)fprintf(stderr,
-                      "psckpt: keys without a row are not compared: A counts %" PRIu64
-                      ", B %" PRIu64 "\n",
-                      counted[0], counted[1]);
 }
 
 /* A whole data folder is compared as its clients see it, so that jobs of different numbers of
@@ -128,8 +128,8 @@ static enum ps_status load_joined(const struct psckpt *tool, const char *path,
  * twice, so one pass finds every parameter that stands on one side only. The names of "added" and
  * "removed" are seen from A, as diff(1) does. Names that both have are compared in turn, so the
  * output is in the order of names. */
-static void compare_states(struct comparing *comparing, const struct shard_state *a,
-                           const struct shard_state *b)
+static enum ps_status compare_states(struct comparing *comparing, const struct shard_state *a,
+                                     const struct shard_state *b, struct ps_error *error)
 {
     size_t i = 0;
     size_t j = 0;
@@ -143,8 +143,9 @@ static void compare_states(struct comparing *comparing, const struct shard_state
         else if (order > 0)
             say_alone(comparing, "added", &b->parameters[j++]);
         else
-            compare_rows(comparing, &a->parameters[i++], &b->parameters[j++]);
+            PS_TRY(compare_rows(comparing, &a->parameters[i++], &b->parameters[j++], error));
     }
+    return PS_OK;
 }
 
 /* Every difference goes into the document and, without --output json, into a line; the count
@@ -168,22 +169,21 @@ static void say_alone(struct comparing *comparing, const char *word,
 /* Of a parameter of another type or length nothing more can be compared; one of another shape has
  * its elements in the same order all the same. Versions are reported only when
  * the values are equal: after different values a different version is no news. */
-static void compare_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
-                         const struct ps_checkpoint_parameter *b)
+static enum ps_status compare_rows(struct comparing *comparing,
+                                   const struct ps_checkpoint_parameter *a,
+                                   const struct ps_checkpoint_parameter *b, struct ps_error *error)
 {
     static const struct array_distance none = {0};
     /* Two tables of one kind differ by rows, however many each has. A table and a parameter, or two
      * widths, have nothing that could be compared. */
-    if (a->is_table && b->is_table && a->dtype == b->dtype && a->width == b->width) {
-        compare_tables(comparing, a, b);
-        return;
-    }
+    if (a->is_table && b->is_table && a->dtype == b->dtype && a->width == b->width)
+        return compare_tables(comparing, a, b, error);
     bool same_arrays = a->dtype == b->dtype && a->count == b->count && a->is_table == b->is_table &&
                        a->width == b->width;
     if (!same_arrays || !ps_shape_equal(&a->shape, &b->shape))
         say_changed(comparing, a, b, "shape", &none);
     if (!same_arrays)
-        return;
+        return PS_OK;
     struct array_distance values = array_distance_of(a->dtype, a->values, b->values);
     if (values.differs)
         say_changed(comparing, a, b, "values", &values);
@@ -201,13 +201,28 @@ static void compare_rows(struct comparing *comparing, const struct ps_checkpoint
     }
     if (!values.differs && (a->version != b->version || a->step != b->step))
         say_changed(comparing, a, b, "version", &none);
+    return PS_OK;
+}
+
+/* Of an array behind the first. Keys of one side are told with that one, so that they do not count
+ * twice. */
+static void say_others(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                       const struct ps_checkpoint_parameter *b, const char *part, const char *what,
+                       struct table_diff *other)
+{
+    other->added = other->removed = 0;
+    other->first_key = other->first_changed;
+    if (other->changed > 0)
+        say_rows(comparing, a, b, part, what, other);
 }
 
 /* Rows by their keys. Keys that only one side has are told once, with the values. States and clock
  * have news of the others only; a clock differs where rows were pushed to without becoming
  * others. */
-static void compare_tables(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
-                           const struct ps_checkpoint_parameter *b)
+static enum ps_status compare_tables(struct comparing *comparing,
+                                     const struct ps_checkpoint_parameter *a,
+                                     const struct ps_checkpoint_parameter *b,
+                                     struct ps_error *error)
 {
     static const struct array_distance none = {0};
     size_t before = comparing->count;
@@ -218,7 +233,7 @@ static void compare_tables(struct comparing *comparing, const struct ps_checkpoi
     /* First the keys and the values, which is what a trainer sees. */
     struct table_diff rows = table_diff_of(a, b, 0);
     if (rows.added + rows.removed + rows.changed > 0)
-        say_rows(comparing, a, b, "rows", &rows);
+        say_rows(comparing, a, b, "rows", "rows", &rows);
     if (!same_config)
         say_changed(comparing, a, b, "optimizer", &none);
     uint32_t arrays = ps_array_count(a);
@@ -227,35 +242,62 @@ static void compare_tables(struct comparing *comparing, const struct ps_checkpoi
         struct table_diff other = table_diff_of(a, b, array);
         if (array <= a->state_count)
             (void)snprintf(part, sizeof part, "state %" PRIu32, array - 1);
-        /* Keys of one side are told with the values, so that they do not count twice. */
-        other.added = other.removed = 0;
-        other.first_key = other.first_changed;
-        if (other.changed > 0)
-            say_rows(comparing, a, b, part, &other);
+        say_others(comparing, a, b, part, "rows", &other);
     }
+    PS_TRY(compare_candidates(comparing, a, b, error));
     if (comparing->count == before && (a->version != b->version || a->step != b->step))
         say_changed(comparing, a, b, "version", &none);
+    return PS_OK;
+}
+
+/* Keys that are counted until they get their row, as two tables whose values are the counts: where
+ * those differ, rows of one state come later than those of the other, though all else may be
+ * equal. */
+static enum ps_status compare_candidates(struct comparing *comparing,
+                                         const struct ps_checkpoint_parameter *a,
+                                         const struct ps_checkpoint_parameter *b,
+                                         struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter *tables[2] = {a, b};
+    struct ps_checkpoint_parameter counted[2];
+    for (size_t i = 0; i < 2; i++)
+        PS_TRY(candidate_shards_table(comparing->sets[i].states, comparing->sets[i].count,
+                                      &comparing->joined[i], tables[i], &counted[i], error));
+    /* Without any on either side, as of a table that makes its rows at once, nothing is said. */
+    struct table_diff counts = table_diff_of(&counted[0], &counted[1], 0);
+    if (counts.added + counts.removed + counts.changed > 0)
+        say_rows(comparing, a, b, "candidates", "keys", &counts);
+    struct table_diff clocks =
+        table_diff_of(&counted[0], &counted[1], ps_array_of_keys(&counted[0]) + 1);
+    say_others(comparing, a, b, "candidates clock", "keys", &clocks);
+    return PS_OK;
 }
 
 /* The key in place of the element: it says the same in both files. */
 static void say_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
-                     const struct ps_checkpoint_parameter *b, const char *part,
+                     const struct ps_checkpoint_parameter *b, const char *part, const char *what,
                      const struct table_diff *rows)
 {
+    const struct {
+        const char *word;
+        uint64_t count;
+    } counts[] = {{"added", rows->added}, {"removed", rows->removed}, {"changed", rows->changed}};
     struct ps_json_writer *json = &comparing->document.json;
     begin_change(comparing, a, b, part);
-    ps_json_uint(json, "rows_added", rows->added);
-    ps_json_uint(json, "rows_removed", rows->removed);
-    ps_json_uint(json, "rows_changed", rows->changed);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "%s_%s", what, counts[i].word);
+        ps_json_uint(json, name, counts[i].count);
+    }
     ps_json_uint(json, "first_key", rows->first_key);
     if (rows->changed > 0)
         ps_json_real(json, "largest_difference", rows->distance.largest);
     ps_json_end_object(json);
     if (comparing->tool->json)
         return;
-    (void)printf(", %" PRIu64 " rows added, %" PRIu64 " removed, %" PRIu64
+    (void)printf(", %" PRIu64 " %s added, %" PRIu64 " removed, %" PRIu64
                  " changed, first key %" PRIu64,
-                 rows->added, rows->removed, rows->changed, rows->first_key);
+                 rows->added, what, rows->removed, rows->changed, rows->first_key);
     if (rows->changed > 0)
         (void)printf(", largest difference %g", rows->distance.largest);
     (void)puts("");

@@ -114,9 +114,10 @@ uint64_t ps_coordinator_driver_turn(struct ps_coordinator_driver *driver)
     if (!driver->answered && driver->coordinator.state != PS_COORDINATOR_ENDED)
         feed(driver, &(struct ps_event){.type = PS_EVENT_TICK});
     ps_coordinator_effects_note_proof(driver);
-    ps_service_sweep(driver->service);
-    /* An answer that is there already is fed at the next turn, and that is now. */
-    return driver->answered ? ps_now_ms(driver->clock) : driver->wake_ms;
+    bool sweeps_on = ps_service_sweep(driver->service);
+    /* An answer that is there already is fed at the next turn, and that is now. So is more of what
+     * is swept in pieces; what was told meanwhile comes in between. */
+    return driver->answered || sweeps_on ? ps_now_ms(driver->clock) : driver->wake_ms;
 }
 
 /* Two ways to wait: for the condition, when only other threads can bring news; in the store's

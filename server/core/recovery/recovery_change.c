@@ -11,6 +11,7 @@
 #include "server/core/requests/parameter_build.h"
 #include "server/core/requests/table_change.h"
 #include "server/core/update/parameter_change.h"
+#include "server/core/update/parameter_rows.h"
 
 #include <inttypes.h>
 
@@ -36,6 +37,13 @@ static enum ps_status replay_configure(struct ps_service *service, const struct 
                                        struct ps_error *reason);
 static enum ps_status replay_sweep(struct ps_service *service, const struct ps_record *record,
                                    struct ps_error *reason);
+static enum ps_status replay_expire(struct ps_service *service, const struct ps_record *record,
+                                    struct ps_error *reason);
+static void expire(struct ps_service *service, struct ps_parameter *parameter,
+                   struct ps_bytes content, const struct ps_expire_record *expired);
+static enum ps_status find_rows(const struct ps_service *service, const struct ps_record *record,
+                                uint64_t before_version, struct ps_parameter **parameter,
+                                struct ps_error *reason);
 static enum ps_status find(const struct ps_service *service, const struct ps_record *record,
                            struct ps_parameter **parameter, struct ps_error *reason);
 static enum ps_status replayed(struct ps_service *service, const struct ps_record *record,
@@ -59,6 +67,8 @@ enum ps_status ps_recovery_change(struct ps_service *service, const struct ps_re
         return replay_configure(service, record, reason);
     case PS_RECORD_SWEEP:
         return replay_sweep(service, record, reason);
+    case PS_RECORD_EXPIRE:
+        return replay_expire(service, record, reason);
     case PS_RECORD_CLOCKS:
     case PS_RECORD_CLOCK:
         return ps_recovery_clock(service, record, reason);
@@ -197,16 +207,71 @@ static enum ps_status replay_sweep(struct ps_service *service, const struct ps_r
     PS_TRY(ps_sweep_record_read(content_of(record), &sweep, reason));
     /* With the cut held alone, as all that is no push: nobody else looks at the position then. */
     ps_rwlock_write(&service->cut);
-    enum ps_status status = find(service, record, &parameter, reason);
-    if (status == PS_OK && (parameter->rows == NULL || sweep.before_version > record->version + 1))
-        status = ps_fail(reason, PS_ERR_CORRUPT, "Name: %s has no rows of version %" PRIu64,
-                         (const char *)parameter->spec->name.data, sweep.before_version);
+    enum ps_status status = find_rows(service, record, sweep.before_version, &parameter, reason);
     if (status == PS_OK) {
-        ps_service_swept(service, parameter, sweep.before_version);
+        ps_service_expired(service, ps_parameter_rows_sweep(parameter, sweep.before_version));
         ps_journal_queue_replayed(&service->queue);
     }
     ps_rwlock_unlock(&service->cut);
     return status;
+}
+
+/* The same of some keys. Which of them were pushed to between the look and the record, and so have
+ * stayed, is asked again, of the same versions. */
+static enum ps_status replay_expire(struct ps_service *service, const struct ps_record *record,
+                                    struct ps_error *reason)
+{
+    struct ps_parameter *parameter = NULL;
+    struct ps_expire_record expired;
+    PS_ASSERT(record->type == PS_RECORD_EXPIRE);
+    PS_TRY(ps_expire_record_read(content_of(record), &expired, reason));
+    /* As above; and a table without admission has nothing to forget a count of. */
+    ps_rwlock_write(&service->cut);
+    enum ps_status status = find_rows(service, record, expired.before_version, &parameter, reason);
+    if (status == PS_OK && expired.counts && ps_row_table_candidates(parameter->rows) == NULL)
+        status = ps_fail(reason, PS_ERR_CORRUPT, "Name: %s counts no keys",
+                         (const char *)parameter->spec->name.data);
+    if (status == PS_OK) {
+        expire(service, parameter, content_of(record), &expired);
+        ps_journal_queue_replayed(&service->queue);
+    }
+    ps_rwlock_unlock(&service->cut);
+    return status;
+}
+
+/* As many keys at a time as there is room for here, whatever the writer had: one record all the
+ * same. Each is looked up, so that a replay costs what went and not what stayed: a table of any
+ * size is replayed without a walk over it, and a record that is replayed is never more work than
+ * the server had with it. */
+static void expire(struct ps_service *service, struct ps_parameter *parameter,
+                   struct ps_bytes content, const struct ps_expire_record *expired)
+{
+    uint64_t keys[PS_ROW_FOUND_MAX];
+    struct ps_row_removal removal = {keys, 0, expired->counts, expired->before_version};
+    uint64_t gone = 0;
+    PS_ASSERT(expired->count > 0);
+    for (uint32_t at = 0; at < expired->count; at += removal.count) {
+        /* Keys in the file need no alignment, and have one order of bytes on every machine. */
+        uint32_t rest = expired->count - at;
+        removal.count = rest < PS_ROW_FOUND_MAX ? rest : PS_ROW_FOUND_MAX;
+        ps_expire_keys_read(content, at, removal.count, keys);
+        gone += ps_parameter_rows_remove(parameter, &removal);
+    }
+    ps_service_expired(service, gone);
+}
+
+/* No row can be of a later version than the present one. */
+static enum ps_status find_rows(const struct ps_service *service, const struct ps_record *record,
+                                uint64_t before_version, struct ps_parameter **parameter,
+                                struct ps_error *reason)
+{
+    PS_ASSERT(before_version > 0);
+    /* The version that the parameter has is the record's, or find has refused it. */
+    PS_TRY(find(service, record, parameter, reason));
+    if ((*parameter)->rows != NULL && before_version <= record->version + 1)
+        return PS_OK;
+    return ps_fail(reason, PS_ERR_CORRUPT, "Name: %s has no rows of version %" PRIu64,
+                   (const char *)(*parameter)->spec->name.data, before_version);
 }
 
 /* The version is that at which the change was made, which is looked at as a push's is: state and

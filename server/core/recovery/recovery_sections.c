@@ -95,6 +95,7 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter_tabl
     case PS_RECORD_DROP:
     case PS_RECORD_CONFIGURE:
     case PS_RECORD_SWEEP:
+    case PS_RECORD_EXPIRE:
         break;
     }
     return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: a record of type %d in a section",

@@ -75,7 +75,7 @@ enum ps_status ps_contribute_rows_admit(struct ps_parameter *parameter, struct p
     /* As if no two workers had the same key. */
     for (uint32_t i = 0; i < rounds->round.workers; i++)
         keys += rounds->held[i].rows != NULL ? rounds->held[i].rows->rows : 0;
-    ps_mutex_lock(&parameter->lock);
+    ps_let_by_lock(&parameter->pushes, &parameter->lock);
     enum ps_status status = PS_OK;
     if (!ps_row_table_has_room(parameter->rows, keys))
         status = check_limit(parameter, rows, &reason);

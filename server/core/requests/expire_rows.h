@@ -3,7 +3,8 @@
  * while, and to replay.
  *
  * Threads:  one at a time.
- * Blocking: for locks; a table's pushes wait while its rows are walked through.
+ * Blocking: for locks, and until pushes that wait for a table are done. A push waits for as long as
+ *           PS_ROW_FOUND_MAX rows go, and a snapshot for a little more.
  * Errors:   none; what finds no room in the journal is tried with the next look.
  * Memory:   none.
  */
@@ -11,13 +12,14 @@
 #define PS_SERVER_CORE_EXPIRE_ROWS_H
 
 #include "server/core/requests/service_state.h"
+#include "server/core/tables/row_sweep.h"
 
-/* Without the cut. */
-void ps_service_expire_rows(struct ps_service *service);
+/* Lets some of the rows go that are due. True: there are more, and they may go at once. Without the
+ * cut. */
+bool ps_service_expire_rows(struct ps_service *service);
 
-/* What a record says has gone goes, and the record counts as a position without a version. With
- * the cut held, and no push of that table under way. */
-void ps_service_swept(struct ps_service *service, struct ps_parameter *parameter,
-                      uint64_t before_version);
+/* A record has let so many rows go: it counts as a position without a version. With the cut held,
+ * and no push of that table under way. */
+void ps_service_expired(struct ps_service *service, uint64_t gone);
 
 #endif

@@ -265,8 +265,9 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
  * fetched for all of them at once. Changes nothing. */
 void ps_service_expect(struct ps_service *service, const struct ps_bytes *names, size_t count);
 
-/* Gives back what clients have begun and left: to be called from time to time. */
-void ps_service_sweep(struct ps_service *service);
+/* Gives back what clients have begun and left, and lets rows go that are old: to be called from
+ * time to time. Each call is bounded in its work; true: there is more, come again at once. */
+bool ps_service_sweep(struct ps_service *service);
 
 /* Bytes of the gradient that this push would apply now: of a range that completes its push, those
  * of all ranges; of another range 0. A guess, for who decides where it is done. */

@@ -5,6 +5,9 @@
 
 #include "base/assert.h"
 #include "server/core/tables/row_table.h"
+#include "server/core/update/parameter_rows.h"
+
+#include <string.h>
 
 /* The caller has looked: two of one name would be one that loses the other's pushes. Before the
  * record has its place in the journal, since the table may want memory. */
@@ -64,6 +67,17 @@ struct ps_parameter *ps_table_drop(struct ps_service *service, struct ps_paramet
 }
 
 /* A configuration counts with the parameter's bytes where that is small: the sum follows. */
+/* Do rows go by themselves as they did? */
+static bool expires_alike(const struct ps_parameter_spec *former,
+                          const struct ps_parameter_spec *spec)
+{
+    const struct ps_table_settings *before = &former->settings.table;
+    const struct ps_table_settings *now = &spec->settings.table;
+    PS_ASSERT(before->width == now->width);
+    return before->expire_ms == now->expire_ms && before->expire_clocks == now->expire_clocks &&
+           strncmp(before->clocks, now->clocks, sizeof now->clocks) == 0;
+}
+
 struct ps_parameter_spec *ps_table_configure(struct ps_service *service,
                                              struct ps_parameter *parameter,
                                              struct ps_parameter_spec *spec,
@@ -73,6 +87,8 @@ struct ps_parameter_spec *ps_table_configure(struct ps_service *service,
     uint64_t before = ps_parameter_host_bytes(parameter);
     struct ps_parameter_spec *former =
         ps_parameter_table_configure(&service->table, parameter, spec);
+    if (parameter->rows != NULL && !expires_alike(former, spec))
+        ps_parameter_rows_forget_due(parameter);
     /* The change was looked at before it had its place (parameter_change.c): it fits. With the cut
      * held alone no push is at work, so that each push goes by one limit from its look to its
      * end. */

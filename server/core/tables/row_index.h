@@ -4,7 +4,8 @@
  *
  * The keys are not in here; they lie in their rows, which are read anyway. So the index takes about
  * 6.7 bytes for a row. A look-up begins at the home line of the hash and ends at the first line
- * that nobody went past; taking a row out counts those back, so that nothing has to be cleaned up.
+ * that nobody went past, or when it has seen all; taking a row out counts those back, so that
+ * nothing has to be cleaned up.
  *
  * Of a hash the lower 32 bits are the home and bits 40 to 47 the tag.
  *

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A queue of keys with several readers, each of which knows a place in it by number. It lies in
  * chunks, so that a sweep of millions of rows never waits for a copy of what is there already; the
- * oldest chunks go when the last mark that needs them does.
+ * oldest chunks go when the last reader that needs them does.
+ *
+ * Why numbers, and not the versions at which rows went: a sweep makes no version, and a table at
+ * rest would tell the same keys again with each question.
  *
  * Why a list, and not a bit in the row: a row that went has no place any more, and the one that
  * takes its place has another key. Why not all keys of the base: 8 bytes for each row of the table,
  * to be compared with all that there are, where most tables lose few rows in a minute.
  *
  * A removal must not fail, since its record is in the journal by then. So it is the list that
- * fails, and whoever wanted it writes a whole checkpoint instead.
+ * fails, and whoever wanted it writes a whole checkpoint instead, or asks for the whole table.
  */
 #include "server/core/tables/row_removals.h"
 
@@ -40,18 +43,20 @@ struct chunk {
 };
 
 /* Keys are numbered from the table's first removal on, and never anew, so that a place stays what
- * it is when those before it are forgotten. Without a mark the numbers stand still. */
+ * it is when those before it are forgotten. Without a reader the numbers stand still. */
 struct ps_row_removals {
     const struct ps_allocator *memory; /* borrowed */
     _Atomic uint32_t references;       /* of the table, and of each mark */
     _Atomic uint32_t live;             /* marks that are not lost; changed under the lock */
+    _Atomic bool is_followed;          /* never again false */
     _Atomic uint64_t bytes;
     struct ps_mutex lock; /* guards what follows */
     struct ps_row_mark *marks;
     struct chunk *first;
     struct chunk *last;
-    uint64_t begin; /* number of the first key of the first chunk; 0 was the first ever */
-    uint64_t end;   /* number of the key to come */
+    uint64_t begin;    /* number of the first key of the first chunk; 0 was the first ever */
+    uint64_t end;      /* number of the key to come */
+    uint64_t followed; /* no key from here on is missing for followers */
 };
 
 /* A place in the list. Marks are two at most in a server: of the base, and of the snapshot that is
@@ -66,9 +71,11 @@ struct ps_row_mark {
 static bool lengthen(struct ps_row_removals *removals, uint64_t rows);
 static void give_up(struct ps_row_removals *removals);
 static void forget_to(struct ps_row_removals *removals, uint64_t number);
+static uint64_t oldest_marked(const struct ps_row_removals *removals);
 static uint64_t oldest_needed(const struct ps_row_removals *removals);
 static bool copy_keys(const struct ps_row_mark *from, uint64_t to, uint64_t *keys);
-static uint64_t copy_some(const struct ps_row_mark *from, uint64_t at, uint64_t to, uint64_t *keys);
+static uint64_t copy_some(const struct ps_row_removals *removals, uint64_t at, uint64_t to,
+                          void *keys);
 static size_t sort_out(uint64_t *keys, size_t count);
 
 /* Made with the table, so that a mark needs no more than itself while all pushes wait. */
@@ -93,40 +100,50 @@ void ps_row_removals_release(struct ps_row_removals *removals)
     PS_ASSERT(before > 0);
     if (before > 1)
         return;
-    /* The last mark has emptied it. */
-    PS_ASSERT(removals->marks == NULL && removals->first == NULL);
+    /* The last mark has emptied it, but for what followers might have asked for. */
+    PS_ASSERT(removals->marks == NULL);
+    forget_to(removals, UINT64_MAX);
     ps_mutex_fini(&removals->lock);
     ps_release(removals->memory, removals);
 }
 
-/* A mark is made while no row goes, so that one that is not seen here yet need not be. */
+/* A mark is made while no row goes, so that one that is not seen here yet need not be; a follower
+ * that is not seen looks at the row's stripe later. */
 void ps_row_removals_add(struct ps_row_removals *removals, uint64_t key, uint64_t rows)
 {
-    if (removed_keys_are_off || atomic_load(&removals->live) == 0)
+    if (removed_keys_are_off ||
+        (atomic_load(&removals->live) == 0 && !atomic_load(&removals->is_followed)))
         return;
     ps_mutex_lock(&removals->lock);
     /* Place 0 is that of a chunk that is yet to come. Asked again under the lock: the last mark may
      * have gone meanwhile, and its chunks with it. */
     uint64_t place = (removals->end - removals->begin) % CHUNK_KEYS;
+    bool is_wanted = removals->live > 0 || removals->is_followed;
     PS_ASSERT(removals->begin <= removals->end);
-    if (removals->live > 0 && (place > 0 || lengthen(removals, rows))) {
+    if (is_wanted && (place > 0 || lengthen(removals, rows)))
         removals->last->keys[place] = key;
-        removals->end++;
-    } else if (removals->live > 0) {
-        give_up(removals);
-    }
+    removals->end += is_wanted ? 1 : 0;
+    /* What was not noted has a number all the same: nobody's place is before it. */
+    if (removals->first == NULL)
+        removals->begin = removals->followed = removals->end;
     ps_mutex_unlock(&removals->lock);
 }
 
-/* Under the lock. Another chunk at the end, if the table is worth it and there is memory. */
+/* Under the lock. Another chunk at the end, if anybody wants it and there is memory. Marks end
+ * where the table is not worth their list; followers need no more than the last keys. */
 static bool lengthen(struct ps_row_removals *removals, uint64_t rows)
 {
     PS_ASSERT((removals->first == NULL) == (removals->begin == removals->end));
-    if (removals->end - removals->begin > rows / KEPT_SHARE)
+    if (removals->live > 0 && removals->end - oldest_marked(removals) > rows / KEPT_SHARE)
+        give_up(removals);
+    forget_to(removals, oldest_needed(removals));
+    bool is_wanted = removals->live > 0 || removals->is_followed;
+    struct chunk *chunk = is_wanted ? ps_plain(removals->memory, sizeof *chunk) : NULL;
+    if (chunk == NULL) {
+        give_up(removals);
+        forget_to(removals, UINT64_MAX);
         return false;
-    struct chunk *chunk = ps_plain(removals->memory, sizeof *chunk);
-    if (chunk == NULL)
-        return false;
+    }
     chunk->next = NULL;
     if (removals->last != NULL)
         removals->last->next = chunk;
@@ -143,8 +160,7 @@ static void give_up(struct ps_row_removals *removals)
     for (struct ps_row_mark *mark = removals->marks; mark != NULL; mark = mark->next)
         mark->is_lost = true;
     atomic_store(&removals->live, 0);
-    forget_to(removals, UINT64_MAX);
-    PS_ASSERT(removals->first == NULL);
+    PS_ASSERT(oldest_marked(removals) == UINT64_MAX);
 }
 
 /* Under the lock. Keys with lower numbers go, as far as whole chunks are made of them; at the end
@@ -215,7 +231,7 @@ void ps_row_mark_destroy(struct ps_row_mark *mark)
 }
 
 /* Under the lock. Without a mark: none of them. */
-static uint64_t oldest_needed(const struct ps_row_removals *removals)
+static uint64_t oldest_marked(const struct ps_row_removals *removals)
 {
     /* Marks that are lost need nothing: what they would have needed is gone. */
     uint64_t oldest = UINT64_MAX;
@@ -224,6 +240,18 @@ static uint64_t oldest_needed(const struct ps_row_removals *removals)
             oldest = mark->at;
     PS_ASSERT(oldest >= removals->begin);
     return oldest;
+}
+
+/* Under the lock. By marks, and by followers. */
+static uint64_t oldest_needed(const struct ps_row_removals *removals)
+{
+    uint64_t oldest = oldest_marked(removals);
+    if (!removals->is_followed)
+        return oldest;
+    uint64_t last = removals->end > PS_ROW_FOLLOWED_MAX ? removals->end - PS_ROW_FOLLOWED_MAX : 0;
+    PS_ASSERT(removals->begin <= removals->end);
+    last = last > removals->begin ? last : removals->begin;
+    return oldest < last ? oldest : last;
 }
 
 /* A key that went, came back and went again is there twice. */
@@ -257,37 +285,32 @@ enum ps_status ps_row_marks_between(const struct ps_row_mark *from, const struct
  * list that was given up without any. */
 static bool copy_keys(const struct ps_row_mark *from, uint64_t to, uint64_t *keys)
 {
+    struct ps_row_removals *removals = from->removals;
     uint64_t at = from->at;
-    while (at < to) {
-        uint64_t some = copy_some(from, at, to, keys + (at - from->at));
-        if (some == 0)
-            return false;
-        at += some;
-    }
-    PS_ASSERT(at == to);
-    ps_mutex_lock(&from->removals->lock);
-    bool is_known = !from->is_lost;
-    ps_mutex_unlock(&from->removals->lock);
+    bool is_known = true;
+    PS_ASSERT(at <= to);
+    do {
+        ps_mutex_lock(&removals->lock);
+        is_known = !from->is_lost;
+        if (is_known && at < to)
+            at += copy_some(removals, at, to, keys + (at - from->at));
+        ps_mutex_unlock(&removals->lock);
+    } while (is_known && at < to);
     return is_known;
 }
 
-/* The keys from number `at` on that lie in one chunk, which is looked for from the first one: there
- * are hundreds. Returns how many; none when the list was given up. */
-static uint64_t copy_some(const struct ps_row_mark *from, uint64_t at, uint64_t to, uint64_t *keys)
+/* Under the lock. The keys from number `at` on that lie in one chunk, which is looked for from the
+ * first one: there are hundreds. Returns how many. */
+static uint64_t copy_some(const struct ps_row_removals *removals, uint64_t at, uint64_t to,
+                          void *keys)
 {
-    struct ps_row_removals *removals = from->removals;
-    uint64_t some = 0;
-    PS_ASSERT(at < to);
-    ps_mutex_lock(&removals->lock);
-    if (!from->is_lost) {
-        const struct chunk *chunk = removals->first;
-        uint64_t place = at - removals->begin;
-        for (; place >= CHUNK_KEYS; place -= CHUNK_KEYS)
-            chunk = chunk->next;
-        some = CHUNK_KEYS - place < to - at ? CHUNK_KEYS - place : to - at;
-        memcpy(keys, chunk->keys + place, (size_t)some * sizeof *keys);
-    }
-    ps_mutex_unlock(&removals->lock);
+    const struct chunk *chunk = removals->first;
+    uint64_t place = at - removals->begin;
+    PS_ASSERT(at >= removals->begin && at < to && to <= removals->end);
+    for (; place >= CHUNK_KEYS; place -= CHUNK_KEYS)
+        chunk = chunk->next;
+    uint64_t some = CHUNK_KEYS - place < to - at ? CHUNK_KEYS - place : to - at;
+    memcpy(keys, chunk->keys + place, (size_t)some * sizeof chunk->keys[0]);
     return some;
 }
 
@@ -312,4 +335,73 @@ static size_t sort_out(uint64_t *keys, size_t count)
         if (kept == 0 || keys[kept - 1] != keys[i])
             keys[kept++] = keys[i];
     return kept;
+}
+
+/* ---- Followers ---- */
+
+/* What went before is nobody's to be told of: numbers from before are refused. */
+void ps_row_removals_follow(struct ps_row_removals *removals)
+{
+    PS_ASSERT(atomic_load(&removals->references) > 0);
+    if (atomic_load(&removals->is_followed))
+        return;
+    ps_mutex_lock(&removals->lock);
+    /* Two followers may begin at once. */
+    if (!removals->is_followed)
+        removals->followed = removals->end;
+    atomic_store(&removals->is_followed, true);
+    ps_mutex_unlock(&removals->lock);
+}
+
+/* One more than the place, so that 0 is nobody's number. */
+uint64_t ps_row_removals_number(struct ps_row_removals *removals)
+{
+    ps_mutex_lock(&removals->lock);
+    uint64_t number = removals->end + 1;
+    ps_mutex_unlock(&removals->lock);
+    PS_ASSERT(number > 0);
+    return number;
+}
+
+/* Under the lock. A number is of this list when its keys were noted, and known when they are kept
+ * for followers. More may be here for the sake of a mark, which nobody can rely on. */
+static bool is_told_of(const struct ps_row_removals *removals, uint64_t number)
+{
+    PS_ASSERT(removals->followed <= removals->end);
+    return number > removals->followed && number - 1 <= removals->end &&
+           removals->end - (number - 1) <= PS_ROW_FOLLOWED_MAX;
+}
+
+/* For who wants to know how much room to get; more may have gone when it is used. */
+bool ps_row_removals_count(struct ps_row_removals *removals, uint64_t number, uint64_t *count)
+{
+    ps_mutex_lock(&removals->lock);
+    bool is_here = is_told_of(removals, number);
+    if (is_here)
+        *count = removals->end - (number - 1);
+    ps_mutex_unlock(&removals->lock);
+    PS_ASSERT(!is_here || *count <= PS_ROW_FOLLOWED_MAX);
+    return is_here;
+}
+
+/* A key may come twice, when its row came back and went again: taking it out twice does no harm.
+ * All of it under the lock: between two chunks the first of them might go. */
+bool ps_row_removals_since(struct ps_row_removals *removals, uint64_t *number, size_t count_max,
+                           void *to, size_t *count)
+{
+    ps_mutex_lock(&removals->lock);
+    bool is_here = is_told_of(removals, *number);
+    uint64_t first = *number - 1;
+    uint64_t some = is_here ? removals->end - first : 0;
+    some = some < count_max ? some : count_max;
+    for (uint64_t done = 0; done < some;)
+        done += copy_some(removals, first + done, first + some,
+                          (uint8_t *)to + done * sizeof(uint64_t));
+    ps_mutex_unlock(&removals->lock);
+    PS_ASSERT(some <= PS_ROW_FOLLOWED_MAX);
+    if (!is_here)
+        return false;
+    *number += some;
+    *count = (size_t)some;
+    return true;
 }

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows of a table went since an instant that somebody has marked. A row that goes leaves no
- * trace in the table; a checkpoint that has only what changed since another one must name it.
+/* Which rows of a table went, for two kinds of readers. A row that goes leaves no trace in the
+ * table; a checkpoint that has only what changed since another one must name it, and so must a
+ * server that tells a follower what has changed.
  *
- * The list is of keys, in the order in which they went. It is kept while there is a mark, from the
- * oldest on, at 8 bytes a removal. It is given up, and all marks are lost with it, when it becomes
- * longer than a quarter of the table or memory is refused: then as much has changed that everything
- * may be saved as well.
+ * The list is of keys, in the order in which they went, at 8 bytes a removal. Nothing is noted
+ * before somebody asks for it.
  *
- * Threads:  all functions from any thread; of a table one thread at a time removes rows.
- * Blocking: for a lock of PS_RANK_LEAF, held for microseconds.
+ * - A mark is an instant of a checkpoint: from the oldest one on everything is kept. The marks are
+ *   lost when that becomes more than a quarter of the table, or memory is refused: then as much has
+ *   changed that everything may be saved as well.
+ * - Of a table that is followed the last PS_ROW_FOLLOWED_MAX keys are kept. A follower has a
+ *   number, which says how far it has been told; one whose number is further back needs the table
+ *   anew.
+ *
+ * Threads:  all functions from any thread; of a table one thread at a time removes rows. Add under
+ *           the lock of the row's stripe: a follower who looks at the stripe afterwards has either
+ *           seen the row go or is told behind its next number.
+ * Blocking: for a lock of PS_RANK_LEAF, held for microseconds, or for a copy of the keys that are
+ *           kept for followers.
  * Errors:   as said at each function.
  * Memory:   the list lives until the table and all marks have let go of it. A mark belongs to who
  *           made it, and may outlive the table.
@@ -19,8 +28,14 @@
 #include "base/alloc.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Smaller in tests. */
+#ifndef PS_ROW_FOLLOWED_MAX
+#define PS_ROW_FOLLOWED_MAX 65536
+#endif
 
 struct ps_row_removals;
 struct ps_row_mark;
@@ -30,8 +45,8 @@ struct ps_row_mark;
 struct ps_row_removals *ps_row_removals_create(const struct ps_allocator *memory);
 void ps_row_removals_release(struct ps_row_removals *removals);
 
-/* The row with this key goes from a table that has `rows` of them. Without a mark it does nothing.
- */
+/* The row with this key goes from a table that has `rows` of them. Without a mark or a follower it
+ * does nothing. */
 void ps_row_removals_add(struct ps_row_removals *removals, uint64_t key, uint64_t rows);
 
 /* What the list takes. */
@@ -53,5 +68,23 @@ void ps_row_mark_destroy(struct ps_row_mark *mark);
 PS_MUST_USE enum ps_status ps_row_marks_between(const struct ps_row_mark *from,
                                                 const struct ps_row_mark *to, uint64_t **keys,
                                                 size_t *count);
+
+/* ---- Followers ---- */
+
+/* From now on keys are noted for followers, too. */
+void ps_row_removals_follow(struct ps_row_removals *removals);
+
+/* The number of who has been told everything: 1 or more. */
+uint64_t ps_row_removals_number(struct ps_row_removals *removals);
+
+/* How many keys went since that number, at most PS_ROW_FOLLOWED_MAX; false: more than are kept, or
+ * the number is none of this list's. */
+bool ps_row_removals_count(struct ps_row_removals *removals, uint64_t number, uint64_t *count);
+
+/* Copies the keys that went since `*number`, the first of them first, at most `count_max` of 8
+ * bytes each at any address, and puts the number behind them. `*count` says how many. False as
+ * above. */
+bool ps_row_removals_since(struct ps_row_removals *removals, uint64_t *number, size_t count_max,
+                           void *to, size_t *count);
 
 #endif

@@ -41,7 +41,7 @@ static enum ps_status go_on(struct walk *walk, struct ps_error *error);
 static enum ps_status tell_forgotten(struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_CONFLICT, "more than %d rows went since: begin again",
-                   PS_ROW_GONE_MAX);
+                   PS_ROW_FOLLOWED_MAX);
 }
 
 /* Bytes of a row in a piece: its key and its values. */
@@ -73,14 +73,9 @@ enum ps_status ps_row_since_room(struct ps_row_table *table, const struct ps_row
                                  uint64_t *room, struct ps_error *error)
 {
     uint64_t gone = 0;
-    bool is_new;
     PS_ASSERT(table != NULL);
-    if (!ps_row_gone_begin(&table->gone, table->memory, &is_new))
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember the rows that go");
-    /* Counted with the table, once: it is more than many a table has. */
-    if (is_new)
-        atomic_fetch_add(&table->pages.bytes, PS_ROW_GONE_MAX * sizeof(uint64_t));
-    if (since->mark != 0 && !ps_row_gone_count(&table->gone, since->mark, &gone))
+    ps_row_removals_follow(table->removals);
+    if (since->mark != 0 && !ps_row_removals_count(table->removals, since->mark, &gone))
         return tell_forgotten(error);
     *room = gone * sizeof(uint64_t);
     if (!is_at_rest(since))
@@ -99,10 +94,10 @@ static enum ps_status take_gone(struct ps_row_table *table, const struct ps_row_
     PS_ASSERT(piece->gone == 0 && piece->mark == 0);
     piece->mark = since->mark;
     if (since->mark == 0) {
-        piece->mark = ps_row_gone_mark(&table->gone);
+        piece->mark = ps_row_removals_number(table->removals);
         return PS_OK;
     }
-    if (!ps_row_gone_since(&table->gone, &piece->mark, room / sizeof(uint64_t), to, &count))
+    if (!ps_row_removals_since(table->removals, &piece->mark, room / sizeof(uint64_t), to, &count))
         return tell_forgotten(error);
     piece->gone = count;
     piece->size = count * sizeof(uint64_t);
@@ -126,8 +121,8 @@ enum ps_status ps_row_table_since(struct ps_row_table *table, const struct ps_ro
     walk.keys = (uint8_t *)to + made.size;
     walk.values = walk.keys + walk.room * sizeof(uint64_t);
     /* All keys that went before any row: one of them may have come back. */
-    bool is_full =
-        made.gone == room / sizeof(uint64_t) && made.mark != ps_row_gone_mark(&table->gone);
+    bool is_full = made.gone == room / sizeof(uint64_t) &&
+                   made.mark != ps_row_removals_number(table->removals);
     if (is_full || is_at_rest(since)) {
         made.passed = is_full ? 0 : ps_row_table_rows(table);
         made.next = !is_full ? 0 : since->place > 0 ? since->place : 1;

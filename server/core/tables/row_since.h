@@ -11,7 +11,7 @@
  * Blocking: for the locks of stripes, a few microseconds each; reads at most PS_ROW_SINCE_BYTES of
  *           rows in a piece.
  * Errors:   said at the function.
- * Memory:   the first call for a table makes it remember which keys go (row_gone.h).
+ * Memory:   the first call for a table makes it remember which keys go (row_removals.h).
  */
 #ifndef PS_SERVER_CORE_ROW_SINCE_H
 #define PS_SERVER_CORE_ROW_SINCE_H

@@ -39,7 +39,10 @@ uint32_t ps_row_stripe_find(const struct ps_row_table *table, const struct ps_ro
     if (index->lines == NULL)
         return PS_ROW_NONE;
     uint8_t tag = ps_row_tag(hash);
-    for (uint32_t at = ps_row_home(index, hash);; at = ps_row_line_after(index, at)) {
+    uint32_t at = ps_row_home(index, hash);
+    /* Once around at most: when rows come and go, each of a few lines may have one that went past
+     * it, and then none of them says that the search is over. */
+    for (uint32_t left = index->line_count; left > 0; left--) {
         const struct ps_row_line *line = &index->lines[at];
         for (uint32_t found = ps_row_line_match(line, tag); found != 0; found &= found - 1) {
             uint32_t row = line->rows[__builtin_ctz(found)];
@@ -48,7 +51,9 @@ uint32_t ps_row_stripe_find(const struct ps_row_table *table, const struct ps_ro
         }
         if (line->past == 0)
             return PS_ROW_NONE;
+        at = ps_row_line_after(index, at);
     }
+    return PS_ROW_NONE;
 }
 
 /* Goes through the rows in the order of their pages; the line of a row is asked for a few rows
@@ -337,7 +342,6 @@ void ps_row_stripe_remove(struct ps_row_table *table, struct ps_row_stripe *stri
     ps_row_removals_add(table->removals, ps_row_key(ps_row_at(shape, stripe, row)),
                         atomic_load(&table->rows));
     ps_row_index_remove(&stripe->index, hash, row);
-    ps_row_gone_note(&table->gone, ps_row_key(ps_row_at(shape, stripe, row)));
     if (table->bodies != NULL)
         ps_row_bodies_leave(table, stripe, row);
     *ps_row_live_word(shape, stripe, row) &= ~ps_row_live_bit(shape, row);

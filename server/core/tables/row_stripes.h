@@ -17,7 +17,6 @@
 
 #include "base/large_heap.h"
 #include "base/row_hash.h"
-#include "server/core/tables/row_gone.h"
 #include "server/core/tables/row_index.h"
 #include "server/core/tables/row_pages.h"
 #include "server/core/tables/row_removals.h"
@@ -68,7 +67,6 @@ struct ps_row_table {
     struct ps_row_table *candidates; /* row_admission.h; NULL: the first push makes a row. Owned */
     struct ps_large_heap lists;      /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;
-    struct ps_row_gone gone;
     struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */
     struct ps_row_aside *asides;         /* of the holds that there are (row_aside.h) */
     struct ps_row_removals *removals;    /* a reference */

@@ -47,7 +47,6 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     ps_row_shape_init(&table->shape, &options->layout);
     ps_large_heap_init(&table->lists, table->memory, options->ahead);
     ps_row_pages_init(&table->pages, table->memory, table->shape.page_bytes, options->ahead);
-    ps_row_gone_init(&table->gone);
     ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
@@ -100,7 +99,6 @@ void ps_row_table_release(struct ps_row_table *table)
         ps_mutex_fini(&table->locks[i]);
     ps_large_heap_fini(&table->lists);
     ps_row_bodies_destroy(table->bodies);
-    ps_row_gone_fini(&table->gone, table->memory);
     ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
     ps_row_table_destroy(table->candidates);

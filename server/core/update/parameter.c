@@ -76,6 +76,7 @@ static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
     if (parameter == NULL)
         return NULL;
     ps_mutex_init(&parameter->lock, PS_RANK_PARAMETER);
+    ps_let_by_init(&parameter->pushes);
     /* Both are read by threads that do not hold the lock. */
     atomic_init(&parameter->updating, 0);
     atomic_init(&parameter->early_pause, 0);
@@ -164,6 +165,7 @@ void ps_parameter_destroy(struct ps_parameter *parameter)
     ps_contributions_destroy(parameter->rounds);
     /* Waits for what is queued of it on the device; zeroed for the host, where it does nothing. */
     ps_resident_release(&parameter->resident);
+    ps_let_by_fini(&parameter->pushes);
     ps_mutex_fini(&parameter->lock);
     ps_parameter_spec_release(parameter->spec);
     ps_release(memory, parameter);

@@ -12,6 +12,7 @@
 #define PS_SERVER_CORE_PARAMETER_H
 
 #include "base/bounds.h"
+#include "base/let_by.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "server/core/update/device_store.h"
@@ -29,6 +30,8 @@ struct ps_row_table;
 
 struct ps_parameter {
     struct ps_mutex lock; /* PS_RANK_PARAMETER; guards all that follows but spec */
+    /* Pushes go before a sweep that has the lock piece by piece (requests/expire_rows.c). */
+    struct ps_let_by pushes;
     struct ps_parameter_spec *spec;
     /* Owned; NULL: not trained in rounds. It has a lock of its own, and is exchanged with the cut
      * held alone. */

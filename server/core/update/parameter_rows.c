@@ -7,7 +7,6 @@
 #include "base/partition.h"
 #include "optimizer/optimizer.h"
 #include "server/core/tables/row_pull.h"
-#include "server/core/tables/row_sweep.h"
 
 /* One layout for pushes, checkpoints and lists: whoever reads a row elsewhere asks here what it is
  * made of. The states of a row stand beside its values, but for one that the whole row shares. */
@@ -156,6 +155,16 @@ bool ps_parameter_rows_expire(const struct ps_parameter *parameter)
     return parameter->rows != NULL && (settings->expire_ms > 0 || settings->expire_clocks > 0);
 }
 
+/* A walk that has begun ends here: what it has left is looked at again when the settings that are
+ * there by then say so. */
+void ps_parameter_rows_forget_due(struct ps_parameter *parameter)
+{
+    struct ps_row_expiry *expiry = parameter->expiry;
+    PS_ASSERT(expiry != NULL && expiry->due >= expiry->walk.before);
+    expiry->due = expiry->swept;
+    expiry->walk = (struct ps_row_walk){0};
+}
+
 /* The difference to the last count, since all tables of the shard count in one place. It may be
  * less than nothing: unsigned numbers wrap, and so does the sum, back to what is right. */
 void ps_parameter_rows_count(struct ps_parameter *parameter)
@@ -212,11 +221,21 @@ enum ps_status ps_parameter_rows_get(struct ps_parameter *parameter, struct ps_v
 }
 
 /* Pulls run beside it: a reader of a row that goes gets its values or its first values, as it would
- * have got them a moment before or behind the sweep. */
+ * have got them a moment before or behind the sweep. Counted back from the version to come: rows of
+ * the present one may be old, too. */
+uint64_t ps_parameter_rows_remove(struct ps_parameter *parameter,
+                                  const struct ps_row_removal *removal)
+{
+    PS_ASSERT(parameter->rows != NULL && removal->before <= parameter->version + 1);
+    uint64_t gone = ps_row_table_remove(parameter->rows, removal, parameter->version + 1);
+    ps_parameter_rows_count(parameter);
+    return gone;
+}
+
+/* As it was done by former programs, whose journals are replayed. */
 uint64_t ps_parameter_rows_sweep(struct ps_parameter *parameter, uint64_t before_version)
 {
     PS_ASSERT(parameter->rows != NULL && before_version <= parameter->version + 1);
-    /* Counted back from the version to come: rows of the present one may be old, too. */
     uint64_t gone = ps_row_table_sweep(parameter->rows, before_version, parameter->version + 1);
     ps_parameter_rows_count(parameter);
     return gone;

@@ -10,17 +10,19 @@
 #ifndef PS_SERVER_CORE_PARAMETER_ROWS_H
 #define PS_SERVER_CORE_PARAMETER_ROWS_H
 
+#include "server/core/tables/row_sweep.h"
 #include "server/core/tables/row_table.h"
 #include "server/core/update/parameter.h"
 #include "server/core/update/row_ages.h"
 #include "server/core/values/encoded_values.h"
 
-/* When rows expire; only the thread that sweeps has it. */
+/* When rows expire; only the thread that sweeps has it, and whoever has the cut alone. */
 struct ps_row_expiry {
     struct ps_row_ages by_time;
     struct ps_row_ages by_clock;
-    uint64_t due;   /* rows last pushed to before that version are to go */
-    uint64_t swept; /* and before that one are gone */
+    uint64_t due;            /* rows last pushed to before that version are to go */
+    uint64_t swept;          /* and before that one are gone */
+    struct ps_row_walk walk; /* in search of them; of version 0: none is under way */
 };
 
 /* What a row is made of under that configuration, which is a table's. */
@@ -60,7 +62,14 @@ PS_MUST_USE enum ps_status ps_parameter_rows_get(struct ps_parameter *parameter,
 /* Do rows of it go by themselves, by time or by a clock? Also asked of what is no table. */
 bool ps_parameter_rows_expire(const struct ps_parameter *parameter);
 
-/* Rows last pushed to before `before_version` go; returns how many. With the parameter's lock. */
+/* What is due under the former settings is due no more: the present ones are asked. With the cut
+ * held alone. */
+void ps_parameter_rows_forget_due(struct ps_parameter *parameter);
+
+/* Rows last pushed to before `before_version` go, all of them or those of the removal; returns how
+ * many. With the parameter's lock. */
 uint64_t ps_parameter_rows_sweep(struct ps_parameter *parameter, uint64_t before_version);
+uint64_t ps_parameter_rows_remove(struct ps_parameter *parameter,
+                                  const struct ps_row_removal *removal);
 
 #endif

@@ -169,7 +169,7 @@ enum ps_status ps_update_commit(struct ps_update *update, struct ps_journal_plac
 {
     struct ps_parameter *parameter = update->parameter;
     PS_ASSERT(!update->is_committed);
-    ps_mutex_lock(&parameter->lock);
+    ps_let_by_lock(&parameter->pushes, &parameter->lock);
     atomic_store(&parameter->updating, ps_parameter_spec_bytes(parameter->spec));
     enum ps_status status = commit_locked(update, place, error);
     /* With the lock, whatever came of it: what a push has prepared of the rows is the table's. The

@@ -260,6 +260,10 @@ class PsbenchTest(unittest.TestCase):
         self.assertEqual(growth["rows"], 40000)
         saving = self.row(document, "push_beside_saving_16")["details"]
         self.assertGreater(saving["file_mib"], 2)
+        walk = self.row(document, "push_beside_walk_16")["details"]
+        self.assertEqual((walk["pieces"], walk["rows_gone"]), (0, 0))
+        sweep = self.row(document, "push_beside_sweep_16")["details"]
+        self.assertTrue(0 < sweep["rows_gone"] <= sweep["pieces"] * 512)
 
     def test_a_table_of_one_width_and_what_is_none(self):
         document = self.measure("table", "--time", "20ms", "--repeat", "1", "--rows", "1000",

@@ -198,6 +198,45 @@ START_TEST(readers_hold_a_lock_together)
 }
 END_TEST
 
+static void try(void *argument)
+{
+    struct shared *shared = argument;
+    shared->go = ps_mutex_try_lock(&shared->mutex);
+    if (shared->go)
+        ps_mutex_unlock(&shared->mutex);
+}
+
+static bool tries_in_vain(struct shared *shared)
+{
+    struct ps_thread thread = {0};
+    ck_assert_int_eq(ps_thread_start(&thread, "trier", try, shared, NULL), PS_OK);
+    ps_thread_join(&thread);
+    return !shared->go;
+}
+
+START_TEST(a_try_takes_what_is_free_and_waits_for_nothing)
+{
+    struct shared shared;
+    struct ps_mutex lower;
+    begin(&shared);
+    ps_mutex_init(&lower, PS_RANK_TABLE);
+    ck_assert(!tries_in_vain(&shared));
+
+    ck_assert(ps_mutex_try_lock(&shared.mutex));
+    ck_assert(tries_in_vain(&shared));
+    ps_mutex_unlock(&shared.mutex);
+
+    /* A try in vain has left no rank behind, here or there. */
+    ck_assert(!tries_in_vain(&shared));
+    ps_mutex_lock(&lower);
+    ck_assert(ps_mutex_try_lock(&shared.mutex));
+    ps_mutex_unlock(&shared.mutex);
+    ps_mutex_unlock(&lower);
+    ps_mutex_fini(&lower);
+    end(&shared);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("thread");
@@ -211,6 +250,7 @@ int main(void)
     tcase_add_test_raise_signal(tests, two_locks_of_one_rank_are_a_bug, SIGABRT);
     tcase_add_test_raise_signal(tests, unlocking_what_is_not_held_is_a_bug, SIGABRT);
     tcase_add_test(tests, readers_hold_a_lock_together);
+    tcase_add_test(tests, a_try_takes_what_is_free_and_waits_for_nothing);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -174,8 +174,8 @@ START_TEST(more_rows_that_went_than_are_remembered_are_told_of_by_a_full_copy)
 {
     ck_assert_int_eq(table_push(&world, 0, 10, 1, 0), PS_OK);
     catch_up(0);
-    for (uint64_t i = 0; i <= PS_ROW_GONE_MAX; i++)
-        ps_row_gone_note(&table_of(&world)->rows->gone, i);
+    for (uint64_t i = 0; i <= PS_ROW_FOLLOWED_MAX; i++)
+        ps_row_removals_add(table_of(&world)->rows->removals, i, 0);
     catch_up(0);
     ck_assert_int_eq(whole, PS_WHOLE_FORGOTTEN);
     ck_assert_int_eq(table_push(&world, 5, 1, 1, 0), PS_OK);

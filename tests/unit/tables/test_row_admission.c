@@ -271,6 +271,36 @@ START_TEST(a_sweep_forgets_what_was_counted_before)
 }
 END_TEST
 
+/* A walk goes over the rows, and then over what is counted: both are old here, but for id 3. */
+START_TEST(counted_keys_are_found_behind_the_rows)
+{
+    struct row_model model;
+    struct ps_row_found found;
+    struct ps_row_walk walk = {.before = 5};
+    uint32_t rows = 0, counted_keys = 0;
+    plan(&model, 2, 10);
+    row_model_begin(&model);
+    push_one(&model, 1);
+    push_one(&model, 1);
+    push_one(&model, 2);
+    push_one(&model, 3);
+    push_one(&model, 3);
+    for (bool is_more = true; is_more;) {
+        is_more = ps_row_table_look(model.table, &walk, model.version, &found);
+        const struct ps_row_removal removal = {found.keys, found.count, found.counts, 5};
+        rows += found.counts ? 0 : found.count;
+        counted_keys += found.counts ? found.count : 0;
+        ck_assert_uint_eq(ps_row_table_remove(model.table, &removal, model.version),
+                          found.counts ? 0 : found.count);
+    }
+    ck_assert(rows == 1 && counted_keys == 1);
+    ck_assert_uint_eq(ps_row_table_rows(model.table), 1);
+    ck_assert_uint_eq(candidates(&model), 0);
+    ps_row_table_check(model.table);
+    row_model_close(&model);
+}
+END_TEST
+
 START_TEST(a_row_that_goes_is_counted_anew)
 {
     struct row_model model;
@@ -412,6 +442,7 @@ int main(void)
     tcase_add_test(tests, the_digest_sees_what_is_counted);
     tcase_add_test(tests, a_hold_of_candidates_stays_what_it_was);
     tcase_add_test(tests, a_sweep_forgets_what_was_counted_before);
+    tcase_add_test(tests, counted_keys_are_found_behind_the_rows);
     tcase_add_test(tests, a_row_that_goes_is_counted_anew);
     tcase_add_test(tests, a_push_that_is_refused_counts_nothing);
     tcase_add_test(tests, a_lower_bound_shows_with_the_next_push);

@@ -199,6 +199,134 @@ START_TEST(refused_memory_gives_the_list_up_and_fails_nothing)
 }
 END_TEST
 
+/* ---- Followers ---- */
+
+static uint64_t told[PS_ROW_FOLLOWED_MAX];
+
+START_TEST(nobody_is_told_of_what_went_before_somebody_followed)
+{
+    size_t count;
+    uint64_t left;
+    struct ps_row_mark *mark = ps_row_mark_create(removals);
+    remove_keys(0, 10);
+    ps_row_removals_follow(removals);
+    uint64_t number = ps_row_removals_number(removals);
+    ps_row_removals_follow(removals);
+    ck_assert(ps_row_removals_since(removals, &number, 10, told, &count));
+    ck_assert_uint_eq(count, 0);
+    ck_assert_uint_eq(number, ps_row_removals_number(removals));
+    /* Those keys are here, for the mark; but of other rows nobody knows. */
+    ck_assert(!ps_row_removals_count(removals, number - 1, &left));
+    ps_row_mark_destroy(mark);
+}
+END_TEST
+
+START_TEST(keys_are_told_in_order_and_once)
+{
+    size_t count;
+    uint64_t left, number = 1;
+    ps_row_removals_follow(removals);
+    remove_keys(100, MANY);
+    ck_assert(ps_row_removals_count(removals, number, &left));
+    ck_assert_uint_eq(left, MANY);
+    ck_assert(ps_row_removals_since(removals, &number, 4, told, &count));
+    ck_assert_uint_eq(count, 4);
+    ck_assert(ps_row_removals_since(removals, &number, 2 * MANY, told + 4, &count));
+    ck_assert_uint_eq(count, MANY - 4);
+    for (uint64_t i = 0; i < MANY; i++)
+        ck_assert_uint_eq(told[i], 100 + i);
+    ck_assert_uint_eq(number, ps_row_removals_number(removals));
+    ck_assert(ps_row_removals_since(removals, &number, 100, told, &count));
+    ck_assert_uint_eq(count, 0);
+}
+END_TEST
+
+START_TEST(who_is_too_far_behind_is_told_so)
+{
+    size_t count;
+    uint64_t left, number = 1;
+    ps_row_removals_follow(removals);
+    remove_keys(0, PS_ROW_FOLLOWED_MAX);
+    ck_assert(ps_row_removals_count(removals, 1, &left));
+    ck_assert_uint_eq(left, PS_ROW_FOLLOWED_MAX);
+    remove_keys(1000000, 1);
+    ck_assert(!ps_row_removals_count(removals, 1, &left));
+    ck_assert(!ps_row_removals_since(removals, &number, PS_ROW_FOLLOWED_MAX, told, &count));
+    ck_assert_uint_eq(number, 1);
+    number = 2;
+    ck_assert(ps_row_removals_since(removals, &number, PS_ROW_FOLLOWED_MAX, told, &count));
+    ck_assert_uint_eq(count, PS_ROW_FOLLOWED_MAX);
+    ck_assert_uint_eq(told[0], 1);
+    ck_assert_uint_eq(told[PS_ROW_FOLLOWED_MAX - 1], 1000000);
+    /* A list of any length takes no more than that. */
+    uint64_t bytes = ps_row_removals_bytes(removals);
+    remove_keys(0, 3 * PS_ROW_FOLLOWED_MAX);
+    ck_assert_uint_le(ps_row_removals_bytes(removals), bytes + 2 * 8 * 4096);
+}
+END_TEST
+
+START_TEST(numbers_of_nobody_are_refused)
+{
+    uint64_t left;
+    ps_row_removals_follow(removals);
+    remove_keys(7, 1);
+    ck_assert(!ps_row_removals_count(removals, 0, &left));
+    ck_assert(!ps_row_removals_count(removals, 3, &left));
+    ck_assert(!ps_row_removals_count(removals, UINT64_MAX, &left));
+    ck_assert(ps_row_removals_count(removals, 2, &left));
+}
+END_TEST
+
+/* What becomes too much for a mark takes nothing from a follower, and the other way round. */
+START_TEST(marks_and_followers_do_not_depend_on_each_other)
+{
+    size_t count = 0;
+    uint64_t *keys = NULL;
+    uint64_t number = 1;
+    ps_row_removals_follow(removals);
+    struct ps_row_mark *small = ps_row_mark_create(removals);
+    for (uint64_t i = 0; i < MANY; i++)
+        ps_row_removals_add(removals, i, MANY);
+    struct ps_row_mark *large = ps_row_mark_create(removals);
+    ck_assert_int_eq(ps_row_marks_between(small, large, &keys, &count), PS_ERR_NOT_FOUND);
+    ck_assert(ps_row_removals_since(removals, &number, MANY, told, &count));
+    ck_assert_uint_eq(count, MANY);
+    for (uint64_t i = 0; i < MANY; i++)
+        ck_assert_uint_eq(told[i], i);
+    remove_keys(0, 2 * PS_ROW_FOLLOWED_MAX);
+    struct ps_row_mark *last = ps_row_mark_create(removals);
+    ck_assert(!ps_row_removals_since(removals, &number, MANY, told, &count));
+    expect(large, last, 0, 2 * PS_ROW_FOLLOWED_MAX);
+    ps_row_mark_destroy(small);
+    ps_row_mark_destroy(large);
+    ps_row_mark_destroy(last);
+}
+END_TEST
+
+/* A key that could not be noted is one that nobody must believe to have been told of. */
+START_TEST(who_was_not_told_of_a_key_begins_again)
+{
+    for (int64_t refuse = 1; refuse < 5; refuse++) {
+        struct fault_heap heap = {.refuse_at = refuse};
+        struct ps_allocator memory = fault_heap_allocator(&heap);
+        struct ps_row_removals *list = ps_row_removals_create(&memory);
+        uint64_t left, number;
+        ps_row_removals_follow(list);
+        number = ps_row_removals_number(list);
+        for (uint64_t i = 0; i < MANY; i++)
+            ps_row_removals_add(list, i, LARGE);
+        bool is_refused = heap.seen > refuse;
+        ck_assert(ps_row_removals_count(list, number, &left) == !is_refused);
+        heap.refuse_at = -1;
+        number = ps_row_removals_number(list);
+        ps_row_removals_add(list, 7, LARGE);
+        ck_assert(ps_row_removals_count(list, number, &left) && left == 1);
+        ps_row_removals_release(list);
+        ck_assert_int_eq(heap.live, 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("row_removals");
@@ -211,6 +339,12 @@ int main(void)
     tcase_add_test(tests, marks_of_two_tables_have_nothing_between_them);
     tcase_add_test(tests, a_mark_outlives_its_table);
     tcase_add_test(tests, refused_memory_gives_the_list_up_and_fails_nothing);
+    tcase_add_test(tests, nobody_is_told_of_what_went_before_somebody_followed);
+    tcase_add_test(tests, keys_are_told_in_order_and_once);
+    tcase_add_test(tests, who_is_too_far_behind_is_told_so);
+    tcase_add_test(tests, numbers_of_nobody_are_refused);
+    tcase_add_test(tests, marks_and_followers_do_not_depend_on_each_other);
+    tcase_add_test(tests, who_was_not_told_of_a_key_begins_again);
     Suite *suite = suite_create("row_removals");
     suite_add_tcase(suite, tests);
     return run_suite(suite);

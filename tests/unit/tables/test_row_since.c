@@ -249,8 +249,8 @@ START_TEST(who_is_too_far_behind_begins_again)
     begin_with(0);
     push_some(1000);
     catch_up(ROOM_MAX);
-    for (uint32_t i = 0; i <= PS_ROW_GONE_MAX; i++)
-        ps_row_gone_note(&model.table->gone, i);
+    for (uint32_t i = 0; i <= PS_ROW_FOLLOWED_MAX; i++)
+        ps_row_removals_add(model.table->removals, i, 0);
     push_some(10);
     ask_first();
     struct ps_row_piece piece;

@@ -123,11 +123,82 @@ START_TEST(an_index_that_is_nearly_full_grows_before_it_must)
 }
 END_TEST
 
+/* The id of a row that lies in `line`, of those from `first` on; or `end`. */
+static uint32_t id_in(const struct row_model *model, const struct ps_row_stripe *stripe,
+                      uint32_t line, uint32_t first, uint32_t end)
+{
+    for (uint32_t id = first; id < end; id++)
+        for (uint32_t place = 0; place < PS_ROW_LINE_ROWS; place++) {
+            const struct ps_row_line *at = &stripe->index.lines[line];
+            if (at->tags[place] != 0 && ps_row_key(ps_row_at(&model->table->shape, stripe,
+                                                             at->rows[place])) == model->keys[id])
+                return id;
+        }
+    return end;
+}
+
+/* One more row than a line has places, of which the last goes on to the next line; and then all of
+ * them go but that one. Lines one after the other, until each has one that went past it: none of
+ * them says any more that a search is over. */
+START_TEST(a_search_ends_though_a_row_went_past_each_line)
+{
+    enum { GROUP = PS_ROW_LINE_ROWS + 1, LINES_MAX = 64 };
+    struct row_model model;
+    row_model_plan(&model, PS_RULE_SGD, PS_F32, 4, 1 + GROUP * LINES_MAX);
+    choose_keys(&model, (uint64_t)0xFF << 56);
+    uint64_t stripe_bits = ps_row_hash(model.keys[0], row_seed(model.options.id)) >> 56 << 56;
+    row_model_begin(&model);
+    row_model_push(&model, (uint32_t[]){0}, 1);
+    struct ps_row_stripe *stripe = &model.table->stripes[stripe_bits >> 56];
+    uint32_t lines = stripe->index.line_count;
+    ck_assert(lines > 1 && lines <= LINES_MAX);
+    for (uint32_t line = 0; line < lines; line++) {
+        uint32_t ids[GROUP];
+        uint64_t keys[GROUP];
+        uint32_t first = 1 + line * GROUP, count = 0;
+        for (uint32_t i = 0; i < GROUP; i++) {
+            ids[i] = first + i;
+            uint64_t hash = stripe_bits | (uint64_t)(i + 1) << 40 |
+                            ((((uint64_t)line << 32) + UINT32_MAX / 2) / lines + i);
+            ck_assert_uint_eq(ps_row_home(&stripe->index, hash), line);
+            model.keys[ids[i]] = row_unhash(hash, row_seed(model.options.id));
+        }
+        row_model_push(&model, ids, GROUP);
+        uint32_t kept = id_in(&model, stripe, (line + 1) % lines, first, first + GROUP);
+        ck_assert_uint_lt(kept, first + GROUP);
+        for (uint32_t i = 0; i < GROUP; i++)
+            if (ids[i] != kept)
+                keys[count++] = model.keys[ids[i]];
+        const struct ps_row_removal removal = {keys, count, false, model.version + 1};
+        ck_assert_uint_eq(ps_row_table_remove(model.table, &removal, model.version + 1), count);
+    }
+    for (uint32_t line = 0; line < lines; line++)
+        ck_assert_uint_gt(stripe->index.lines[line].past, 0);
+
+    for (uint32_t line = 0; line < lines; line++) {
+        uint32_t first = 1 + line * GROUP;
+        uint32_t found = 0;
+        float rows[GROUP][4];
+        const struct ps_bytes keys = {(const uint8_t *)&model.keys[first],
+                                      GROUP * sizeof model.keys[0]};
+        for (uint32_t i = 0; i < GROUP; i++)
+            found += ps_row_stripe_find(model.table, stripe, model.keys[first + i],
+                                        ps_row_table_hash(model.table, model.keys[first + i])) !=
+                     PS_ROW_NONE;
+        ck_assert_uint_eq(found, 1);
+        ck_assert_int_eq(ps_row_table_get(model.table, ps_view_of(&keys), rows, NULL), PS_OK);
+    }
+    ps_row_table_check(model.table);
+    row_model_close(&model);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("row_stripes");
     tcase_add_loop_test(tests, keys_that_share_stripe_and_tag_and_line_are_told_apart, 0, 5);
     tcase_add_test(tests, an_index_that_is_nearly_full_grows_before_it_must);
+    tcase_add_test(tests, a_search_ends_though_a_row_went_past_each_line);
     tcase_add_test(tests, free_numbers_are_given_in_rising_order);
     return run_tests("row_stripes", tests);
 }

@@ -4,16 +4,33 @@
 
 #include <string.h>
 
+static void remove_from_model(struct row_model *model, uint32_t id)
+{
+    model->there[id] = false;
+    memset(model->values + id * model->row_bytes, 0, model->row_bytes);
+    for (uint32_t k = 0; k < model->options.layout.state_count; k++)
+        memset(model->states[k] + id * model->row_bytes, 0, model->row_bytes);
+}
+
 static void sweep_model(struct row_model *model, uint64_t before)
 {
-    for (uint32_t i = 0; i < model->ids; i++) {
-        if (!model->there[i] || model->touched[i] >= before)
-            continue;
-        model->there[i] = false;
-        memset(model->values + i * model->row_bytes, 0, model->row_bytes);
-        for (uint32_t k = 0; k < model->options.layout.state_count; k++)
-            memset(model->states[k] + i * model->row_bytes, 0, model->row_bytes);
-    }
+    for (uint32_t i = 0; i < model->ids; i++)
+        if (model->there[i] && model->touched[i] < before)
+            remove_from_model(model, i);
+}
+
+/* Of these keys alone; says how many rows went. */
+static uint64_t remove_found(struct row_model *model, const struct ps_row_found *found,
+                             uint64_t before)
+{
+    uint64_t gone = 0;
+    for (uint32_t k = 0; k < found->count; k++)
+        for (uint32_t i = 0; i < model->ids; i++)
+            if (model->keys[i] == found->keys[k] && model->there[i] && model->touched[i] < before) {
+                remove_from_model(model, i);
+                gone++;
+            }
+    return gone;
 }
 
 START_TEST(old_rows_go_and_come_back_as_new)
@@ -30,6 +47,60 @@ START_TEST(old_rows_go_and_come_back_as_new)
         ck_assert_uint_eq(ps_row_table_sweep(model.table, before, model.version),
                           rows - row_model_rows(&model));
         row_model_compare(&model);
+    }
+    row_model_close(&model);
+}
+END_TEST
+
+/* Between looking and removing some of what was found is pushed to. */
+START_TEST(what_is_found_old_goes_unless_it_was_pushed_to)
+{
+    struct row_model model;
+    struct ps_row_found found;
+    uint64_t bent = 0;
+    row_model_plan(&model, PS_RULE_SGD, PS_F32, 4, 6000);
+    model.options.settings.init = PS_TABLE_ZERO;
+    row_model_begin(&model);
+    for (int i = 0; i < 12; i++)
+        row_model_push_random(&model, 1500, 6000);
+    struct ps_row_walk walk = {.before = model.version - 4};
+    for (bool is_more = true; is_more;) {
+        is_more = ps_row_table_look(model.table, &walk, model.version, &found);
+        ck_assert_uint_le(found.count, PS_ROW_FOUND_MAX);
+        ck_assert_uint_le(found.looked, 2 * PS_ROW_LOOKED_MAX);
+        ck_assert(!found.counts);
+        row_model_push_random(&model, 300, 6000);
+        const struct ps_row_removal removal = {found.keys, found.count, false, walk.before};
+        uint64_t gone = ps_row_table_remove(model.table, &removal, model.version);
+        ck_assert_uint_eq(gone, remove_found(&model, &found, walk.before));
+        bent += found.count - gone;
+        /* Once more there is nothing to do. */
+        ck_assert_uint_eq(ps_row_table_remove(model.table, &removal, model.version), 0);
+    }
+    /* Nothing is left that was old at the begin. */
+    uint64_t rows = row_model_rows(&model);
+    sweep_model(&model, walk.before);
+    ck_assert_uint_eq(row_model_rows(&model), rows);
+    row_model_compare(&model);
+    ck_assert_uint_gt(bent, 0);
+    ck_assert_uint_eq(ps_row_table_sweep(model.table, walk.before, model.version), 0);
+    ps_row_table_check(model.table);
+    row_model_close(&model);
+}
+END_TEST
+
+/* Pushes beside a look are ahead of its version, and not 2^32 versions behind. */
+START_TEST(rows_of_later_versions_are_young)
+{
+    struct row_model model;
+    struct ps_row_found found;
+    row_model_open(&model, PS_RULE_SGD, PS_F32, 1, 100);
+    for (int i = 0; i < 9; i++)
+        row_model_push_random(&model, 50, 100);
+    struct ps_row_walk walk = {.before = 1};
+    for (bool is_more = true; is_more;) {
+        is_more = ps_row_table_look(model.table, &walk, 1, &found);
+        ck_assert_uint_eq(found.count, 0);
     }
     row_model_close(&model);
 }
@@ -105,6 +176,8 @@ int main(void)
 {
     TCase *tests = tcase_create("row_sweep");
     tcase_add_test(tests, old_rows_go_and_come_back_as_new);
+    tcase_add_test(tests, what_is_found_old_goes_unless_it_was_pushed_to);
+    tcase_add_test(tests, rows_of_later_versions_are_young);
     tcase_add_test(tests, room_of_rows_that_went_is_used_again);
     tcase_add_test(tests, versions_go_on_beyond_32_bits);
     tcase_add_test(tests, the_digest_sees_rows_and_not_their_order);

@@ -99,6 +99,49 @@ static void sweep_once(struct shared *shared)
     ps_mutex_unlock(&shared->cut);
 }
 
+/* What a look has found, as a sweep in pieces takes it out: with the lock of pushes, which may have
+ * come between. */
+static void remove_found(struct shared *shared, const struct ps_row_found *found, uint64_t before)
+{
+    const struct ps_row_removal removal = {found->keys, found->count, found->counts, before};
+    uint64_t gone = 0;
+    ps_mutex_lock(&shared->cut);
+    for (uint32_t i = 0; i < IDS; i++)
+        for (uint32_t k = 0; k < found->count; k++) {
+            if (found->keys[k] != shared->model.keys[i] || !shared->plain.is_there[i] ||
+                shared->plain.touched[i] >= before)
+                continue;
+            shared->plain.is_there[i] = false;
+            shared->plain.values[i] = 0;
+            gone++;
+        }
+    expect(shared, ps_row_table_remove(shared->model.table, &removal, shared->version) == gone,
+           __LINE__);
+    shared->swept += gone;
+    ps_mutex_unlock(&shared->cut);
+}
+
+/* Looks beside everything else, and behind the last of them nothing is left that was old. */
+static void sweep_in_pieces(struct shared *shared)
+{
+    struct ps_row_found found;
+    ps_mutex_lock(&shared->cut);
+    uint64_t now = shared->version;
+    ps_mutex_unlock(&shared->cut);
+    if (now <= KEPT)
+        return;
+    struct ps_row_walk walk = {.before = now - KEPT};
+    for (bool is_more = true; is_more;) {
+        is_more = ps_row_table_look(shared->model.table, &walk, now, &found);
+        remove_found(shared, &found, now - KEPT);
+    }
+    ps_mutex_lock(&shared->cut);
+    for (uint32_t i = 0; i < IDS; i++)
+        expect(shared, !shared->plain.is_there[i] || shared->plain.touched[i] >= now - KEPT,
+               __LINE__);
+    ps_mutex_unlock(&shared->cut);
+}
+
 static void push(void *argument)
 {
     struct shared *shared = argument;
@@ -106,8 +149,10 @@ static void push(void *argument)
     ps_random_init(&random, (uint64_t)atomic_fetch_add(&shared->seeds, 1));
     for (int i = 0; i < TURNS; i++) {
         push_once(shared, &random);
-        if (i % 8 == 0)
+        if (i % 16 == 0)
             sweep_once(shared);
+        if (i % 16 == 8)
+            sweep_in_pieces(shared);
         if (i % 50 == 0)
             ps_row_hold_expect(shared->model.table);
     }

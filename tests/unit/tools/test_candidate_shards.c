@@ -8,6 +8,7 @@
 #include "run_suite.h"
 #include "tests/support/fault_heap.h"
 #include "tools/psckpt/state_sections.h"
+#include "tools/psckpt/table_rows.h"
 #include "tools/psckpt/table_shards.h"
 
 #include <check.h>
@@ -147,7 +148,6 @@ START_TEST(every_key_goes_to_the_shard_that_has_it)
         }
     }
     ck_assert_uint_eq(keys, KEYS);
-    ck_assert_uint_eq(candidate_shards_count(to, after), KEYS);
     release(1, after);
 }
 END_TEST
@@ -190,8 +190,45 @@ START_TEST(records_of_no_table_and_keys_of_no_shard_are_refused)
     put(0, 0, 10);
     /* The range of one shard ends where the keys do, and what is behind it is nobody's. */
     ck_assert_int_eq(merge(1, 2, ps_allocator_heap()), PS_OK);
-    ck_assert_uint_eq(candidate_shards_count(to, 2), 5);
+    struct ps_checkpoint_parameter counted;
+    ck_assert_int_eq(candidate_shards_table(&to[1], 1, &to[0], &tables[0].row, &counted, &error),
+                     PS_OK);
+    ck_assert_uint_eq(counted.rows, 5);
     release(1, 2);
+}
+END_TEST
+
+/* Of two shards, the first of which is a version behind: by keys, with counts and ages. */
+START_TEST(candidates_of_all_shards_are_a_table_of_one_column)
+{
+    struct ps_checkpoint_parameter counted;
+    begin(PS_TABLE_RANGE, 3);
+    put(1, 5, 10);
+    put(0, 3, 5);
+    put(0, 0, 3);
+    tables[2].row.version = 11;
+    ck_assert_int_eq(candidate_shards_table(from, 2, &from[2], &tables[2].row, &counted, &error),
+                     PS_OK);
+    ck_assert(counted.is_table && counted.width == 1 && counted.dtype == PS_U32);
+    ck_assert_uint_eq(counted.rows, 10);
+    for (uint64_t i = 0; i < 10; i++) {
+        uint32_t pair[2];
+        ps_view_copy(counted.values, i * 4, &pair[0], 4);
+        ps_view_copy(counted.clock, i * 4, &pair[1], 4);
+        ck_assert_uint_eq(table_key(&counted, i), i);
+        ck_assert_uint_eq(pair[0], 1 + i % 8);
+        ck_assert_uint_eq(pair[1], i < 5 ? 4 : 3);
+    }
+    /* One key on two shards is a row of which nobody knows which is meant. */
+    put(2, 9, 10);
+    ck_assert_int_eq(candidate_shards_table(from, 2, &from[2], &tables[2].row, &counted, &error),
+                     PS_ERR_CORRUPT);
+    /* Another table has none. */
+    tables[2].row.name = ps_bytes_of_text("other");
+    ck_assert_int_eq(candidate_shards_table(from, 2, &from[2], &tables[2].row, &counted, &error),
+                     PS_OK);
+    ck_assert_uint_eq(counted.rows, 0);
+    release(3, 0);
 }
 END_TEST
 
@@ -234,12 +271,16 @@ START_TEST(a_refused_allocation_leaves_nothing_behind)
         struct ps_allocator memory = fault_heap_allocator(&heap);
         begin(PS_TABLE_HASH, 1);
         put(0, 0, KEYS);
+        shard_state_init(&from[1], &memory);
+        struct ps_checkpoint_parameter counted;
         status = merge(1, 2, &memory);
+        if (status == PS_OK)
+            status = candidate_shards_table(from, 1, &from[1], &tables[0].row, &counted, &error);
         ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
-        release(1, 2);
+        release(2, 2);
         ck_assert_int_eq(heap.live, 0);
     }
-    ck_assert_int_gt(refused, 4);
+    ck_assert_int_gt(refused, 8);
 }
 END_TEST
 
@@ -249,6 +290,7 @@ int main(void)
     tcase_add_loop_test(tests, every_key_goes_to_the_shard_that_has_it, 0, 8);
     tcase_add_test(tests, keys_of_other_shards_are_left_out_and_ages_are_kept);
     tcase_add_test(tests, records_of_no_table_and_keys_of_no_shard_are_refused);
+    tcase_add_test(tests, candidates_of_all_shards_are_a_table_of_one_column);
     tcase_add_test(tests, the_digest_is_the_same_for_the_same_candidates);
     tcase_add_test(tests, a_refused_allocation_leaves_nothing_behind);
     Suite *suite = suite_create("candidate_shards");

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows that expire. A server lets some of them go in each of its coordinator's turns, as one record
+ * at most; so what is missing behind a turn is what went with it, at the position of now. Whether
+ * it was old enough, and whether a walk over the table has left nothing, is asked here; whether a
+ * replay does the same, by everything else that looks at states. */
+#include "base/assert.h"
+#include "server/core/requests/service_state.h"
+#include "server/core/tables/row_stripes.h"
+#include "server/core/update/parameter_rows.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_table_copy.h"
+#include "tests/sim/sim_table_rows.h"
+
+#include <inttypes.h>
+
+static bool has_key(const struct ps_row_table *table, uint32_t number)
+{
+    uint64_t key = sim_table_key(number);
+    uint64_t hash = ps_row_table_hash(table, key);
+    return ps_row_stripe_find(table, &table->stripes[ps_row_stripe_of(hash)], key, hash) !=
+           PS_ROW_NONE;
+}
+
+/* Of a row that is missing: nobody has pushed to it for the table's time. */
+static void look_at_age(struct sim_server *server, const struct sim_table_copy *copy, uint32_t i,
+                        uint64_t before)
+{
+    const struct sim_row *row = &copy->rows[i];
+    uint64_t now_ms = sim_now(server->world);
+    if (row->touched >= before)
+        sim_fail(server->world,
+                 "rows: %s lets a row of %s go that was pushed to in version %" PRIu64
+                 ", not before %" PRIu64,
+                 server->name, copy->about->name, row->touched, before);
+    if (row->pushed_ms + copy->about->expire_ms > now_ms)
+        sim_fail(server->world, "rows: %s lets a row of %s go after %" PRIu64 " ms", server->name,
+                 copy->about->name, now_ms - row->pushed_ms);
+}
+
+/* Behind a walk nothing is left that was old when it began: no row gets older. */
+static void look_at_rest(struct sim_server *server, const struct sim_table_copy *copy,
+                         const uint8_t gone[SIM_TABLE_KEYS], uint64_t swept)
+{
+    for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
+        const struct sim_row *row = &copy->rows[i];
+        bool stays = row->is_there && row->touched < swept;
+        bool is_counted = row->counted > 0 && row->counted_at < swept;
+        if (gone[i] == SIM_GONE_NOTHING && (stays || is_counted))
+            sim_fail(server->world,
+                     "rows: %s has swept %s before version %" PRIu64 ", and left key %" PRIu64,
+                     server->name, copy->about->name, swept, sim_table_key(i));
+    }
+}
+
+static void look_at_table(struct sim_server *server, const struct sim_table *about)
+{
+    struct ps_status_reply now;
+    char uuid[37];
+    uint8_t gone[SIM_TABLE_KEYS] = {SIM_GONE_NOTHING};
+    uint32_t count = 0;
+    const struct ps_bytes name = ps_bytes_of_text(about->name);
+    const struct ps_parameter *parameter = ps_parameter_table_find(&server->service->table, name);
+    if (!about->expires || parameter == NULL)
+        return;
+    ps_service_status(server->service, &now, uuid);
+    struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
+    if (copy == NULL || !copy->is_there)
+        return;
+    /* A round that ended has made rows of keys that were counted. */
+    sim_rows_reach(server->world, server, copy, parameter->version);
+    const struct ps_row_expiry *expiry = parameter->expiry;
+    const struct ps_row_table *candidates = ps_row_table_candidates(parameter->rows);
+    uint64_t before = expiry->walk.before > 0 ? expiry->walk.before : expiry->swept;
+    for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
+        if (copy->rows[i].is_there && !has_key(parameter->rows, i)) {
+            gone[i] = SIM_GONE_ROW;
+            look_at_age(server, copy, i, before);
+        } else if (copy->rows[i].counted > 0 && candidates != NULL && !has_key(candidates, i)) {
+            gone[i] = SIM_GONE_COUNT;
+        }
+        count += gone[i] != SIM_GONE_NOTHING;
+    }
+    if (count > PS_ROW_FOUND_MAX)
+        sim_fail(server->world, "rows: %s lets %u rows of %s go at once", server->name, count,
+                 about->name);
+    if (expiry->walk.before == 0)
+        look_at_rest(server, copy, gone, expiry->swept);
+    if (count > 0)
+        sim_rows_expired(server, name, gone);
+}
+
+/* At most one of the tables expires, so that each record's state is seen. */
+void sim_rows_turned(struct sim_server *server)
+{
+    struct sim_world *world = server->world;
+    if (!world->options.rows_expire || ps_service_phase(server->service) != PS_PHASE_READY)
+        return;
+    for (uint32_t i = 0; i < world->options.tables; i++)
+        look_at_table(server, sim_rows_table(world, i));
+    sim_checker_state(world, server);
+}
+
+bool sim_rows_sweep(const struct sim_server *server)
+{
+    const struct sim_world *world = server->world;
+    for (uint32_t i = 0; i < world->options.tables && world->options.rows_expire; i++) {
+        const struct ps_parameter *parameter = ps_parameter_table_find(
+            &server->service->table, ps_bytes_of_text(sim_rows_table(world, i)->name));
+        if (parameter != NULL && parameter->expiry != NULL && parameter->expiry->walk.before > 0)
+            return true;
+    }
+    return false;
+}
