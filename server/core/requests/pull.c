@@ -183,7 +183,7 @@ static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_
                                          .content = ps_blocks_view(values),
                                          .encoding = encoding};
     pull->held = values;
-    pull->encoded = NULL;
+    pull->encoded = pull->spec = NULL;
     pull->cut = NULL;
 }
 
@@ -235,7 +235,7 @@ static void give_copy(struct ps_encoded_values *copy, enum ps_encoding encoding,
                                          .dtype = copy->spec->dtype,
                                          .content = ps_view_of(&copy->piece),
                                          .encoding = encoding};
-    pull->held = NULL;
+    pull->held = pull->spec = NULL;
     pull->cut = NULL;
     pull->encoded = copy;
 }
