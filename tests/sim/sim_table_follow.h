@@ -3,13 +3,14 @@
  * one), and what must be in them. Whenever a server answers a delta pull of a table the rows that
  * the model has at that moment are noted. A copy that has come to a version has, of each key, what
  * its server had at one of the moments of the answers that led there, of which the first was that
- * of the version: so it has every push up to it, and of later ones perhaps some rows, each whole.
+ * of the version: so it has every push up to it, and of later ones perhaps some rows, each of them
+ * whole.
  *
  * Threads:  one.
  * Blocking: never.
  * Errors:   sim_fail, "rows: ...".
  * Memory:   a follower belongs to its trainer, the moments to the model.
- */
+ * */
 #ifndef PS_TESTS_SIM_SIM_TABLE_FOLLOW_H
 #define PS_TESTS_SIM_SIM_TABLE_FOLLOW_H
 

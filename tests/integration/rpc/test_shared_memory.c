@@ -2,8 +2,10 @@
 /* Content in shared memory: named rightly, and in every wrong way. */
 #include "sharer.h"
 
+#include "base/local_socket.h"
 #include "expect_each.h"
 #include "proto/codec.h"
+#include "proto/shared_range.h"
 #include "proto/status_codes.h"
 #include "run_suite.h"
 #include "server/core/requests/staging.h"
@@ -11,6 +13,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Right ones ---- */
 
@@ -275,6 +278,26 @@ START_TEST(a_server_that_shares_none_says_so)
 }
 END_TEST
 
+/* With a descriptor it is no such hello either. */
+START_TEST(a_devices_memory_is_refused_where_there_is_no_device)
+{
+    const struct ps_device_share piece = {.bytes = 4096, .device = "EMU-0"};
+    uint8_t hello[PS_DEVICE_HELLO_BYTES];
+    ps_device_hello_write(&piece, hello);
+    int passed[] = {PS_NO_DESCRIPTOR, STDIN_FILENO};
+    for (size_t i = 0; i < 2; i++) {
+        int socket = connect_socket();
+        ck_assert_int_eq(
+            ps_local_socket_send(socket, (struct ps_bytes){hello, sizeof hello}, passed[i], NULL),
+            PS_OK);
+        ck_assert_uint_eq(await_answer(socket), 0);
+        close(socket);
+    }
+    fill(0, -1); /* the server lives */
+    call_expect(PS_METHOD_PUSH, push_of(range_at(0), 0), "");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shared_memory");
@@ -285,6 +308,7 @@ int main(void)
     tcase_add_test(tests, a_repeat_is_not_applied_again_whatever_the_range_holds_by_then);
     tcase_add_test(tests, a_pull_comes_into_the_range_that_was_offered);
     tcase_add_test(tests, a_range_is_read_while_its_call_lasts_and_not_afterwards);
+    tcase_add_test(tests, a_devices_memory_is_refused_where_there_is_no_device);
     tcase_add_test(tests, a_pull_that_finds_no_room_comes_in_the_message);
     tcase_add_test(tests, ranges_that_leave_the_memory_are_refused);
     tcase_add_test(tests, ranges_of_the_wrong_length_are_refused_like_content_of_it);
