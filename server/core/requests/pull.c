@@ -416,7 +416,7 @@ bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements
                   enum ps_encoding encoding, struct ps_pull *pull)
 {
     size_t element_size = ps_dtype_size(values->spec->dtype);
-    struct ps_pull made;
+    struct ps_pull made = {0};
     PS_ASSERT(range.first + range.count <= values->spec->count);
     PS_ASSERT(range.count > 0);
     /* The caller keeps its own reference, which ends with the push; the pull gets another one. */
