@@ -178,13 +178,11 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
 static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_pull *pull)
 {
     PS_ASSERT(values != NULL && ps_encoding_is_native(encoding, values->spec->dtype));
-    pull->reply = (struct ps_pull_reply){.name = values->spec->name,
-                                         .dtype = values->spec->dtype,
-                                         .content = ps_blocks_view(values),
-                                         .encoding = encoding};
-    pull->held = values;
-    pull->encoded = pull->spec = NULL;
-    pull->cut = NULL;
+    *pull = (struct ps_pull){.reply = {.name = values->spec->name,
+                                       .dtype = values->spec->dtype,
+                                       .content = ps_blocks_view(values),
+                                       .encoding = encoding},
+                             .held = values};
 }
 
 /* A delta in another encoding would be of values that the reader does not have: what it adds to
@@ -231,13 +229,11 @@ static void give_copy(struct ps_encoded_values *copy, enum ps_encoding encoding,
                       struct ps_pull *pull)
 {
     PS_ASSERT(copy != NULL && copy->spec != NULL);
-    pull->reply = (struct ps_pull_reply){.name = copy->spec->name,
-                                         .dtype = copy->spec->dtype,
-                                         .content = ps_view_of(&copy->piece),
-                                         .encoding = encoding};
-    pull->held = pull->spec = NULL;
-    pull->cut = NULL;
-    pull->encoded = copy;
+    *pull = (struct ps_pull){.reply = {.name = copy->spec->name,
+                                       .dtype = copy->spec->dtype,
+                                       .content = ps_view_of(&copy->piece),
+                                       .encoding = encoding},
+                             .encoded = copy};
 }
 
 /* 1 + the version that the reader has begun with; 0: the reader begins, with the present one. A
