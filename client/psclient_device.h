@@ -14,9 +14,8 @@
  * The order of the GPU's work is the caller's to see to. Before the call everything that writes the
  * gradient, or uses the parameter's memory, must be done (the stream was synchronised: an event
  * that was only recorded is not enough, since the server is another process). When the call has
- * returned
- * PSCLIENT_OK, servers have read the gradient and written the parameter, and any stream may use
- * both.
+ * returned PSCLIENT_OK, servers have read the gradient and written the parameter, and any stream
+ * may use both.
  *
  * A call that fails may leave a server that still reads or writes. These functions wait for that,
  * for as long as their timeout lets them and 2 s more; where a server has not let go by then, the

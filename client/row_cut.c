@@ -18,6 +18,13 @@ size_t ps_row_piece_rows(size_t bytes)
     return bytes < PS_ROW_PIECE_BYTES ? PS_ROW_PIECE_BYTES / bytes : 1;
 }
 
+/* The keys alone are 8 bytes each, however narrow the rows are. */
+size_t ps_row_piece_reads(size_t row_bytes)
+{
+    size_t rows = ps_row_piece_rows(row_bytes > sizeof(uint64_t) ? row_bytes : sizeof(uint64_t));
+    return rows < PS_ROW_PIECE_KEYS ? rows : PS_ROW_PIECE_KEYS;
+}
+
 /* The keys are asked for in the order of the shards; which of the caller's rows an answer is stays
  * in `order`. */
 enum ps_status ps_row_cut_read(const struct ps_allocator *memory,
@@ -46,6 +53,13 @@ enum ps_status ps_row_cut_read(const struct ps_allocator *memory,
     return status;
 }
 
+/* As few pieces of so many rows at most as there can be. Made of about one size: of a full piece
+ * and a short one the full one would be waited for, and the lane that has the short one be idle. */
+static size_t piece_count_of(size_t rows, size_t most)
+{
+    return (rows + most - 1) / most;
+}
+
 /* A shard without rows has no piece, and is not asked. */
 static enum ps_status make_pieces(struct ps_row_cut *cut, const struct ps_row_dealt *dealt,
                                   struct ps_error *error)
@@ -55,14 +69,16 @@ static enum ps_status make_pieces(struct ps_row_cut *cut, const struct ps_row_de
     PS_ASSERT(most > 0);
     /* Counted first, so that pieces never move: items point to them. */
     for (uint32_t shard = 0; shard < dealt->shard_count; shard++)
-        total += (dealt->starts[shard + 1] - dealt->starts[shard] + most - 1) / most;
+        total += piece_count_of(dealt->starts[shard + 1] - dealt->starts[shard], most);
     cut->pieces = ps_zeroed_array(cut->memory, total, sizeof *cut->pieces);
     if (cut->pieces == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu messages", total);
     for (uint32_t shard = 0; shard < dealt->shard_count; shard++) {
         size_t first = dealt->starts[shard];
         for (size_t left = dealt->starts[shard + 1] - first; left > 0;) {
-            size_t take = left < most ? left : most;
+            /* Of what is left, so that the last ones are no shorter than the others but by one. */
+            size_t pieces = piece_count_of(left, most);
+            size_t take = (left + pieces - 1) / pieces;
             cut->pieces[cut->piece_count++] =
                 (struct ps_row_piece){.shard = shard, .first = first, .count = take};
             first += take;

@@ -34,6 +34,10 @@
 /* Content of one message. Small enough that several of them are on their way at once. */
 #define PS_ROW_PIECE_BYTES ((size_t)1 << 20)
 
+/* Keys of one message of a read. A server looks so many up in a millisecond; a batch of narrow rows
+ * in one message would be one lane's work, and the others idle. */
+#define PS_ROW_PIECE_KEYS ((size_t)32 * 1024)
+
 struct ps_row_piece {
     uint32_t shard;
     size_t first; /* of its rows, in the order of the cut */
@@ -71,7 +75,11 @@ struct ps_row_cut {
 /* How many rows go in one piece, when each of them takes so many bytes with its key. */
 size_t ps_row_piece_rows(size_t bytes);
 
-/* Cuts a read. Nothing is to be released after a failure. */
+/* How many keys go in one message of a read of rows of so many bytes. A piece is as large as the
+ * larger of its two sides: keys go, rows come back. */
+size_t ps_row_piece_reads(size_t row_bytes);
+
+/* Cuts a read, into pieces of about the same size. Nothing is to be released after a failure. */
 PS_MUST_USE enum ps_status ps_row_cut_read(const struct ps_allocator *memory,
                                            const struct ps_partition *partition,
                                            const uint64_t *keys, size_t count,

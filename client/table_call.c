@@ -68,16 +68,14 @@ static enum ps_status prepare_add(const struct psclient_table *table, const uint
     return PS_OK;
 }
 
-/* A piece is as large as the larger of its two sides: keys go, rows come back. Rows of one server
- * come in the caller's order, and may be put where they belong at once. */
+/* Rows of one server come in the caller's order, and may be put where they belong at once. */
 static enum ps_status prepare_get(const struct psclient_table *table, const uint64_t *keys,
                                   size_t count, void *rows, struct getting *getting,
                                   struct ps_error *error)
 {
     const struct ps_allocator *memory = table->client->memory;
-    size_t bytes = table->row_bytes > sizeof *keys ? table->row_bytes : sizeof *keys;
-    PS_TRY(ps_row_cut_read(memory, &table->partition, keys, count, ps_row_piece_rows(bytes),
-                           &getting->cut, error));
+    PS_TRY(ps_row_cut_read(memory, &table->partition, keys, count,
+                           ps_row_piece_reads(table->row_bytes), &getting->cut, error));
     getting->answers = rows;
     if (table->partition.shard_count == 1 || getting->cut.piece_count <= 1)
         return PS_OK;

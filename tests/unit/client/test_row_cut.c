@@ -92,6 +92,25 @@ START_TEST(rows_come_back_in_the_callers_order)
 }
 END_TEST
 
+START_TEST(a_read_goes_in_pieces_of_about_one_size)
+{
+    static const uint64_t keys[] = {3, 3, 1, 2, 3, 0, 1, 2, 3, 9};
+    struct ps_row_cut cut;
+
+    ck_assert_int_eq(ps_row_cut_read(&memory, &two_ranges, keys, 10, 4, &cut, &error), PS_OK);
+
+    /* Nine of shard 0. */
+    ck_assert_uint_eq(cut.piece_count, 4);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(cut.pieces[i].shard, 0);
+        ck_assert_uint_eq(cut.pieces[i].first, 3 * i);
+        ck_assert_uint_eq(cut.pieces[i].count, 3);
+    }
+    ck_assert_uint_eq(cut.pieces[3].count, 1);
+    ps_row_cut_fini(&cut);
+}
+END_TEST
+
 START_TEST(a_push_that_fits_goes_as_it_came)
 {
     static const uint64_t keys[] = {5, 1, 5};
@@ -352,6 +371,8 @@ START_TEST(a_piece_has_a_row_however_wide)
 {
     ck_assert_uint_eq(ps_row_piece_rows(PS_ROW_PIECE_BYTES * 2), 1);
     ck_assert_uint_eq(ps_row_piece_rows(PS_ROW_PIECE_BYTES / 4), 4);
+    ck_assert_uint_eq(ps_row_piece_reads(PS_ROW_PIECE_BYTES / 4), 4);
+    ck_assert_uint_eq(ps_row_piece_reads(sizeof(float)), PS_ROW_PIECE_KEYS);
 }
 END_TEST
 
@@ -362,6 +383,7 @@ int main(void)
     tcase_add_checked_fixture(tests, begin, end);
     tcase_add_test(tests, SimpleRangePartitionManager);
     tcase_add_test(tests, rows_come_back_in_the_callers_order);
+    tcase_add_test(tests, a_read_goes_in_pieces_of_about_one_size);
     tcase_add_test(tests, a_push_that_fits_goes_as_it_came);
     tcase_add_test(tests, gradients_of_a_key_are_summed_where_messages_are_cut);
     tcase_add_test(tests, whole_numbers_wrap_when_they_are_summed);
