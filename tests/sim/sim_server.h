@@ -87,9 +87,9 @@ struct sim_server {
     bool noting;                   /* a turn of it is to come */
     struct ps_recovered recovered; /* by the job at work, whose journal is opened next */
     enum ps_status load_status;
-    struct ps_claim claim;    /* of the job at work */
-    bool publishes;           /* the save at work does */
-    struct ps_saving saving;  /* written, to be published */
+    struct ps_claim claim;   /* of the job at work */
+    bool publishes;          /* the save at work does */
+    struct ps_saving saving; /* written, to be published */
     struct ps_increments increments;
     int64_t die_at_operation; /* the machine stops at this one of the next save; -1: does not */
 

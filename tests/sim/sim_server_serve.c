@@ -4,64 +4,22 @@
 #include "tests/sim/sim_server_serve.h"
 
 #include "base/assert.h"
-#include "proto/arena.h"
 #include "proto/bundle_codec.h"
 #include "tests/sim/sim_checker.h"
-#include "tests/sim/sim_clocks_told.h"
-#include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_served.h"
 #include "tests/sim/sim_table_faults.h"
-#include "tests/sim/sim_table_follow.h"
 #include "tests/sim/sim_table_rows.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-
-/* Calls that go together in one message of a simulated trainer. */
-#define CALLS_MAX 16
-#define PULLS_MAX (SIM_PULLS_MAX > CALLS_MAX ? SIM_PULLS_MAX : CALLS_MAX)
 
 #define LATE_MS 100 /* before its caller gives up, what waits says what is missing */
 
-/* One of the calls, and which items of the bundle it has. */
-struct served_call {
-    struct sim_message *message; /* owned, alone */
-    struct ps_decoded decoded;
-    size_t push, pull; /* of which it has one at least, by its method */
-};
-
-struct sim_served {
-    struct sim_server *server; /* borrowed */
-    struct served_call calls[CALLS_MAX];
-    size_t call_count;
-    bool goes_on;    /* as its last step said */
-    uint64_t ask_ms; /* it is asked again then; 0: it has not asked for it */
-    struct ps_serve serve;
-    struct ps_serve_content content; /* all of it lies in messages; told of each push */
-    struct ps_error error;
-    struct ps_arena texts;
-    struct ps_push_request push_requests[CALLS_MAX];
-    struct ps_pull_request pull_requests[PULLS_MAX];
-    struct ps_push_result pushes[CALLS_MAX];
-    struct ps_served_pull pulls[PULLS_MAX];
-    struct ps_request_id ids[CALLS_MAX];     /* of pushes, as the trainer gave them */
-    struct ps_pull_request asked[PULLS_MAX]; /* as the trainers sent them */
-    struct ps_view contents[CALLS_MAX];      /* of pushes, as the trainer gave them */
-    struct ps_bytes pieces[CALLS_MAX];       /* of contents that were bent */
-    struct sim_bent_rows bent[CALLS_MAX];    /* ... of tables */
-    size_t entries[CALLS_MAX];               /* of pushes in the checker's history */
-    struct ps_chain chains[PULLS_MAX];       /* in which the pulled versions are */
-    uint64_t wanted[PULLS_MAX];              /* versions that a mutation has hidden */
-    size_t noted_pushes, noted_pulls;
-};
-
-static void decode(struct sim_server *server, struct sim_served *served, struct served_call *call);
+static void decode(struct sim_server *server, struct sim_served *served,
+                   struct sim_served_call *call);
 static void bend_requests(struct sim_server *server, struct sim_served *served);
-static void note_workers(struct sim_server *server, struct sim_served *served, bool waits);
-static void note_pushes(struct sim_server *server, struct sim_served *served);
-static void note_pulls(struct sim_server *server, struct sim_served *served);
 static void reply_to(struct sim_server *server, struct sim_served *served,
-                     const struct served_call *call);
+                     const struct sim_served_call *call);
 
 bool sim_is_bundled(enum ps_method method)
 {
@@ -146,7 +104,7 @@ struct sim_served *sim_serve_begin(struct sim_server *server, const struct sim_m
     ps_arena_init(&served->texts, &world->memory,
                   (CALLS_MAX + PULLS_MAX) * sizeof served->error.text);
     for (; served->call_count < count; messages = messages->next) {
-        struct served_call *call = &served->calls[served->call_count++];
+        struct sim_served_call *call = &served->calls[served->call_count++];
         call->message = sim_message_copy(messages);
         decode(server, served, call);
     }
@@ -155,7 +113,7 @@ struct sim_served *sim_serve_begin(struct sim_server *server, const struct sim_m
     return served;
 }
 
-static void add_push(struct sim_served *served, struct served_call *call,
+static void add_push(struct sim_served *served, struct sim_served_call *call,
                      const struct ps_push_request *push)
 {
     struct ps_bundle_request *request = &served->serve.request;
@@ -165,7 +123,7 @@ static void add_push(struct sim_served *served, struct served_call *call,
     served->ids[call->push] = push->request;
 }
 
-static void add_pull(struct sim_served *served, struct served_call *call,
+static void add_pull(struct sim_served *served, struct sim_served_call *call,
                      const struct ps_pull_request *pull)
 {
     struct ps_bundle_request *request = &served->serve.request;
@@ -177,7 +135,7 @@ static void add_pull(struct sim_served *served, struct served_call *call,
 
 /* As much as goes into one answer: of large parameters a few blocks. */
 static void add_since(struct sim_server *server, struct sim_served *served,
-                      struct served_call *call, const struct ps_bundle_request *since)
+                      struct sim_served_call *call, const struct ps_bundle_request *since)
 {
     served->serve.request.bytes_max = since->bytes_max;
     if (server->world->options.large)
@@ -189,7 +147,8 @@ static void add_since(struct sim_server *server, struct sim_served *served,
 }
 
 /* A trainer's bytes are never wrong here: the codec's tests and fuzzers see to that. */
-static void decode(struct sim_server *server, struct sim_served *served, struct served_call *call)
+static void decode(struct sim_server *server, struct sim_served *served,
+                   struct sim_served_call *call)
 {
     const struct ps_allocator *memory = &server->world->memory;
     const struct ps_bytes piece = {call->message->bytes, call->message->size};
@@ -278,12 +237,12 @@ static enum ps_serve_progress step(const struct sim_server *server, struct sim_s
 enum ps_serve_progress sim_serve_step(struct sim_server *server, struct sim_served *served)
 {
     enum ps_serve_progress progress = step(server, served);
-    note_workers(server, served, progress == PS_SERVE_WAITS);
-    note_pushes(server, served);
+    sim_served_note_workers(server, served, progress == PS_SERVE_WAITS);
+    sim_served_note_pushes(server, served);
     /* A pull that waits may have ended a round. */
     if (server->world->options.rounds || server->world->options.clocks.present)
         sim_checker_state(server->world, server);
-    note_pulls(server, served);
+    sim_served_note_pulls(server, served);
     PS_ASSERT(progress != PS_SERVE_LEAVES);
     served->goes_on = progress == PS_SERVE_GOES_ON;
     if (progress != PS_SERVE_DONE)
@@ -319,95 +278,10 @@ uint64_t sim_served_ask_ms(const struct sim_server *server, struct sim_served *s
     return ask_ms;
 }
 
-/* A version that has become true is known to the checker before it may be replaced. */
-static void note_early_values(struct sim_server *server, struct sim_served *served, size_t i)
-{
-    const struct ps_pull_request *wish = &served->pull_requests[i];
-    const struct ps_pull_request before = {.name = wish->name, .range = wish->range};
-    struct ps_pull *pull = &served->pulls[i].pull;
-    uint64_t version = pull->reply.version;
-    if (pull->held == NULL)
-        return;
-    sim_truths_pulled(server, &before, &pull->reply, &served->chains[i]);
-    if (!is_mutated(server, SIM_MUTATION_MADE_BEFORE))
-        return;
-    ps_pull_release(pull);
-    enum ps_status status = ps_service_pull(server->service, &before, pull, NULL);
-    PS_ASSERT(status == PS_OK);
-    pull->reply.version = version;
-}
-
-static void note_pushes(struct sim_server *server, struct sim_served *served)
-{
-    const struct ps_bundle_request *request = &served->serve.request;
-    size_t before = served->noted_pushes;
-    for (; served->noted_pushes < ps_serve_pushed(&served->serve); served->noted_pushes++) {
-        size_t i = served->noted_pushes;
-        struct ps_push_request given = request->pushes[i];
-        given.request = served->ids[i];
-        given.content = served->contents[i];
-        if (sim_is_full(&served->pushes[i].status))
-            sim_rows_refused(server, &given);
-        if (served->pushes[i].status.status != PS_OK)
-            continue;
-        served->entries[i] =
-            sim_checker_pushed(server->world, server, &given, &served->pushes[i].reply);
-        if (i < request->pull_count && request->pulls[i].of_push)
-            note_early_values(server, served, i);
-    }
-    if (served->noted_pushes > before)
-        sim_checker_ids(server->world, server);
-}
-
-/* Those whose pulls were looked at and not refused, up to the one that waits. What goes on with a
- * version has waited before, and what waits for a version has not come to its clock. */
-static void note_workers(struct sim_server *server, struct sim_served *served, bool waits)
-{
-    size_t count = served->serve.request.pull_count;
-    if (served->serve.stage < PS_SERVE_STAGE_PULLING)
-        return;
-    size_t pulled = ps_serve_pulled(&served->serve);
-    for (size_t i = served->noted_pulls; i < count && i < pulled + (waits ? 1 : 0); i++) {
-        const struct ps_pull_request *asked = &served->asked[i];
-        bool refused = i < pulled && served->pulls[i].status.status != PS_OK;
-        if (asked->worker > 0 && asked->version == 0 && asked->at_least_version == 0 && !refused)
-            sim_clocks_heard(server, asked->worker - 1);
-    }
-}
-
-static void note_pulls(struct sim_server *server, struct sim_served *served)
-{
-    for (; served->noted_pulls < ps_serve_pulled(&served->serve); served->noted_pulls++) {
-        size_t i = served->noted_pulls;
-        struct ps_pull_reply *pull = &served->pulls[i].pull.reply;
-        if (served->pulls[i].status.status != PS_OK || served->pull_requests[i].of_push)
-            continue;
-        if (pull->version < served->asked[i].at_least_version)
-            sim_fail(server->world,
-                     "waits: %s answers version %" PRIu64 " where %" PRIu64 " is waited for",
-                     server->name, pull->version, served->asked[i].at_least_version);
-        if (served->asked[i].worker > 0)
-            sim_clocks_judge(server, &served->asked[i]);
-        if (sim_is_table(pull->name) && pull->delta.present) {
-            sim_moments_note(server, pull);
-            continue;
-        }
-        if (sim_is_table(pull->name)) {
-            sim_rows_bend_pull(server, &served->asked[i], pull);
-            sim_rows_pulled(server, &served->asked[i], pull);
-            continue;
-        }
-        if (served->wanted[i] > 0)
-            pull->version = served->wanted[i] - 1;
-        const struct ps_pull_request request = {.name = pull->name};
-        sim_truths_pulled(server, &request, pull, &served->chains[i]);
-    }
-}
-
 /* ---- Replies ---- */
 
-static void refuse(struct sim_server *server, const struct served_call *call, enum ps_status status,
-                   const struct ps_item_status *why)
+static void refuse(struct sim_server *server, const struct sim_served_call *call,
+                   enum ps_status status, const struct ps_item_status *why)
 {
     struct ps_error error = {.status = status, .session = why->session};
     size_t size = why->text.size < sizeof error.text ? why->text.size : sizeof error.text - 1;
@@ -418,7 +292,7 @@ static void refuse(struct sim_server *server, const struct served_call *call, en
 }
 
 static void reply_since(struct sim_server *server, struct sim_served *served,
-                        const struct served_call *call)
+                        const struct sim_served_call *call)
 {
     struct ps_pull_result results[PULLS_MAX];
     size_t count = served->serve.request.pull_count;
@@ -436,7 +310,7 @@ static void reply_since(struct sim_server *server, struct sim_served *served,
 /* That a pull was refused does not say that the push beside it was; and a pull that asks for what a
  * range makes is not refused when that is not known: its reply is empty. */
 static void reply_to(struct sim_server *server, struct sim_served *served,
-                     const struct served_call *call)
+                     const struct sim_served_call *call)
 {
     enum ps_method method = call->message->method;
     const struct ps_push_result *push = &served->pushes[call->push];

@@ -78,7 +78,9 @@ def wait_for_server(folder):
     raise AssertionError("no server was started")
 
 
-class PsbenchTest(unittest.TestCase):
+class Measuring(unittest.TestCase):
+    """One benchmark at a time, and what all documents have in common."""
+
     def measure(self, *arguments, timeout=120):
         """Runs one benchmark; returns its document after looking at what all have in common."""
         with Folder() as folder:
@@ -119,6 +121,8 @@ class PsbenchTest(unittest.TestCase):
         self.assertEqual(len(rows), 1, f"{name} in {document['rows']}")
         return rows[0]
 
+
+class PsbenchTest(Measuring):
     def test_tls_stands_beside_bare_grpc_with_tls(self):
         for name in ("pushpull", "pull", "latency"):
             rows = {row["name"]: row for row in
@@ -245,37 +249,6 @@ class PsbenchTest(unittest.TestCase):
         for name in ("scale_memory", "scale_logged"):
             self.assertIn("one_by_one", self.row(document, name)["ratios"])
         self.assertLessEqual(DISK, set(self.row(document, "scale_logged")["ratios"]))
-
-    def test_a_table_stands_beside_plain_arrays_and_has_their_bits(self):
-        document = self.measure("table", "--time", "20ms", "--repeat", "2", "--rows", "20000")
-        for width in (1, 16, 64):
-            for keys in ("random", "zipf"):
-                for name in (f"get_{width}_{keys}", f"add_sgd_{width}_{keys}",
-                             f"add_adagrad_{width}_{keys}", f"add_ftrl_{width}_{keys}"):
-                    self.assertIn("plain_array", self.row(document, name)["ratios"])
-            for name in ("remote_add", "remote_add_logged", "remote_get"):
-                self.assertIn("million_keys_per_second",
-                              self.row(document, f"{name}_{width}")["details"])
-        growth = self.row(document, "growth_16")["details"]
-        self.assertEqual(growth["rows"], 40000)
-        saving = self.row(document, "push_beside_saving_16")["details"]
-        self.assertGreater(saving["file_mib"], 2)
-        walk = self.row(document, "push_beside_walk_16")["details"]
-        self.assertEqual((walk["pieces"], walk["rows_gone"]), (0, 0))
-        sweep = self.row(document, "push_beside_sweep_16")["details"]
-        self.assertTrue(0 < sweep["rows_gone"] <= sweep["pieces"] * 512)
-
-    def test_a_table_of_one_width_and_what_is_none(self):
-        document = self.measure("table", "--time", "20ms", "--repeat", "1", "--rows", "1000",
-                                "--width", "1", "--ack", "memory")
-        names = [row["name"] for row in document["rows"]]
-        self.assertLessEqual({"get_1_random", "remote_add_1", "remote_get_1"}, set(names))
-        self.assertNotIn("remote_add_logged_1", names)
-        self.assertFalse([name for name in names if "_16" in name or "_64" in name])
-        for words in (("--rows", "0"), ("--width", "3")):
-            done = run("table", *words)
-            self.assertEqual((done.returncode, done.stdout), (64, ""))
-            self.assertIn(words[0], done.stderr)
 
     def test_rounds_stand_beside_the_same_bytes_through_sockets(self):
         document = self.measure("rounds", *TINY, "--workers", "3", "--num-pservers", "2")

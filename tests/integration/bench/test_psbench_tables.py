@@ -1,0 +1,44 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""psbench table with tiny sizes: rows beside plain arrays, growing, saved, swept, and asked for."""
+
+import unittest
+
+from test_psbench import Measuring, run
+
+
+class TablesTest(Measuring):
+    def test_a_table_stands_beside_plain_arrays_and_has_their_bits(self):
+        document = self.measure("table", "--time", "20ms", "--repeat", "2", "--rows", "20000")
+        for width in (1, 16, 64):
+            for keys in ("random", "zipf"):
+                for name in (f"get_{width}_{keys}", f"add_sgd_{width}_{keys}",
+                             f"add_adagrad_{width}_{keys}", f"add_ftrl_{width}_{keys}"):
+                    self.assertIn("plain_array", self.row(document, name)["ratios"])
+            for name in ("remote_add", "remote_add_logged", "remote_get"):
+                self.assertIn("million_keys_per_second",
+                              self.row(document, f"{name}_{width}")["details"])
+        growth = self.row(document, "growth_16")["details"]
+        self.assertEqual(growth["rows"], 40000)
+        saving = self.row(document, "push_beside_saving_16")["details"]
+        self.assertGreater(saving["file_mib"], 2)
+        walk = self.row(document, "push_beside_walk_16")["details"]
+        self.assertEqual((walk["pieces"], walk["rows_gone"]), (0, 0))
+        sweep = self.row(document, "push_beside_sweep_16")["details"]
+        self.assertTrue(0 < sweep["rows_gone"] <= sweep["pieces"] * 512)
+
+    def test_a_table_of_one_width_and_what_is_none(self):
+        document = self.measure("table", "--time", "20ms", "--repeat", "1", "--rows", "1000",
+                                "--width", "1", "--ack", "memory")
+        names = [row["name"] for row in document["rows"]]
+        self.assertLessEqual({"get_1_random", "remote_add_1", "remote_get_1"}, set(names))
+        self.assertNotIn("remote_add_logged_1", names)
+        self.assertFalse([name for name in names if "_16" in name or "_64" in name])
+        for words in (("--rows", "0"), ("--width", "3")):
+            done = run("table", *words)
+            self.assertEqual((done.returncode, done.stdout), (64, ""))
+            self.assertIn(words[0], done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
