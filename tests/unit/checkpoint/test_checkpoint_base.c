@@ -126,21 +126,6 @@ START_TEST(a_file_and_its_base_are_one_checkpoint)
 }
 END_TEST
 
-/* Also of a table whose rows are the base's, or some of them: they are older by now. */
-START_TEST(ages_of_rows_are_those_of_the_file_and_not_of_its_base)
-{
-    base[2].ages = ps_bytes_of_text("time 5 1");
-    base[3].ages = ps_bytes_of_text("time 5 1");
-    own[3].ages = ps_bytes_of_text("time 60 1 5 2");
-    write_both();
-
-    ck_assert_msg(open_own() == PS_OK, "%s", error.text);
-
-    ck_assert_uint_eq(ps_checkpoint_parameter(reader, 2)->ages.size, 0);
-    ck_assert(ps_bytes_equal(ps_checkpoint_parameter(reader, 3)->ages, own[3].ages));
-}
-END_TEST
-
 START_TEST(its_name_says_what_it_adds_to)
 {
     write_both();
@@ -490,7 +475,6 @@ int main(void)
     TCase *tests = tcase_create("checkpoint_base");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_file_and_its_base_are_one_checkpoint);
-    tcase_add_test(tests, ages_of_rows_are_those_of_the_file_and_not_of_its_base);
     tcase_add_test(tests, its_name_says_what_it_adds_to);
     tcase_add_test(tests, older_programs_refuse_it_by_its_format);
     tcase_add_test(tests, it_holds_nothing_of_what_is_the_bases);
