@@ -106,6 +106,7 @@ struct ps_item ps_table_call_item(const struct ps_table_call *call, uint32_t sha
     /* The type that the servers have, in which the caller's rows are. */
     item.dtype = table->dtype;
     item.of_table = true;
+    item.row_width = table->width;
     item.shard = shard;
     return item;
 }

@@ -153,6 +153,8 @@ void ps_decode_push_fields(struct ps_wire_reader *reader, struct ps_push_request
             read->weight = ps_wire_float(reader, &field, "weight");
         else if (field.number == 12)
             ps_shared_range_read(reader, &field, &read->shared);
+        else if (field.number == 13)
+            read->row_width = (uint32_t)ps_wire_uint(reader, &field, UINT32_MAX, "row width");
         else if (field.number == 14)
             read->shard = ps_decode_shard(reader, &field);
         else if (field.number == 15)

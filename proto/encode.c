@@ -85,6 +85,7 @@ void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 9, request->worker);
     ps_wire_put_uint(head, 10, request->round);
     ps_wire_put_float(head, 11, request->weight);
+    ps_wire_put_uint(head, 13, request->row_width);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     ps_encode_request_id(&request->request, head);
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);

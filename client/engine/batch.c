@@ -294,6 +294,7 @@ static struct ps_push_request push_of(const struct ps_batch *batch, const struct
                                     .worker = item->worker,
                                     .round = item->round,
                                     .weight = item->weight,
+                                    .row_width = item->row_width,
                                     .place = item->place,
                                     .ack = batch->request.ack};
 }

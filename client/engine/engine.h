@@ -167,6 +167,9 @@ struct ps_item {
     bool of_table; /* INIT, DEFINE: has no content. PUSH, PUSH_PULL: `encoded` has the rows; PULL,
                       PUSH_PULL: `keys` are wanted, and `size` is that of their rows */
     struct ps_bytes keys;
+    /* PUSH, PUSH_PULL of a table: elements of a row in `encoded`. The server refuses another width
+     * than its table's, where the same bytes would be rows of other keys. */
+    uint32_t row_width;
     union {
         struct {
             struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */

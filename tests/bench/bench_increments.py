@@ -34,6 +34,7 @@ def touch(server, options):
         rows = struct.pack("<f", 0.25) * (len(keys) * options.width)
         server.calls.call("SendGrad", MESSAGES["pserver.v1.SendGradRequest"](
             name="t", element_type=FLOAT32, encoding=ENCODING_ROWS,
+            row_width=options.width,
             content=struct.pack(f"<{len(keys)}Q", *keys) + rows))
 
 

@@ -45,6 +45,7 @@ def fill(server, options):
         rows = struct.pack("<f", 0.25) * (BATCH * options.width)
         server.calls.call("SendGrad", MESSAGES["pserver.v1.SendGradRequest"](
             name="t", element_type=FLOAT32, encoding=ENCODING_ROWS,
+            row_width=options.width,
             content=struct.pack(f"<{BATCH}Q", *keys) + rows))
 
 

@@ -37,6 +37,7 @@ static void append_view(struct ps_buffer *wire, struct ps_view content)
 static void same_push(const struct ps_push_request *a, const struct ps_push_request *b)
 {
     expect(ps_bytes_equal(a->name, b->name) && a->dtype == b->dtype && a->ack == b->ack);
+    expect(a->encoding == b->encoding && a->row_width == b->row_width);
     expect(a->content.size == b->content.size && a->range.first == b->range.first);
     expect(a->request.present == b->request.present);
 }

@@ -96,6 +96,7 @@ static void fuzz_push(struct ps_view view, struct ps_buffer *head)
     expect(ps_bytes_equal(first.name, second.name) && first.ack == second.ack);
     expect(first.request.present == second.request.present);
     expect(first.request.sequence == second.request.sequence);
+    expect(first.encoding == second.encoding && first.row_width == second.row_width);
     expect(same_content(first.content, second.content));
     ps_decoded_release(&again);
     ps_decoded_release(&decoded);

@@ -143,6 +143,7 @@ struct sim_options {
     bool changes;     /* the last trainer has a parameter of its own; with `journals` */
     bool named;       /* trainers have chosen their ids, and come back under them */
     bool opens_late;  /* servers take their time between loading and opening the journal */
+    bool writes_late; /* checkpoints are written some time behind their instant */
     uint64_t disk_ms; /* one load or save lasts up to that long */
     enum sim_mutation mutation;
     bool traces; /* keep the lines */

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "server/core/requests/clock_calls.h"
 #include "server/core/requests/clock_view.h"
+#include "server/core/requests/service_state.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_clocks.h"
 #include "tests/sim/sim_history.h"
@@ -12,11 +13,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A worker is so far, from this place of the shard's history on. */
+/* A worker is so far, or is waited for no more, from this place of the shard's history on. */
 struct said {
     uint64_t epoch, position;
     uint32_t worker;
     uint64_t clock;
+    bool evicts; /* its clock is 0 then */
 };
 
 struct shard_told {
@@ -68,6 +70,35 @@ static uint64_t clock_of(const struct sim_server *server, const struct shard_tol
     return clock;
 }
 
+/* What was said last of those that survive says whether the worker is to be evicted. Who is evicted
+ * at the time of a crash is so afterwards: others would wait for nobody. */
+static bool must_be_evicted(const struct sim_server *server, const struct shard_told *shard,
+                            const struct ps_status_reply *now, uint32_t worker)
+{
+    const struct sim_history *history = sim_checker_history(server->world, now->index);
+    uint64_t position = 0;
+    bool evicted = false;
+    for (size_t i = 0; i < shard->count; i++) {
+        const struct said *said = &shard->said[i];
+        if (said->worker != worker || said->position < position ||
+            !sim_history_survives(history, now->epoch, said->epoch, said->position))
+            continue;
+        evicted = said->evicts;
+        position = said->position;
+    }
+    return evicted;
+}
+
+static void note(struct shard_told *shard, struct said said)
+{
+    if (shard->count == shard->capacity) {
+        shard->capacity = 2 * shard->capacity + 64;
+        shard->said = realloc(shard->said, shard->capacity * sizeof *shard->said);
+        PS_ASSERT(shard->said != NULL);
+    }
+    shard->said[shard->count++] = said;
+}
+
 /* One that is evicted comes back with its next clock only: to be heard of is not enough. */
 static bool is_evicted(struct sim_server *server, uint32_t worker)
 {
@@ -104,14 +135,10 @@ void sim_clocks_told(struct sim_server *server, uint32_t worker,
     if (reply->clock < known)
         sim_fail(server->world, "clocks: %s has worker %u at %" PRIu64 ", which was at %" PRIu64,
                  server->name, worker, reply->clock, known);
-    if (reply->clock <= known)
-        return;
-    if (shard->count == shard->capacity) {
-        shard->capacity = 2 * shard->capacity + 64;
-        shard->said = realloc(shard->said, shard->capacity * sizeof *shard->said);
-        PS_ASSERT(shard->said != NULL);
-    }
-    shard->said[shard->count++] = (struct said){now.epoch, reply->position, worker, reply->clock};
+    /* Who comes back may have no higher clock than it had. */
+    bool comes_back = !reply->duplicate && must_be_evicted(server, shard, &now, worker);
+    if (reply->clock > known || comes_back)
+        note(shard, (struct said){now.epoch, reply->position, worker, reply->clock, false});
 }
 
 /* Where a crash loses what was not checkpointed nothing is promised. */
@@ -126,13 +153,26 @@ void sim_clocks_acknowledged(struct sim_server *server, uint32_t worker,
 
 /* ---- Reads ---- */
 
+/* Of the record that says what the worker is. */
+static uint64_t position_of(const struct sim_server *server, uint32_t worker)
+{
+    const struct ps_clock_group *group =
+        ps_clocks_find(&server->service->clocks, ps_bytes_of_text(SIM_CLOCKS_NAME));
+    PS_ASSERT(group != NULL);
+    return group->workers[worker].position;
+}
+
 static void check_eviction(struct sim_server *server, struct shard_told *shard,
                            const struct ps_status_reply *now, uint32_t worker, bool is_evicted)
 {
     struct sim_world *world = server->world;
     const struct sim_clock_settings *settings = &world->options.clocks;
     bool is_new = is_evicted && !shard->was_evicted[worker];
+    if (!is_evicted && must_be_evicted(server, shard, now, worker))
+        sim_fail(world, "clocks: %s waits for worker %u, which is evicted", server->name, worker);
     shard->was_evicted[worker] = is_evicted;
+    if (is_new)
+        note(shard, (struct said){now->epoch, position_of(server, worker), worker, 0, true});
     if (!is_new || shard->heard_epoch[worker] != now->epoch)
         return;
     if (!settings->evicts || sim_now(world) < shard->heard_ms[worker] + settings->ttl_ms)

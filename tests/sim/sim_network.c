@@ -7,6 +7,7 @@
 #include "proto/change_codec.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_server.h"
+#include "tests/sim/sim_server_serve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,12 +248,43 @@ void sim_send_together(struct sim_world *world, struct sim_message **messages, s
     post(world, delay_ms, joined(messages, count));
 }
 
+/* What defines, drops or configures would wait for the cut. */
+static bool may_hurry(const struct sim_message *message, const struct sim_server *server)
+{
+    bool pushes = false;
+    if (message->is_reply || message->came_early || message->server != server->number ||
+        message->server_generation != server->generation)
+        return false;
+    for (; message != NULL; message = message->next) {
+        if (!sim_is_bundled(message->method))
+            return false;
+        pushes = pushes || message->method != PS_METHOD_PULL;
+    }
+    return pushes;
+}
+
+/* What is left of it in the queue is nothing but a note that it came. */
+void sim_hurry(struct sim_world *world, const struct sim_server *server)
+{
+    for (size_t i = 0; i < world->event_count; i++) {
+        struct sim_message *message = world->events[i].subject;
+        if (world->events[i].run != deliver || !may_hurry(message, server))
+            continue;
+        message->came_early = sim_server_take(world, message);
+        return;
+    }
+}
+
 static void deliver(struct sim_world *world, void *subject, uint64_t a, uint64_t b)
 {
     struct sim_message *message = subject;
     (void)a;
     (void)b;
     world->messages--;
+    if (message->came_early) {
+        sim_message_free(message);
+        return;
+    }
     uint64_t wait_ms = message->is_reply ? sim_client_pause_left_ms(world, message) : 0;
     if (wait_ms > 0) {
         post(world, wait_ms, message);

@@ -27,6 +27,7 @@ struct sim_message {
     enum ps_method method;
     enum ps_status status;    /* replies */
     uint64_t session;         /* that the server suggests; 0: none */
+    bool came_early;          /* sim_hurry: what is still on its way has been delivered */
     struct sim_message *next; /* owned: another call of the same message; of requests only */
     char text[PS_OUTCOME_TEXT_MAX];
     size_t size;
@@ -58,5 +59,9 @@ void sim_send_together(struct sim_world *world, struct sim_message **messages, s
 
 /* Takes the message and brings it, or not. */
 void sim_send(struct sim_world *world, struct sim_message *message);
+
+/* Brings a message of pushes and pulls to this server that is still on its way, if there is one: as
+ * if another thread of the server had served it beside what this one does. */
+void sim_hurry(struct sim_world *world, const struct sim_server *server);
 
 #endif

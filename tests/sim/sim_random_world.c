@@ -146,6 +146,7 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         options.client_count < (options.changes ? 3 : 2))
         options.client_count++;
     choose_tables(random, mutation, &options);
+    options.writes_late = pick(random, 0, 1) > 0;
     return options;
 }
 

@@ -279,6 +279,7 @@ static void turn(struct sim_world *world, void *subject, uint64_t generation, ui
 
     uint64_t now_ms = sim_now(world);
     ps_coordinator_driver_wait(server->driver, now_ms);
+    sim_rows_turn(server);
     uint64_t next_ms = ps_coordinator_driver_turn(server->driver);
     server->busy_until_ms = now_ms + sim_kv_take_spent(server->kv);
     sim_rows_turned(server);

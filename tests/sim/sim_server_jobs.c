@@ -338,6 +338,15 @@ static enum ps_status write_torn(const struct ps_saver *saver, struct ps_saving 
     return ps_saver_write(saver, saving, NULL);
 }
 
+/* A disk that is slow with what came before: pushes change what the snapshot holds, until it is
+ * read. */
+static uint64_t choose_late_ms(struct sim_world *world)
+{
+    if (world->options.mutation == SIM_MUTATION_ROWS_LATE)
+        return LATE_MS;
+    return world->options.writes_late ? sim_between(world, 1, 2 * world->options.disk_ms) : 0;
+}
+
 static void snapshot(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
 {
     struct sim_server *server = subject;
@@ -354,8 +363,9 @@ static void snapshot(struct sim_world *world, void *subject, uint64_t generation
         return;
     }
     status = ps_saver_begin(&saver, &server->saving, NULL);
-    if (status == PS_OK && world->options.mutation == SIM_MUTATION_ROWS_LATE)
-        sim_post(world, LATE_MS, write, server, generation, sim_now(world) + JOURNAL_MS);
+    uint64_t late_ms = choose_late_ms(world);
+    if (status == PS_OK && late_ms > 0)
+        sim_post(world, late_ms, write, server, generation, sim_now(world) + JOURNAL_MS);
     else if (status == PS_OK)
         write(world, server, generation, sim_now(world) + JOURNAL_MS);
     else

@@ -6,13 +6,48 @@
 #include "base/assert.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/tables/row_stripes.h"
+#include "server/core/tables/row_sweep.h"
 #include "server/core/update/parameter_rows.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_clocks.h"
+#include "tests/sim/sim_network.h"
 #include "tests/sim/sim_table_copy.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <inttypes.h>
+
+#define COMES_BY_PERMILLE 500
+
+/* Whose coordinator has a turn; one at a time. */
+static struct sim_server *turning;
+
+bool __real_ps_row_table_look(struct ps_row_table *table, struct ps_row_walk *walk, uint64_t now,
+                              struct ps_row_found *found);
+bool __wrap_ps_row_table_look(struct ps_row_table *table, struct ps_row_walk *walk, uint64_t now,
+                              struct ps_row_found *found);
+
+void sim_rows_turn(struct sim_server *server)
+{
+    turning = server;
+}
+
+/* A lane needs the cut, too, which it shares with the sweep; one thread cannot share it with
+ * itself. */
+bool __wrap_ps_row_table_look(struct ps_row_table *table, struct ps_row_walk *walk, uint64_t now,
+                              struct ps_row_found *found)
+{
+    bool is_more = __real_ps_row_table_look(table, walk, now, found);
+    struct sim_server *server = turning;
+    if (server == NULL || found->count == 0 || !sim_chance(server->world, COMES_BY_PERMILLE))
+        return is_more;
+    struct ps_rwlock *cut = &server->service->cut;
+    turning = NULL;
+    ps_rwlock_unlock(cut);
+    sim_hurry(server->world, server);
+    ps_rwlock_read(cut);
+    turning = server;
+    return is_more;
+}
 
 static bool has_key(const struct ps_row_table *table, uint32_t number)
 {
@@ -131,6 +166,7 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
 void sim_rows_turned(struct sim_server *server)
 {
     struct sim_world *world = server->world;
+    turning = NULL;
     if (!world->options.rows_expire || ps_service_phase(server->service) != PS_PHASE_READY)
         return;
     for (uint32_t i = 0; i < world->options.tables; i++)

@@ -59,7 +59,11 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
 /* The server has refused the push for the number of rows. */
 void sim_rows_refused(struct sim_server *server, const struct ps_push_request *request);
 
-/* The server's coordinator has had a turn: rows may have expired. */
+/* The server's coordinator has a turn. Between a look at rows that may go and the moment at which
+ * they do, pushes come by, as lanes bring them. */
+void sim_rows_turn(struct sim_server *server);
+
+/* The server's coordinator has had its turn: rows may have expired. */
 void sim_rows_turned(struct sim_server *server);
 
 /* The minimum of the workers' clocks, as the server has it. */

@@ -95,6 +95,7 @@ static struct ps_item *add_item(struct sim_client *client, const struct sim_tabl
     *item = (struct ps_item){.name = ps_bytes_of_text(table->name),
                              .dtype = table->dtype,
                              .of_table = true,
+                             .row_width = table->width,
                              .shard = shard};
     return item;
 }

@@ -45,6 +45,7 @@ class Table
             request.set_name(name);
             request.set_element_type(ps::FLOAT32);
             request.set_encoding(ps::ENCODING_ROWS);
+            request.set_row_width(width); /* a table of another width refuses them */
             request.set_content(content);
             job.all_shards()[i]->change<ps::SendGradResponse>(&ps::ParameterServer::Stub::SendGrad,
                                                               request);
@@ -62,6 +63,8 @@ class Table
             request.set_keys(bytes_of(keys, places[i]));
             auto reply = job.all_shards()[i]->read<ps::GetParamResponse>(
                 &ps::ParameterServer::Stub::GetParam, request);
+            if (reply.content().size() != places[i].size() * width * sizeof(float))
+                throw std::runtime_error(name + " has rows of another width");
             const char *from = reply.content().data();
             for (std::size_t place : places[i]) {
                 std::memcpy(rows[place].data(), from, width * sizeof(float));

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 
 	ps "pserver/v1"
@@ -57,7 +58,8 @@ func (t *table) add(keys []uint64, gradients [][]float32) error {
 		}
 		_, err := send(t.job.shards[shard], ps.ParameterServerClient.SendGrad, &ps.SendGradRequest{
 			Name: t.name, ElementType: ps.ElementType_FLOAT32, Encoding: ps.Encoding_ENCODING_ROWS,
-			Content: append(numbers.Bytes(), rows.Bytes()...)})
+			RowWidth: uint32(t.width), // a table of another width refuses them
+			Content:  append(numbers.Bytes(), rows.Bytes()...)})
 		if err != nil {
 			return err
 		}
@@ -77,6 +79,9 @@ func (t *table) get(keys []uint64) ([][]float32, error) {
 			&ps.GetParamRequest{Name: t.name, Keys: numbers.Bytes()})
 		if err != nil {
 			return nil, err
+		}
+		if len(reply.Content) != len(places)*4*t.width {
+			return nil, fmt.Errorf("%s has rows of another width", t.name)
 		}
 		content := bytes.NewReader(reply.Content)
 		for _, place := range places {

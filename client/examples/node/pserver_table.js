@@ -42,6 +42,7 @@ class Table {
       for (const place of places)
         for (const element of gradients[place]) end = content.writeFloatLE(element, end);
       const request = { name: this.name, elementType: "FLOAT32", encoding: "ENCODING_ROWS", content };
+      request.rowWidth = this.width; // a table of another width refuses them
       await this.job.shards[shard].change("SendGrad", request);
     }
   }
@@ -54,6 +55,8 @@ class Table {
       places.forEach((place, i) => wanted.writeBigUInt64LE(keys[place], 8 * i));
       const request = { name: this.name, keys: wanted };
       const { content } = await this.job.shards[shard].send("GetParam", request);
+      if (content.length !== places.length * 4 * this.width)
+        throw new Error(`${this.name} has rows of another width`);
       const element = (i) => content.readFloatLE(4 * i);
       places.forEach((place, row) => {
         rows[place] = Array.from({ length: this.width }, (_, i) => element(row * this.width + i));

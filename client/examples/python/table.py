@@ -55,14 +55,15 @@ class Table:
             rows += struct.pack(f"<{len(places)}q", *(numbers[place] for place in places))
             server.call("SendGrad", ps.SendGradRequest(
                 name=self.name, element_type=ps.INT64, encoding=ps.ENCODING_ROWS, content=rows,
-                request=server.request()))
+                row_width=1, request=server.request()))
 
     def get(self, keys: list[int]) -> list[int]:
         found = [0] * len(keys)
         for server, places in zip(self.servers, self.split(keys)):
             reply = server.call("GetParam", ps.GetParamRequest(
                 name=self.name, keys=struct.pack(f"<{len(places)}Q", *(keys[i] for i in places))))
-            for place, (number,) in zip(places, struct.iter_unpack("<q", reply.content)):
+            numbers = struct.iter_unpack("<q", reply.content)
+            for place, (number,) in zip(places, numbers, strict=True):
                 found[place] = number
         return found
 

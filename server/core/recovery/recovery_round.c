@@ -24,6 +24,11 @@ static const bool evictions_are_left_out = true;
 #else
 static const bool evictions_are_left_out = false;
 #endif
+#ifdef PS_MUTATE_SKIP_HELD_ROWS
+static const bool held_rows_are_left_out = true;
+#else
+static const bool held_rows_are_left_out = false;
+#endif
 
 static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
                                     struct ps_error *reason);
@@ -89,6 +94,9 @@ enum ps_status ps_recovery_round_saved(struct ps_service *service,
     uint64_t present = ps_parameter_version(parameter);
     /* A section is of the instant of its file: neither behind the parameter nor ahead of it. */
     PS_TRY(check_version(record, present, present, reason));
+    /* The journal behind the checkpoint does not have them again: it begins at the instant. */
+    if (held_rows_are_left_out && parameter->rows != NULL)
+        return PS_OK;
     if (record->type == PS_RECORD_HELD)
         return hold(service, parameter, record, reason);
     PS_TRY(read_round(parameter, record, &round, reason));

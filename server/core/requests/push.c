@@ -184,6 +184,7 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
                                  struct ps_error *error)
 {
     PS_ASSERT(!ps_staging_is_part(request->range, parameter->spec->count));
+    PS_TRY(ps_service_check_row_width(parameter->spec, request->row_width, error));
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
                                      request->content.size, error));
     if (!request->request.present && parameter->rounds != NULL)

@@ -31,6 +31,20 @@ static enum ps_status check_rows(const struct ps_parameter_spec *spec, enum ps_e
                    name, bytes, each, spec->count, ps_dtype_name(spec->dtype));
 }
 
+/* A client keeps the width that a table had when it was opened. The table may have been dropped and
+ * defined anew since, and 8k' + e*k'*w' = 8k + e*k*w has solutions enough. */
+enum ps_status ps_service_check_row_width(const struct ps_parameter_spec *spec, uint32_t row_width,
+                                          struct ps_error *error)
+{
+    PS_ASSERT(spec->count > 0);
+    if (row_width == 0 || row_width == spec->count || !ps_parameter_spec_is_table(spec))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "Name: %s, rows of %" PRIu32 " elements were pushed, and the table has rows of "
+                   "%" PRIu64 ": open the table again, and push rows of its width",
+                   (const char *)spec->name.data, row_width, spec->count);
+}
+
 /* Texts that clients know from before there were encodings stay as they are; what a type's number
  * means is said behind it. */
 enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, enum ps_dtype dtype,

@@ -144,6 +144,16 @@ PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_s
                                                      enum ps_dtype dtype, enum ps_encoding encoding,
                                                      uint64_t bytes, struct ps_error *error);
 
+/* Are rows that are pushed as wide as the table's? The length alone does not tell: eight rows of
+ * one float32 are as long as four of four. `row_width` is what the sender says, 0 where it says
+ * nothing, as clients of before the field do. What is no table is judged by
+ * ps_service_check_gradient.
+ *
+ * PS_ERR_BAD_INPUT    of another width; the text has both and what to do
+ */
+PS_MUST_USE enum ps_status ps_service_check_row_width(const struct ps_parameter_spec *spec,
+                                                      uint32_t row_width, struct ps_error *error);
+
 /* May a gradient of this parameter come in ranges, if `range` is one? PS_ERR_BAD_INPUT: the
  * parameter is a table. */
 PS_MUST_USE enum ps_status ps_service_check_push_range(const struct ps_parameter_spec *spec,

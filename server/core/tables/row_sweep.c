@@ -18,6 +18,13 @@
 
 #define CANDIDATES_SALT 0x9E6C63D0876A9A4Bu
 
+/* A test build without a safeguard: the tests of the promises must notice (see PS_MUTATE). */
+#ifdef PS_MUTATE_SKIP_EXPIRY_CHECK
+static const bool age_is_not_asked = true;
+#else
+static const bool age_is_not_asked = false;
+#endif
+
 /* A stripe without rows costs a look something, too. */
 #define STRIPE_COST 16
 
@@ -111,7 +118,9 @@ static bool remove_one(struct ps_row_table *table, uint64_t key, uint64_t hash, 
 {
     struct ps_row_stripe *stripe = &table->stripes[ps_row_stripe_of(hash)];
     uint32_t row = ps_row_stripe_find(table, stripe, key, hash);
-    if (row == PS_ROW_NONE || !is_old(ps_row_at(&table->shape, stripe, row), before, now))
+    if (row == PS_ROW_NONE)
+        return false;
+    if (!age_is_not_asked && !is_old(ps_row_at(&table->shape, stripe, row), before, now))
         return false;
     ps_row_stripe_remove(table, stripe, hash, row);
     return true;

@@ -120,12 +120,22 @@ class BadInput(unittest.TestCase):
         good = [(5, ONES), (6, ONES)]
         narrow = Table(self.server, "t", width=3, client=b"bad")
         wide = Table(self.server, "t", width=WIDTH + 1, client=b"bad")
+        # As many bytes as so many rows of the table's width: of clients that have opened a table
+        # that was dropped and defined anew since. The rows of one element are two keys of a row.
+        thin = Table(self.server, "t", width=1, client=b"bad")
+        two = [(5, ONES[:1]), (6, ONES[:1])]
+        waiting = Table(self.server, "rounds", width=1, client=b"bad")
         return [
             (MISSING, "nobody", nobody.request(good)),
             (RANGE, "1000", table.request([(5, ONES), (1000, ONES)])),
             (RANGE, str(2 ** 64 - 1), table.request([(2 ** 64 - 1, ONES), (5, ONES)])),
             (INVALID, "t", narrow.request([(key, [1.0] * 3) for key in range(5)])),
             (INVALID, "t", wide.request([(5, [1.0] * (WIDTH + 1))])),
+            (INVALID, "Name: t, rows of 1 elements were pushed, and the table has rows of "
+             f"{WIDTH}: open the table again", thin.request(two, row_width=1)),
+            (INVALID, "rows of 3 elements", narrow.request([(1, ONES[:3])], row_width=3)),
+            (INVALID, "Name: rounds, rows of 1 elements",
+             waiting.request(two, row_width=1, worker=2)),
             (INVALID, "t", table.request(good, content=table.request(good).content[:-1])),
             (INVALID, "", table.request(good, encoding=0)),
             (INVALID, "", table.request(good, encoding=6)),
@@ -133,6 +143,7 @@ class BadInput(unittest.TestCase):
             (INVALID, "", table.request(good, offset=1, count=4)),
             (INVALID, "finite", table.request([(5, ONES), (6, NAN)])),
             (INVALID, "", flat.request(good)),
+            (INVALID, "not a table", flat.request(good, row_width=WIDTH)),
             (FULL, "full", full.request([(0, ONES), (9, ONES)])),
             (FULL, "full", full.request([(0, ONES), (1, ONES), (2, ONES), (7, ONES), (8, ONES)])),
             (INVALID, "finite", counted.request([(0, ONES), (8, NAN)])),
@@ -235,6 +246,10 @@ class BadInput(unittest.TestCase):
         rows = self.table.pull(range(1000))[0]
         for case in self.pushes():
             self.expect_alone("SendGrad", case)
+        # No rows, and so no content that shared memory could have.
+        thin = Table(self.server, "t", width=1, client=b"bad")
+        self.expect_alone("SendGrad", (INVALID, "rows of 1 elements",
+                                       thin.request([], row_width=1)))
         for case in self.pulls():
             self.expect_alone("GetParam", case)
         self.in_a_batch(self.pushes())

@@ -372,6 +372,24 @@ class Life(TwoServers):
         with self.assertRaises(pserver.NotFoundError):
             self.ps.table("t")
 
+    def test_a_table_that_was_defined_anew_with_another_width_takes_no_rows_of_the_old_one(self):
+        """Two keys with a number each are as many bytes as a key with a row of the new table:
+        without a word about the width they would be pushed, to a key that nobody meant."""
+        stale = self.ps.table("t", 1, pserver.Add())
+        self.ps.drop(["t"])
+        table = self.ps.table("t", 4, pserver.Add())
+        keys = self.keys(6)
+        for push in (stale.add, lambda *rows: stale.add_get(*rows, get=keys)):
+            with self.assertRaisesRegex(pserver.InvalidError,
+                                        "rows of 1 elements were pushed, and the table has "
+                                        "rows of 4: open the table again"):
+                push(keys, np.ones((6, 1), F4))
+        with self.assertRaisesRegex(pserver.InvalidError, "bytes, asked for"):
+            stale.get(keys)
+        self.assertEqual(self.ps.parameters()["t"].shape, (0, 4))
+        table.add(keys, np.ones((6, 4)))
+        self.assertEqual(self.ps.parameters()["t"].shape, (6, 4))
+
 
 def read_safetensors(path):
     """A length, a header of JSON, the bytes: enough for keys and rows of float32."""

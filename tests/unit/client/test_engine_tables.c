@@ -17,8 +17,11 @@ static float destination[4];
 
 static struct ps_item item_of(uint32_t shard)
 {
-    return (struct ps_item){
-        .name = ps_bytes_of_text("t"), .dtype = PS_F32, .of_table = true, .shard = shard};
+    return (struct ps_item){.name = ps_bytes_of_text("t"),
+                            .dtype = PS_F32,
+                            .of_table = true,
+                            .row_width = 10,
+                            .shard = shard};
 }
 
 static struct ps_item push_of(uint32_t shard)
@@ -51,6 +54,7 @@ START_TEST(a_push_of_rows_goes_whole_to_the_server_it_names)
         ck_assert_uint_eq(bench.sent[i].shard, i);
         ck_assert(ps_bytes_equal(push->name, ps_bytes_of_text("t")));
         ck_assert_int_eq(push->encoding, PS_ENCODING_ROWS);
+        ck_assert_uint_eq(push->row_width, 10);
         ck_assert_uint_eq(push->content.size, sizeof content);
         ck_assert_uint_eq(push->range.count, 0);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/push_check.c: what a push says of itself. */
+#include "core_table.h"
 #include "core_world.h"
 #include "server/core/requests/service_state.h"
 
@@ -42,10 +43,34 @@ START_TEST(the_type_is_looked_at_before_the_length)
 }
 END_TEST
 
+/* 0 is what clients say that were built before the field, and a parameter that is no table is
+ * refused for that, whatever width is said. */
+START_TEST(rows_of_another_width_are_refused_with_both_widths)
+{
+    world_init_ready(&world);
+    struct ps_table_settings plain = {0};
+    ck_assert_int_eq(table_define(&world, table_config("sgd", plain), 1), PS_OK);
+    const struct ps_parameter_spec *table = table_of(&world)->spec;
+    const struct ps_parameter_spec *dense =
+        ps_parameter_table_find(&world.service->table, text("w"))->spec;
+
+    ck_assert_int_eq(ps_service_check_row_width(table, 0, &world.error), PS_OK);
+    ck_assert_int_eq(ps_service_check_row_width(table, TABLE_WIDTH, &world.error), PS_OK);
+    ck_assert_int_eq(ps_service_check_row_width(dense, 7, &world.error), PS_OK);
+    ck_assert_int_eq(ps_service_check_row_width(table, TABLE_WIDTH + 7, &world.error),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_str_eq(world.error.text,
+                     "Name: t, rows of 10 elements were pushed, and the table has rows of 3: open "
+                     "the table again, and push rows of its width");
+    world_fini(&world);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("push_check");
     tcase_add_test(tests, a_level_that_is_not_offered_is_refused);
     tcase_add_test(tests, the_type_is_looked_at_before_the_length);
+    tcase_add_test(tests, rows_of_another_width_are_refused_with_both_widths);
     return run_tests("push_check", tests);
 }

@@ -51,6 +51,7 @@ static struct ps_buffer sample(const uint8_t *content, size_t size)
                                        .dtype = PS_F32,
                                        .content = ps_view_of(&part),
                                        .ack = PS_ACK_LOGGED,
+                                       .row_width = (uint32_t)i,
                                        .request = base};
         push.request.sequence = i == 3 ? 777 : base.sequence + i;
         ps_encode_bundle_push(&push, &base, i, &wire);
@@ -91,6 +92,7 @@ START_TEST(a_bundle_comes_back_wherever_it_is_cut)
         ck_assert_uint_eq(push->request.session, 3);
         ck_assert_uint_eq(push->request.sequence, i == 3 ? 777 : 300 + i);
         ck_assert_int_eq(push->ack, PS_ACK_LOGGED);
+        ck_assert_uint_eq(push->row_width, i);
     }
     ck_assert(ps_bytes_equal(read.pushes[1].name, text("b/weight-\xc3\xa4")));
     ck_assert(ps_bytes_equal(read.pulls[1].name, text("e")));

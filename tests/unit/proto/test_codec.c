@@ -47,6 +47,7 @@ static struct ps_bytes wire_of_push(struct ps_bytes content, const char *name)
         .dtype = PS_F32,
         .content = ps_view_of(&content),
         .ack = PS_ACK_LOGGED,
+        .row_width = 4096,
         .shard = 300,
         .request = {.present = true, .client_id = text("client-7"), .session = 3, .sequence = 300},
     };
@@ -76,6 +77,7 @@ START_TEST(push_comes_back_wherever_it_is_cut)
     ck_assert(ps_bytes_equal(read.name, text("layer1/weight-\xc3\xa4")));
     ck_assert_int_eq(read.dtype, PS_F32);
     ck_assert_int_eq(read.ack, PS_ACK_LOGGED);
+    ck_assert_uint_eq(read.row_width, 4096);
     ck_assert_uint_eq(read.shard, 300);
     ck_assert(read.request.present);
     ck_assert(ps_bytes_equal(read.request.client_id, text("client-7")));

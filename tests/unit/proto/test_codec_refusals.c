@@ -77,6 +77,7 @@ START_TEST(wrong_wire_types_are_refused)
     REFUSED(0x12, 1, 'x');                       /* element type as bytes */
     REFUSED(0x18, 1);                            /* content as a number */
     REFUSED(0x32, 1, 3);                         /* encoding as bytes */
+    REFUSED(0x6a, 1, 'x');                       /* row width as bytes */
     REFUSED(0x72, 1, 'x');                       /* shard as bytes */
     REFUSED(0x70, 0x80, 0x80, 0x80, 0x80, 0x10); /* shard beyond 32 bits */
     REFUSED(0x78, 1);                            /* request as a number */
