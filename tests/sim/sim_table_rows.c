@@ -285,14 +285,26 @@ void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t 
              (struct ps_view){0});
 }
 
+/* Rounds that ended by the former settings, since when nobody has looked. One that the change
+ * itself ends is seen by the next look. */
+static void reach_before_change(const struct sim_server *server, struct sim_table_copy *copy,
+                                struct ps_bytes name)
+{
+    const struct ps_parameter *parameter = ps_parameter_table_find(&server->service->table, name);
+    while (parameter != NULL && copy->about->workers > 0 && copy->version < parameter->version &&
+           may_end(server->world, copy))
+        sim_table_copy_end_round(copy);
+}
+
 void sim_rows_changed(struct sim_server *server, struct ps_bytes name, uint64_t position,
                       struct sim_table_change change)
 {
     struct ps_status_reply now;
     now_of(server, &now);
-    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
+    struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
     if (copy == NULL)
         return;
+    reach_before_change(server, copy, name);
     remember(server->world, now.index,
              (struct event){.kind = EVENT_CHANGED,
                             .table = number_of(name),
