@@ -95,7 +95,7 @@ static void look_at_open(struct sim_world *world, const struct sim_server *serve
     bool is_of_now = false;
     for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++)
         is_of_now |= copy->held[i].is_there && copy->held[i].epoch == epoch;
-    if (copy->about->workers > 0 && is_of_now && !copy->is_new_rule &&
+    if (copy->workers > 0 && is_of_now && !copy->is_new_rule &&
         sim_table_copy_there(copy) >= sim_table_copy_needed(copy))
         sim_fail(world, "rows: %s goes on with version %" PRIu64 " of %s, for which all are there",
                  server->name, copy->version + 1, copy->about->name);
