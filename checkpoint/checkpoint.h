@@ -99,6 +99,9 @@ enum ps_checkpoint_carry {
     PS_CARRY_ROWS     /* of a table: the rows that were pushed to since, and keys that went */
 };
 
+/* Most bytes of what is said of the ages of a table's rows. */
+#define PS_CHECKPOINT_AGES_MAX 1600u
+
 /* One parameter as it goes into the file. Everything is borrowed for the call. */
 struct ps_checkpoint_parameter {
     struct ps_bytes name;
@@ -107,6 +110,9 @@ struct ps_checkpoint_parameter {
     struct ps_shape shape;   /* of a range of a cut parameter: of the whole */
     struct ps_bytes config;  /* serialized OptimizerConfig */
     struct ps_bytes defined; /* the one that the parameter came with; as `config`, if it is that */
+    struct ps_bytes ages;    /* of a table whose rows expire: how old they were at the instant, as a
+                                * text that is opaque here; up to PS_CHECKPOINT_AGES_MAX. Empty: not
+                                * said */
     uint64_t birth;          /* position of its definition; 0: of InitParam, or not known */
     uint64_t version;        /* pushes applied */
     uint64_t step;           /* t of the optimizer; differs from version when a push

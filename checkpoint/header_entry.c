@@ -18,6 +18,8 @@ static enum ps_status read_origin(struct ps_header_pass *pass, const struct ps_j
                                   struct ps_checkpoint_parameter *about);
 static enum ps_status read_width(struct ps_header_pass *pass, const struct ps_json *entry,
                                  struct ps_checkpoint_parameter *about);
+static enum ps_status read_ages(struct ps_header_pass *pass, const struct ps_json *entry,
+                                struct ps_checkpoint_parameter *about);
 static enum ps_status read_checksums(struct ps_header_pass *pass, const struct ps_json *entry,
                                      struct ps_header_parameter *parameter);
 static enum ps_status read_carry(struct ps_header_pass *pass, const struct ps_json *entry,
@@ -39,6 +41,7 @@ enum ps_status ps_header_read_entry(struct ps_header_pass *pass, const struct ps
     PS_TRY(read_config(pass, entry, "config", &about->config));
     PS_TRY(read_origin(pass, entry, about));
     PS_TRY(read_width(pass, entry, about));
+    PS_TRY(read_ages(pass, entry, about));
     PS_TRY(read_carry(pass, entry, parameter));
     PS_TRY(read_checksums(pass, entry, parameter));
     /* The writer has them as texts; ps_json_uint_of would take bare numbers as well. */
@@ -111,6 +114,23 @@ static enum ps_status read_width(struct ps_header_pass *pass, const struct ps_js
         return ps_header_corrupt(pass->error, "the width of a table is malformed");
     about->is_table = true;
     about->width = (uint32_t)width;
+    return PS_OK;
+}
+
+/* Opaque here, as configurations are: who makes the table of it judges the text. Absent of tables
+ * whose rows stay, of new ones, and in files of older programs. Of a parameter that has no rows it
+ * is refused, since no server could have meant it. */
+static enum ps_status read_ages(struct ps_header_pass *pass, const struct ps_json *entry,
+                                struct ps_checkpoint_parameter *about)
+{
+    const struct ps_json *member = ps_json_member(entry, PS_HEADER_AGES);
+    const char *text = ps_json_string(member);
+    size_t size = text != NULL ? strlen(text) : 0;
+    if (member == NULL)
+        return PS_OK;
+    if (!about->is_table || size == 0 || size > PS_CHECKPOINT_AGES_MAX)
+        return ps_header_corrupt(pass->error, "the ages of a table's rows are malformed");
+    about->ages = (struct ps_bytes){(const uint8_t *)ps_header_keep_text(pass, text, size), size};
     return PS_OK;
 }
 

@@ -321,6 +321,9 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
      * table, since an ordinary parameter may have a shape of two lengths as well. */
     if (parameter->is_table)
         write_number(json, PS_HEADER_WIDTH, parameter->width);
+    /* With it or without it a table is the same: rows of older files begin to age at the load. */
+    if (parameter->ages.size > 0)
+        ps_json_text(json, PS_HEADER_AGES, parameter->ages);
     write_carry(json, parameter);
     /* Values first, then the states in their order, then what a table has besides. */
     ps_json_begin_array(json, "crc32c");

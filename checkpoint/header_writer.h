@@ -66,6 +66,7 @@
 /* Members that most parameters have no need of; programs that do not know them pass over them. */
 #define PS_HEADER_BIRTH "birth"
 #define PS_HEADER_DEFINED "defined"
+#define PS_HEADER_AGES "ages" /* of tables alone */
 
 /* In the entry of a table, and in no other: how many elements a row has. */
 #define PS_HEADER_WIDTH "width"
@@ -113,8 +114,9 @@ PS_MUST_USE enum ps_status ps_header_facts_bytes(const char *job, const struct p
                                                  uint64_t *bytes, struct ps_error *error);
 
 /* Most bytes that a parameter adds to a header, whatever its version, its step and its place in the
- * file become, and of a table its rows. Only name, dtype, count, config, state_count, is_table and
- * width are looked at. PS_ERR_NO_MEMORY. */
+ * file become, and of a table its rows. Only name, dtype, count, config, state_count, is_table,
+ * width and ages are looked at; of ages it counts the text that is given, which is to be the widest
+ * that the table will ever have. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status
 ps_header_parameter_bytes(const struct ps_checkpoint_parameter *parameter,
                           const struct ps_allocator *memory, uint64_t *bytes,

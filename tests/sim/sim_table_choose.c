@@ -19,7 +19,7 @@ static void choose_expiry(struct sim_world *world, struct sim_table *table,
         return;
     table->expires = true;
     if (world->options.clocks.present && sim_chance(world, 500)) {
-        settings->expire_clocks = sim_between(world, 2, 8);
+        settings->expire_clocks = table->expire_clocks = sim_between(world, 2, 8);
         memcpy(settings->clocks, SIM_CLOCKS_NAME, sizeof SIM_CLOCKS_NAME);
         return;
     }

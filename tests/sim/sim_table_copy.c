@@ -235,7 +235,7 @@ static void sum_push(const struct sim_table *about, const struct sim_row_push *p
 }
 
 /* The gradients of one key are one, and the rule sees that. */
-static void apply_sums(struct sim_table_copy *copy, const struct summed *sums, uint64_t now_ms)
+static void apply_sums(struct sim_table_copy *copy, const struct summed *sums, struct sim_when now)
 {
     copy->version++;
     for (uint32_t key = 0; key < SIM_TABLE_KEYS; key++) {
@@ -252,12 +252,12 @@ static void apply_sums(struct sim_table_copy *copy, const struct summed *sums, u
             row->made = copy->version;
         }
         row->touched = copy->version;
-        row->pushed_ms = now_ms;
+        row->pushed = now;
         step_all(copy->about, row, sums->gradients[key]);
     }
 }
 
-void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, uint64_t now_ms)
+void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, struct sim_when now)
 {
     struct sim_row_push push;
     struct summed sums;
@@ -266,7 +266,7 @@ void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, u
     add_demand(copy, &push, &demand);
     make_room(copy, &demand);
     sum_push(copy->about, &push, &sums);
-    apply_sums(copy, &sums, now_ms);
+    apply_sums(copy, &sums, now);
 }
 
 uint32_t sim_table_copy_there(const struct sim_table_copy *copy)
@@ -315,8 +315,8 @@ uint64_t sim_table_copy_first_ms(const struct sim_table_copy *copy)
 {
     uint64_t first_ms = UINT64_MAX;
     for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++)
-        if (copy->held[i].is_there && copy->held[i].at_ms < first_ms)
-            first_ms = copy->held[i].at_ms;
+        if (copy->held[i].is_there && copy->held[i].at.ms < first_ms)
+            first_ms = copy->held[i].at.ms;
     return first_ms;
 }
 
@@ -348,7 +348,7 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
     const struct sim_table *about = copy->about;
     struct summed joined = {0};
     double weights = 0;
-    uint64_t last_ms = 0;
+    struct sim_when last = {0, 0};
     const struct demand demand = demand_of_held(copy);
     copy->evicted = evicted_by_end(copy);
     copy->made_at = copy->held_at;
@@ -366,13 +366,14 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
             if (own.is_named[key])
                 add_gradient(about, &joined, key, own.gradients[key], weight);
         weights = rounded(about->dtype, weights + weight);
-        last_ms = held->at_ms > last_ms ? held->at_ms : last_ms;
+        last.ms = held->at.ms > last.ms ? held->at.ms : last.ms;
+        last.clock = held->at.clock > last.clock ? held->at.clock : last.clock;
         held->is_there = false;
     }
     for (uint32_t key = 0; key < SIM_TABLE_KEYS && copy->combine != SIM_COMBINE_SUM; key++)
         for (uint32_t k = 0; k < about->width; k++)
             joined.gradients[key][k] = rounded(about->dtype, joined.gradients[key][k] / weights);
-    apply_sums(copy, &joined, last_ms);
+    apply_sums(copy, &joined, last);
 }
 
 void sim_table_copy_expire(struct sim_table_copy *copy, const uint8_t gone[SIM_TABLE_KEYS])

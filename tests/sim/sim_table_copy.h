@@ -12,11 +12,17 @@
 
 #include "tests/sim/sim_tables.h"
 
+/* When something was pushed. */
+struct sim_when {
+    uint64_t ms;
+    uint64_t clock; /* the minimum of the workers' clocks, as the server had it */
+};
+
 struct sim_row {
     bool is_there;
-    uint64_t touched;   /* version of the last push to it */
-    uint64_t pushed_ms; /* when that was */
-    uint64_t made;      /* version of the first */
+    uint64_t touched;       /* version of the last push to it */
+    struct sim_when pushed; /* when that was */
+    uint64_t made;          /* version of the first */
     double values[SIM_TABLE_WIDTH_MAX];
     double states[SIM_TABLE_WIDTH_MAX]; /* of momentum; row-wise, of the row */
     uint32_t counted;                   /* pushes to a key that has no row yet */
@@ -29,7 +35,7 @@ struct sim_table_held {
     struct ps_bytes content; /* borrowed */
     double weight;
     uint64_t epoch; /* in which it came */
-    uint64_t at_ms; /* when */
+    struct sim_when at;
 };
 
 struct sim_table_copy {
@@ -61,7 +67,7 @@ void sim_row_push_read(const struct sim_table *about, struct ps_bytes content,
                        struct sim_row_push *push);
 
 /* The next version, out of the push. */
-void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, uint64_t now_ms);
+void sim_table_copy_push(struct sim_table_copy *copy, struct ps_bytes content, struct sim_when now);
 
 /* A worker that has none contributes to the open round, and is waited for again. */
 void sim_table_copy_hold(struct sim_table_copy *copy, uint32_t worker,

@@ -9,6 +9,7 @@
 #include "server/core/tables/row_sweep.h"
 #include "server/core/update/parameter_rows.h"
 #include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_clocks.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_table_copy.h"
 #include "tests/sim/sim_table_rows.h"
@@ -56,6 +57,14 @@ static bool has_key(const struct ps_row_table *table, uint32_t number)
            PS_ROW_NONE;
 }
 
+/* Of clocks that nobody has set no worker has ended an iteration. */
+uint64_t sim_rows_clock(const struct sim_server *server)
+{
+    const struct ps_clock_group *group =
+        ps_clocks_find(&server->service->clocks, ps_bytes_of_text(SIM_CLOCKS_NAME));
+    return group != NULL ? ps_clock_group_minimum(group) : 0;
+}
+
 /* Of a row that is missing: nobody has pushed to it for the table's time. */
 static void look_at_age(struct sim_server *server, const struct sim_table_copy *copy, uint32_t i,
                         uint64_t before)
@@ -67,9 +76,37 @@ static void look_at_age(struct sim_server *server, const struct sim_table_copy *
                  "rows: %s lets a row of %s go that was pushed to in version %" PRIu64
                  ", not before %" PRIu64,
                  server->name, copy->about->name, row->touched, before);
-    if (row->pushed_ms + copy->about->expire_ms > now_ms)
+    if (row->pushed.ms + copy->about->expire_ms > now_ms)
         sim_fail(server->world, "rows: %s lets a row of %s go after %" PRIu64 " ms", server->name,
-                 copy->about->name, now_ms - row->pushed_ms);
+                 copy->about->name, now_ms - row->pushed.ms);
+    /* The minimum only rises, so that it is no lower now than when the row became due. */
+    uint64_t clock = sim_rows_clock(server);
+    if (row->pushed.clock + copy->about->expire_clocks > clock)
+        sim_fail(server->world, "rows: %s lets a row of %s go at clock %" PRIu64 ", not %" PRIu64,
+                 server->name, copy->about->name, clock, row->pushed.clock);
+}
+
+/* What a server knows of ages, wherever it has it from, makes no row older than it is: up to the
+ * version that the table had then, all rows were pushed to by then. */
+static void look_at_known(struct sim_server *server, const struct sim_table_copy *copy,
+                          const struct ps_row_expiry *expiry)
+{
+    /* On such a server's clock all is later than it is. */
+    bool is_late = server->world->options.mutation == SIM_MUTATION_CLOCK_LATE;
+    for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
+        const struct sim_row *row = &copy->rows[i];
+        bool is_older = false;
+        for (size_t k = 0; !is_late && k < expiry->by_time.count; k++)
+            is_older |= row->touched <= expiry->by_time.seen[k].version &&
+                        ps_row_ages_time(row->pushed.ms) > expiry->by_time.seen[k].at;
+        for (size_t k = 0; k < expiry->by_clock.count; k++)
+            is_older |= row->touched <= expiry->by_clock.seen[k].version &&
+                        row->pushed.clock > expiry->by_clock.seen[k].at;
+        if (row->is_there && is_older)
+            sim_fail(server->world,
+                     "rows: %s takes a row of %s, pushed to in version %" PRIu64 ", for older",
+                     server->name, copy->about->name, row->touched);
+    }
 }
 
 /* Behind a walk nothing is left that was old when it began: no row gets older. */
@@ -105,6 +142,7 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
     sim_rows_reach(server->world, server, copy, parameter->version);
     const struct ps_row_expiry *expiry = parameter->expiry;
     const struct ps_row_table *candidates = ps_row_table_candidates(parameter->rows);
+    look_at_known(server, copy, expiry);
     uint64_t before = expiry->walk.before > 0 ? expiry->walk.before : expiry->swept;
     for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
         if (copy->rows[i].is_there && !has_key(parameter->rows, i)) {

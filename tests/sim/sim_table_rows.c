@@ -31,7 +31,7 @@ struct event {
     enum event_kind kind;
     uint32_t table;
     uint64_t epoch, position;
-    uint64_t at_ms;
+    struct sim_when at;
     uint64_t version;               /* that a push made; value, or variant; round */
     enum sim_table_setting setting; /* of a value */
     uint8_t *content;               /* owned */
@@ -112,7 +112,7 @@ static void hold(struct sim_table_copy *copy, const struct event *event)
     const struct sim_table_held held = {.content = {event->content, event->size},
                                         .weight = event->weight > 0 ? (double)event->weight : 1,
                                         .epoch = event->epoch,
-                                        .at_ms = event->at_ms};
+                                        .at = event->at};
     sim_table_copy_hold(copy, event->worker, &held);
     copy->held_at = event->position;
 }
@@ -163,7 +163,7 @@ static void apply(struct shard_rows *shard, const struct event *event)
     } else if (event->kind == EVENT_CHANGED) {
         sim_table_copy_change(copy, event->setting, event->version);
     } else if (event->kind == EVENT_PUSHED) {
-        sim_table_copy_push(copy, content, event->at_ms);
+        sim_table_copy_push(copy, content, event->at);
         PS_ASSERT(copy->version == event->version);
     } else if (event->kind == EVENT_HELD) {
         hold(copy, event);
@@ -220,7 +220,7 @@ static void remember(struct sim_world *world, uint32_t index, struct event event
         shard->events = realloc(shard->events, shard->capacity * sizeof event);
         PS_ASSERT(shard->events != NULL);
     }
-    event.at_ms = sim_now(world);
+    event.at.ms = sim_now(world);
     event.size = content.size;
     event.content = malloc(content.size + 1);
     PS_ASSERT(event.content != NULL);
@@ -394,6 +394,7 @@ static void held(struct sim_server *server, struct sim_table_copy *copy,
              (struct event){.kind = EVENT_HELD,
                             .table = number_of(request->name),
                             .epoch = now->epoch,
+                            .at.clock = sim_rows_clock(server),
                             .position = reply->position - (reply->held ? 0 : 1),
                             .version = reply->version,
                             .worker = request->worker - 1,
@@ -427,6 +428,7 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
              (struct event){.kind = EVENT_PUSHED,
                             .table = number_of(request->name),
                             .epoch = now.epoch,
+                            .at.clock = sim_rows_clock(server),
                             .position = reply->position,
                             .version = reply->version},
              request->content);

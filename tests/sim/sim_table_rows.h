@@ -70,6 +70,9 @@ void sim_rows_turn(struct sim_server *server);
 /* The server's coordinator has had its turn: rows may have expired. */
 void sim_rows_turned(struct sim_server *server);
 
+/* The minimum of the workers' clocks, as the server has it. */
+uint64_t sim_rows_clock(const struct sim_server *server);
+
 /* Is it in the midst of a sweep? */
 bool sim_rows_sweep(const struct sim_server *server);
 

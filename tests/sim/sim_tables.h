@@ -42,6 +42,7 @@ struct sim_table {
     uint64_t rows_max;  /* of one shard; 0: any number */
     bool oldest_go;     /* where there would be more; else pushes are refused */
     uint64_t expire_ms; /* 0: never */
+    uint64_t expire_clocks;
     bool expires;       /* by time or by clocks */
     uint32_t workers;   /* of its rounds, as sim_rounds.h has them; 0: none, and never any */
     uint32_t quorum;    /* 0: all that are not evicted; as it is defined, and as all that follows */

@@ -105,8 +105,11 @@ enum ps_status parameter_room_add(const struct parameter_room *room, struct shar
     /* Of the reader as well, which is closed while the state lives on. */
     if (row->defined.data != NULL)
         added.defined = shard_state_copy(state, row->defined, error);
+    if (row->ages.size > 0)
+        added.ages = shard_state_copy(state, row->ages, error);
     bool has_defined = row->defined.data == NULL || added.defined.data != NULL;
-    if (added.name.data == NULL || added.config.data == NULL || !has_defined)
+    bool has_ages = row->ages.size == 0 || added.ages.data != NULL;
+    if (added.name.data == NULL || added.config.data == NULL || !has_defined || !has_ages)
         return PS_ERR_NO_MEMORY;
     PS_TRY(parameter_room_settle(room, row, state->memory, &added, error));
     /* Wherever its rows came from, they are all here: what is written of the state is whole. */

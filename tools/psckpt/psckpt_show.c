@@ -260,6 +260,9 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
         ps_json_uint(json, "rows", about->rows);
         ps_json_uint(json, "width", about->width);
     }
+    /* As the file has it: how old the rows of a table were. */
+    if (about->ages.size > 0)
+        ps_json_text(json, "ages", about->ages);
     ps_json_uint(json, "bytes", bytes_of(own));
     json_text(json, "rule", rule_of(tool, about));
     ps_json_uint(json, "states", about->state_count);

@@ -393,6 +393,8 @@ static enum ps_status give_births(struct salvaging *salvaging, size_t oldest,
         salvage->births[salvage->birth_count++] =
             (struct salvage_birth){row->name, row->birth, position};
         row->birth = position;
+        /* As of a later instant than the file's: its rows would seem older than they are. */
+        row->ages = (struct ps_bytes){NULL, 0};
     }
     return PS_OK;
 }

@@ -15,6 +15,7 @@
 #include "server/core/update/parameter_change.h"
 #include "server/core/update/parameter_rows.h"
 #include "server/core/update/parameter_settings.h"
+#include "server/core/update/row_ages_text.h"
 
 #include <inttypes.h>
 
@@ -31,6 +32,9 @@ static enum ps_status fill_rows(const struct ps_service *service,
                                 struct ps_checkpoint_reader *reader, size_t i,
                                 struct ps_parameter *parameter,
                                 const struct ps_parameter_table *table, struct ps_error *error);
+static enum ps_status fill_ages(const struct ps_service *service,
+                                const struct ps_checkpoint_reader *reader, size_t i,
+                                struct ps_parameter *parameter, struct ps_error *error);
 static enum ps_status build_table(const struct ps_service *service,
                                   struct ps_checkpoint_reader *reader,
                                   struct ps_parameter_table *table,
@@ -161,7 +165,35 @@ static enum ps_status fill_rows(const struct ps_service *service,
     uint64_t used = table->host_bytes + atomic_load(&service->row_room.bytes);
     PS_ASSERT(parameter->rows != NULL);
     uint64_t left = used < service->bytes_max ? service->bytes_max - used : 0;
+    PS_TRY(fill_ages(service, reader, i, parameter, error));
     return ps_recovery_fill_rows(reader, i, parameter, left, table->memory, error);
+}
+
+/* Rows age on from where they were. Those that the journal behind the file has pushes to get later
+ * versions than any that is known here: they begin with the first look of the shard that is ready,
+ * and never seem older than they are. Nor do the others: what is not known of the time in between
+ * does not count.
+ *
+ * What goes by it goes by a record, when the shard is ready. So two servers that load one file at
+ * different times have the same rows until then, and the journal says which of them decided. */
+static enum ps_status fill_ages(const struct ps_service *service,
+                                const struct ps_checkpoint_reader *reader, size_t i,
+                                struct ps_parameter *parameter, struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter *row = ps_checkpoint_parameter(reader, i);
+    uint64_t span_ms = parameter->spec->settings.table.expire_ms;
+    const struct ps_row_ages_read read = {
+        .time = ps_row_ages_time(ps_now_ms(service->clock)),
+        .passed_ms = ps_row_ages_passed(span_ms, ps_checkpoint_reader_facts(reader)->unix_ns,
+                                        ps_unix_ns(service->clock)),
+        .version = row->version};
+    PS_ASSERT(parameter->expiry != NULL && parameter->version == row->version);
+    /* Older files have none, nor have tables whose rows stay. */
+    if (row->ages.size == 0 || ps_row_ages_text_read(row->ages, &read, parameter->expiry))
+        return PS_OK;
+    /* The header's checksum was right: somebody has written it so. */
+    const struct ps_error reason = {.text = "the ages of its rows are malformed"};
+    return fail_row(row, PS_ERR_CORRUPT, &reason, error);
 }
 
 /* The table owns them; `parameters` has them in the reader's order. Memory for all of them is taken

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "server/core/recovery/clock_rows.h"
+#include "server/core/recovery/snapshot_ages.h"
 #include "server/core/recovery/snapshot_candidates.h"
 #include "server/core/recovery/snapshot_rounds.h"
 #include "server/core/requests/service_state.h"
@@ -36,6 +37,7 @@ struct holding {
     struct ps_clock_rows *clocks; /* NULL: there are none */
     struct ps_snapshot_rounds *rounds;
     struct ps_snapshot_candidates *candidates;
+    struct ps_snapshot_ages *ages;
     struct ps_parameter_version versions[];
 };
 
@@ -134,6 +136,7 @@ static enum ps_status take_once(struct ps_service *service, bool alone, bool is_
     /* qsort may not be given NULL. */
     if (holding->count > 0)
         qsort(holding->versions, holding->count, sizeof holding->versions[0], compare_names);
+    ps_snapshot_ages_settle(holding->ages);
     for (size_t i = 0; i < holding->count; i++)
         describe(holding, i);
     snapshot->facts.sections[PS_CHECKPOINT_ROUNDS] = ps_snapshot_rounds_records(holding->rounds);
@@ -217,6 +220,7 @@ static enum ps_status reserve_all(struct ps_service *service, struct holding *ho
                                   struct ps_error *error)
 {
     struct ps_parameter_version *version = holding->versions;
+    PS_TRY(ps_snapshot_ages_reserve(service, &holding->ages, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry)) {
         struct ps_parameter *parameter = ps_parameter_entry_parameter(entry);
@@ -258,6 +262,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
         holding->count++;
     }
     PS_ASSERT(holding->count == holding->capacity);
+    ps_snapshot_ages_take(service, holding->ages);
 
     struct ps_journal_state state;
     /* What is written to the journal from here on is behind this snapshot. */
@@ -310,6 +315,7 @@ static void describe(struct holding *holding, size_t i)
         row->rows = ps_row_hold_rows(version->rows);
         row->count = row->rows * row->width;
         row->source = (struct ps_checkpoint_source){read_rows, version};
+        row->ages = ps_snapshot_ages_of(holding->ages, version->spec);
         return;
     }
     row->values = ps_blocks_view(version->values);
@@ -477,6 +483,7 @@ static void release_holding(struct holding *holding)
         ps_parameter_version_release(&holding->versions[i]);
     ps_snapshot_rounds_release(holding->rounds);
     ps_snapshot_candidates_release(holding->candidates);
+    ps_snapshot_ages_release(holding->ages);
     ps_release(holding->memory, holding->session_bytes);
     ps_clock_rows_release(holding->clocks);
     for (size_t i = 0; holding->removed != NULL && i < holding->capacity; i++)

@@ -107,8 +107,8 @@ static void note_due(struct ps_service *service, struct ps_parameter *parameter)
     uint64_t by_time = 0, by_clock = 0;
     PS_ASSERT(expiry->swept <= version + 1);
     if (settings->expire_ms > 0)
-        by_time = ps_row_ages_look(&expiry->by_time, settings->expire_ms, ps_now_ms(service->clock),
-                                   version);
+        by_time = ps_row_ages_look(&expiry->by_time, settings->expire_ms,
+                                   ps_row_ages_time(ps_now_ms(service->clock)), version);
     if (settings->expire_clocks > 0)
         by_clock = ps_row_ages_look(&expiry->by_clock, settings->expire_clocks,
                                     minimum_of(service, settings), version);

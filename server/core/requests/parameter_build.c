@@ -7,6 +7,7 @@
 #include "checkpoint/header_writer.h"
 #include "server/core/update/parameter_rows.h"
 #include "server/core/update/parameter_settings.h"
+#include "server/core/update/row_ages_text.h"
 
 #include <inttypes.h>
 
@@ -135,10 +136,14 @@ enum ps_status ps_wish_build(struct ps_service *service, struct ps_wish *wish,
 enum ps_status ps_service_measure_header(const struct ps_service *service,
                                          struct ps_parameter_spec *spec, struct ps_error *error)
 {
-    const struct ps_checkpoint_parameter row = ps_parameter_spec_row(spec);
+    struct ps_checkpoint_parameter row = ps_parameter_spec_row(spec);
+    char ages[PS_ROW_AGES_TEXT_BYTES];
     PS_ASSERT(row.count > 0 || row.is_table);
     if (!service->saves)
         return PS_OK;
+    /* What is said of them grows for as long as the table lives; of other parameters nothing is. */
+    row.ages = (struct ps_bytes){(const uint8_t *)ages,
+                                 ps_row_ages_text_widest(&spec->settings.table, ages)};
     return ps_header_parameter_bytes(&row, service->memory, &spec->header_bytes, error);
 }
 

@@ -66,18 +66,22 @@ struct ps_parameter *ps_table_drop(struct ps_service *service, struct ps_paramet
     return removed;
 }
 
-/* A configuration counts with the parameter's bytes where that is small: the sum follows. */
-/* Do rows go by themselves as they did? */
-static bool expires_alike(const struct ps_parameter_spec *former,
-                          const struct ps_parameter_spec *spec)
+/* Where rows do not go by themselves as they did, what was due under the former settings is not. */
+static void follow_expiry(struct ps_parameter *parameter, const struct ps_parameter_spec *former)
 {
     const struct ps_table_settings *before = &former->settings.table;
-    const struct ps_table_settings *now = &spec->settings.table;
-    PS_ASSERT(before->width == now->width);
-    return before->expire_ms == now->expire_ms && before->expire_clocks == now->expire_clocks &&
-           strncmp(before->clocks, now->clocks, sizeof now->clocks) == 0;
+    const struct ps_table_settings *now = &parameter->spec->settings.table;
+    bool is_by_others = strncmp(before->clocks, now->clocks, sizeof now->clocks) != 0;
+    PS_ASSERT(before->width == now->width && parameter->expiry != NULL);
+    if (before->expire_ms != now->expire_ms || before->expire_clocks != now->expire_clocks ||
+        is_by_others)
+        ps_parameter_rows_forget_due(parameter);
+    /* Clocks that stand far ahead of the former ones would make all rows old at once. */
+    if (is_by_others)
+        parameter->expiry->by_clock = (struct ps_row_ages){0};
 }
 
+/* A configuration counts with the parameter's bytes where that is small: the sum follows. */
 struct ps_parameter_spec *ps_table_configure(struct ps_service *service,
                                              struct ps_parameter *parameter,
                                              struct ps_parameter_spec *spec,
@@ -87,8 +91,8 @@ struct ps_parameter_spec *ps_table_configure(struct ps_service *service,
     uint64_t before = ps_parameter_host_bytes(parameter);
     struct ps_parameter_spec *former =
         ps_parameter_table_configure(&service->table, parameter, spec);
-    if (parameter->rows != NULL && !expires_alike(former, spec))
-        ps_parameter_rows_forget_due(parameter);
+    if (parameter->rows != NULL)
+        follow_expiry(parameter, former);
     /* The change was looked at before it had its place (parameter_change.c): it fits. With the cut
      * held alone no push is at work, so that each push goes by one limit from its look to its
      * end. */

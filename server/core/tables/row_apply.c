@@ -120,10 +120,15 @@ static void make_rows(struct ps_row_push *push, uint32_t number)
     PS_ASSERT(number < PS_ROW_STRIPES);
     struct ps_row_table *table = push->table;
     struct ps_row_stripe *stripe = &table->stripes[number];
+    bool made = false;
     for (uint32_t i = push->begins[number]; i < push->begins[number + 1]; i++) {
-        if (push->rows[i] == NULL)
-            push->rows[i] = ps_row_stripe_insert(table, stripe, push->keys[i], push->hashes[i],
-                                                 push->numbers[i]);
+        if (push->rows[i] != NULL)
+            continue;
+        push->rows[i] =
+            ps_row_stripe_insert(table, stripe, push->keys[i], push->hashes[i], push->numbers[i]);
+        made = true;
     }
-    stripe->free_from = ps_row_stripe_free(table, stripe, stripe->free_from);
+    /* The bits of rows are a line of memory that a push of old rows has no need of. */
+    if (made)
+        stripe->free_from = ps_row_stripe_free(table, stripe, stripe->free_from);
 }

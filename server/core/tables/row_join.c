@@ -50,7 +50,7 @@ uint64_t ps_row_push_lacking(struct ps_row_push *push)
     uint64_t lacking = 0;
     PS_ASSERT(!push->prepared);
     ps_row_look_up(push->table, push->hashes, push->keys, push->unique, 1, push->rows,
-                   push->numbers);
+                   push->numbers, NULL);
     /* A row that a sweep takes before the round ends is made anew then, in the room that it has
      * left. */
     for (uint32_t i = 0; i < push->unique; i++)

@@ -28,8 +28,9 @@ _Static_assert(TAGS_KEPT > 2 * AHEAD, "a tag is used before its place is taken")
 /* Keys that are looked at together when the quick way was wrong. */
 #define ASIDE_MAX 64
 
-/* Lines of one row that are asked for; the processor goes on by itself in longer ones. */
-#define ROW_LINES_MAX 8
+/* Lines of one row that are asked for, beside its last; the processor goes on by itself in longer
+ * ones. With all five of a row of 64 floats it waits for room to ask: 5 % of a look-up. */
+#define ROW_LINES_MAX 2
 #define LINE_BYTES 64
 
 struct look_up {
@@ -39,7 +40,8 @@ struct look_up {
     uint8_t **rows; /* before a key's row is known, its home line */
     uint32_t *numbers;
     size_t bytes;
-    bool tagged[TAGS_KEPT]; /* the row has the key's tag */
+    const struct ps_row_copies *copies; /* may be NULL */
+    bool tagged[TAGS_KEPT];             /* the row has the key's tag */
     uint32_t aside_count;
     uint32_t aside[ASIDE_MAX];
 };
@@ -48,19 +50,22 @@ static void ask_home(struct look_up *look, uint32_t at);
 static void take_number(struct look_up *look, uint32_t at);
 static void ask_row(struct look_up *look, uint32_t at);
 static void check_row(struct look_up *look, uint32_t at);
+static void copy_row(const struct look_up *look, uint32_t at);
 static void find_aside(struct look_up *look);
 
 /* The last keys go through without others behind them. Before the first, `i` less some stages
  * wraps to a number that is none of a key. */
 void ps_row_look_up(const struct ps_row_table *table, const uint64_t *hashes, const uint64_t *keys,
-                    uint32_t count, size_t bytes, uint8_t **rows, uint32_t *numbers)
+                    uint32_t count, size_t bytes, uint8_t **rows, uint32_t *numbers,
+                    const struct ps_row_copies *copies)
 {
     struct look_up look = {.table = table,
                            .hashes = hashes,
                            .keys = keys,
                            .rows = rows,
                            .numbers = numbers,
-                           .bytes = bytes};
+                           .bytes = bytes,
+                           .copies = copies};
     PS_ASSERT(bytes > 0 && bytes <= table->shape.stride);
     PS_ASSERT(count <= UINT32_MAX / 2);
     for (uint32_t i = 0; i < count + 3 * AHEAD; i++) {
@@ -139,13 +144,28 @@ static void ask_row(struct look_up *look, uint32_t at)
  * still have the key. */
 static void check_row(struct look_up *look, uint32_t at)
 {
-    if (look->rows[at] == NULL ||
-        ((ps_row_key(look->rows[at]) == look->keys[at]) & look->tagged[at % TAGS_KEPT]) != 0)
+    if (look->rows[at] == NULL)
         return;
+    if (((ps_row_key(look->rows[at]) == look->keys[at]) & look->tagged[at % TAGS_KEPT]) != 0) {
+        copy_row(look, at);
+        return;
+    }
     if (look->aside_count == ASIDE_MAX)
         find_aside(look);
     PS_ASSERT(look->aside_count < ASIDE_MAX);
     look->aside[look->aside_count++] = at;
+}
+
+/* While the memory is at work on the keys that follow: a loop of copies behind the look-up has it
+ * idle, and takes a twentieth longer in all. */
+static void copy_row(const struct look_up *look, uint32_t at)
+{
+    const struct ps_row_copies *copies = look->copies;
+    if (copies == NULL)
+        return;
+    PS_ASSERT(look->rows[at] != NULL);
+    ps_row_copy(copies->to + copies->order[at] * copies->size, look->rows[at] + copies->offset,
+                copies->size);
 }
 
 /* Asks for the rows of a line that have the key's tag; says whether the key may be in the next. */
@@ -165,8 +185,8 @@ static const struct ps_row_line *second_at(const struct look_up *look, uint32_t 
     return &index->lines[ps_row_line_after(index, ps_row_home(index, look->hashes[at]))];
 }
 
-/* Three rounds over those put aside: all second lines are asked for, then the rows of both lines,
- * and then each is looked up in full. Keys farther than that are rare. */
+/* Rounds over those put aside: all second lines are asked for, then the rows of both lines, then
+ * each is looked up in full, and at last copied. Keys farther than that are rare. */
 static void find_aside(struct look_up *look)
 {
     for (uint32_t i = 0; i < look->aside_count; i++)
@@ -186,6 +206,9 @@ static void find_aside(struct look_up *look)
         look->rows[at] = ps_row_at(&look->table->shape, stripe_at(look, at), number);
         ask_lines(look->rows[at], look->bytes);
     }
+    for (uint32_t i = 0; i < look->aside_count; i++)
+        if (look->rows[look->aside[i]] != NULL)
+            copy_row(look, look->aside[i]);
     /* The list is used again for the keys that follow. */
     look->aside_count = 0;
 }

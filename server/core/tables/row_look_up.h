@@ -14,10 +14,20 @@
 
 #include "server/core/tables/row_stripes.h"
 
+/* Where a reader wants the `size` bytes that each row has at `offset`: those of the key at i go to
+ * to + order[i] * size, and no other byte of `to` is written. */
+struct ps_row_copies {
+    uint8_t *to;
+    const uint32_t *order;
+    size_t offset;
+    size_t size;
+};
+
 /* Writes each key's row, or NULL, and its number in its stripe, or PS_ROW_NONE. The first `bytes`
- * of each row found are then on their way to the cache. Fastest for hashes in the order of their
- * stripes. */
+ * of each row found are then on their way to the cache; with `copies` (NULL: none are wanted) they
+ * have been copied. Fastest for hashes in the order of their stripes. */
 void ps_row_look_up(const struct ps_row_table *table, const uint64_t *hashes, const uint64_t *keys,
-                    uint32_t count, size_t bytes, uint8_t **rows, uint32_t *numbers);
+                    uint32_t count, size_t bytes, uint8_t **rows, uint32_t *numbers,
+                    const struct ps_row_copies *copies);
 
 #endif

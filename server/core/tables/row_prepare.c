@@ -69,7 +69,7 @@ enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left
 static void look_up(struct ps_row_push *push)
 {
     ps_row_look_up(push->table, push->hashes, push->keys, push->unique, push->table->shape.stride,
-                   push->rows, push->numbers);
+                   push->rows, push->numbers, NULL);
     PS_ASSERT(push->table != NULL);
     push->made = 0;
     for (uint32_t i = 0; i < push->unique; i++)

@@ -118,22 +118,25 @@ static void walk_all(struct pull *pull)
         walk_lock(pull, (first + i) % PS_ROW_LOCKS);
 }
 
-/* A row that a device has is fetched from there behind the walk. */
-static bool is_elsewhere(struct pull *pull, uint32_t i)
+/* A row that a device has is fetched from there behind the walk. Rows of the host are none of them,
+ * and those that were called home since their last push. */
+static void note_elsewhere(struct pull *pull, uint32_t i)
 {
-    const struct ps_row_stripe *stripe = &pull->table->stripes[ps_row_stripe_of(pull->hashes[i])];
+    const struct ps_row_table *table = pull->table;
+    if (table->bodies == NULL)
+        return;
+    const struct ps_row_stripe *stripe = &table->stripes[ps_row_stripe_of(pull->hashes[i])];
     PS_ASSERT(pull->numbers[i] != PS_ROW_NONE);
-    /* Rows of the host, and those that were called home since their last push. */
-    if (!ps_row_is_stale(&pull->table->shape, stripe, pull->numbers[i]))
-        return false;
+    if (!ps_row_is_stale(&table->shape, stripe, pull->numbers[i]))
+        return;
     /* Written over keys that are in order elsewhere by now. */
     pull->asked[pull->seated] = stripe->seats[pull->numbers[i]];
     pull->places[pull->seated++] = pull->order[i];
-    return true;
 }
 
 /* The rows are copied under the lock: a page may be replaced, and its room be used again, as soon
- * as the lock is let go. */
+ * as the lock is let go. Of a row that a device has, what the host has of it is copied, too, and is
+ * written over behind the walk: there are few tables of that kind, and all others ask nothing. */
 static void walk_lock(struct pull *pull, uint32_t lock)
 {
     struct ps_row_table *table = pull->table;
@@ -142,21 +145,21 @@ static void walk_lock(struct pull *pull, uint32_t lock)
     uint32_t end = pull->begins[(lock + 1) * PS_ROW_LOCK_STRIPES];
     if (begin == end)
         return;
-    size_t size = shape->arrays[0].size;
     PS_ASSERT(begin < end && end <= pull->count);
+    const struct ps_row_copies copies = {.to = pull->to,
+                                         .order = pull->order + begin,
+                                         .offset = shape->arrays[0].offset,
+                                         .size = shape->arrays[0].size};
     ps_mutex_lock(&table->locks[lock]);
     ps_row_look_up(table, pull->hashes + begin, pull->keys + begin, end - begin,
-                   shape->arrays[0].offset + size, pull->rows + begin, pull->numbers + begin);
+                   copies.offset + copies.size, pull->rows + begin, pull->numbers + begin, &copies);
     for (uint32_t i = begin; i < end; i++) {
-        uint8_t *to = pull->to + pull->order[i] * size;
         /* What a push would begin with, and no row: readers leave no trace. */
         if (pull->rows[i] == NULL)
             ps_first_values(&table->settings, shape->layout.dtype, pull->keys[i],
-                            shape->layout.width, to);
-        else if (is_elsewhere(pull, i))
-            continue;
+                            shape->layout.width, pull->to + pull->order[i] * copies.size);
         else
-            ps_row_copy(to, pull->rows[i] + shape->arrays[0].offset, size);
+            note_elsewhere(pull, i);
     }
     ps_mutex_unlock(&table->locks[lock]);
 }

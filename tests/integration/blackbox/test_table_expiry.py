@@ -3,9 +3,12 @@
 there. Nothing is timed: rows are waited for until they are gone, and those that must stay have an
 hour, or a clock that nobody advances meanwhile."""
 
+import glob
+import json
+import os
 import unittest
 
-from blackbox import Server, patiently, run_until
+from blackbox import Server, patiently, run, run_until
 from calls import MESSAGES
 from cluster import wait_until
 from test_clocks import Workers
@@ -109,6 +112,62 @@ class TableExpiry(unittest.TestCase):
         for _ in self.recover():
             self.assertEqual(self.values(table, OLD + YOUNG),
                              [FIRST] * len(OLD) + [ONCE] * len(YOUNG))
+
+    def ages_of(self, table):
+        """As the newest checkpoint has them, or None."""
+        newest = max(glob.glob(self.server.data + "/**/*.safetensors", recursive=True),
+                     key=os.path.basename)
+        shown = run("psckpt", "show", newest, "--output", "json")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        entries = {entry["name"]: entry for entry in json.loads(shown.stdout)["parameters"]}
+        return entries[table.name].get("ages")
+
+    def until_ages(self, table, ages):
+        """Until a checkpoint has them, which the server knows when it has looked. Nothing but
+        `other` makes versions meanwhile, without which no further checkpoint would be written."""
+        def are_saved():
+            self.push(self.other, OLD)
+            self.checkpoint()
+            return self.ages_of(table) == ages
+        wait_until(are_saved, lambda: f"ages {ages}, and not {self.ages_of(table)}")
+
+    def test_rows_that_were_old_before_a_crash_go_behind_it_and_younger_ones_stay(self):
+        workers = Workers(self.server)
+        patiently(lambda: workers.set(1))
+        self.other = self.table("other", b"other")
+        table = self.table(expire_clocks=4, clocks="c")
+        self.push(table, OLD)
+        self.until_ages(table, "clocks 0 1")
+        self.assertIsNone(self.ages_of(self.other))
+        patiently(lambda: workers.clock(0, 3))
+        self.restart()  # behind the checkpoint the clock is in the journal
+        self.push(table, YOUNG)
+        self.until_ages(table, "clocks 0 1 3 2")
+        self.restart()
+        patiently(lambda: workers.clock(0, 4))
+        self.until_gone(table, OLD)
+        self.assertEqual(self.values(table, YOUNG), [ONCE] * len(YOUNG))
+        self.restart()  # with the records of what went
+        self.assertEqual(self.values(table, OLD + YOUNG), [FIRST] * 10 + [ONCE] * 10)
+        patiently(lambda: workers.clock(0, 7))
+        self.until_gone(table, YOUNG)
+
+    def test_rows_by_time_age_on_behind_a_crash(self):
+        self.other = self.table("other", b"other")
+        table = self.table(expire_ms=HOUR_MS)
+        self.push(table, OLD)
+
+        def oldest():
+            self.push(self.other, OLD)
+            self.checkpoint()
+            return int((self.ages_of(table) or "time -1").split()[1])
+        wait_until(lambda: oldest() >= 0, "the server has looked")
+        age = oldest()
+        for _ in range(2):
+            self.restart()
+            self.assertGreaterEqual(oldest(), age)
+            age = oldest()
+        self.assertEqual(self.values(table, OLD), [ONCE] * len(OLD))
 
     def advance_until_gone(self, workers, table, keys):
         """How old rows are is counted from when the server has looked at them."""

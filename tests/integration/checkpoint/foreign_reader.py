@@ -90,6 +90,27 @@ def records_of(data):
     return found
 
 
+def ages_of(entry):
+    """What is said of the ages of a table's rows, every rule of it checked."""
+    parts = {}
+    for word in entry["ages"].split(" "):
+        if word.isdecimal():
+            parts[part].append(int(word))
+        else:
+            part = word
+            assert part not in parts
+            parts[part] = []
+    assert list(parts) == [part for part in ("due", "time", "clocks") if part in parts] != []
+    version = int(entry["version"])
+    assert "due" not in parts or (len(parts["due"]) == 1 and 0 < parts["due"][0] <= version + 1)
+    for part in ("time", "clocks"):
+        whens, versions = parts.get(part, [0])[::2], parts.get(part, [0, 0])[1::2]
+        assert 1 <= len(whens) == len(versions) <= 18 or part not in parts
+        assert whens == sorted(whens, reverse=part == "time") and versions == sorted(versions)
+        assert versions[-1] <= version
+    return parts
+
+
 class ForeignReader(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -186,6 +207,10 @@ class ForeignReader(unittest.TestCase):
                     [name] + ["ps.state/%d/%s" % (state, name) for state in range(i % 3)] +
                     ["ps.keys/" + name, "ps.clock/" + name]]
             self.assertEqual(entries[name]["crc32c"], sums)
+            self.assertEqual("ages" in entries[name], rows > 0)
+            if rows > 0:
+                self.assertEqual(ages_of(entries[name]), {
+                    "due": [2], "time": [61000, 3, 59000, 9], "clocks": [5, 3, 6, 9]})
         for name, (label, begin, _) in tensors.items():
             self.assertEqual(begin % WIDTHS[label], 0, name)
 

@@ -8,7 +8,8 @@
  * worker 2 has contributed to p0, with weight 1.5, worker 5 of 9 is evicted there, and the clocks
  * "main" of 2 workers are set, of which the second is at 77. With "tables" every odd parameter is
  * a table of as many rows of 3 elements, but p1 of none; its first state has one element for a row,
- * row r has the key 1000 r and the clock 5 + r. Prints one line: path, CRC-32, bytes. */
+ * row r has the key 1000 r and the clock 5 + r, and its rows have ages. Prints one line: path,
+ * CRC-32, bytes. */
 #include "checkpoint/array_layout.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/journal_candidates.h"
@@ -185,6 +186,8 @@ static void make_table(struct ps_checkpoint_parameter *parameter, size_t rows)
     parameter->rows = rows;
     parameter->count = rows * TABLE_WIDTH;
     parameter->shape = (struct ps_shape){0};
+    if (rows > 0)
+        parameter->ages = ps_bytes_of_text("due 2 time 61000 3 59000 9 clocks 5 3 6 9");
 }
 
 /* Keys, which are of 8 bytes, or clocks. */

@@ -19,7 +19,7 @@ import grpc
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "blackbox"))
 
-from blackbox import Server  # noqa: E402
+from blackbox import Server, patiently, wait_until  # noqa: E402
 from psckpt_run import digest, psckpt, psckpt_json, read_safetensors  # noqa: E402
 from recover_world import flip, offset_of  # noqa: E402
 from test_tables import WIDTH, Rows, adagrad, configuration  # noqa: E402
@@ -374,6 +374,54 @@ class Storm(unittest.TestCase):
             known = sorted(counts)
             self.assertEqual(rows.values(known),
                              [[float(counts[key])] * WIDTH for key in known])
+
+
+class Ageing(unittest.TestCase):
+    """A table whose rows go when they are an hour old, saved and pushed to, and killed."""
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.out = os.path.join(holder.name, "out")
+        # It looks how old rows are when it keeps its lease alive: every two seconds.
+        self.server = Server(ttl="6s")
+        self.addCleanup(self.server.__exit__)
+        patiently(self.server.make_ready)
+        self.table = Rows(self.server, "t")
+        patiently(lambda: self.table.define(configuration(expire_ms=3_600_000)))
+        wait_until(self.has_aged, "the server has looked")
+        self.push()
+        self.server.process.kill()
+        self.ages = self.ages_in(self.server.data)
+
+    def push(self):
+        patiently(lambda: self.table.push([(1, [1.0] * WIDTH)], ack=2))
+
+    def has_aged(self):
+        self.push()
+        done = self.server.psctl("checkpoint")
+        return done.returncode == 0 and self.ages_in(self.server.data) is not None
+
+    def ages_in(self, folder):
+        newest = sorted(glob.glob(os.path.join(folder, "shard-0", "*.safetensors")))[-1]
+        rows = {row["name"]: row for row in psckpt_json("show", newest)["parameters"]}
+        return rows["t"].get("ages")
+
+    def test_a_state_that_is_written_anew_is_as_old(self):
+        self.assertRegex(self.ages, r"^time( \d+ \d+)+$")
+        end = psckpt_json("digest", self.server.data)["shards"][0]["position"]
+        psckpt("repair", self.server.data, "--out", self.out)
+        psckpt("replay", self.server.data, "--to", str(end), "--out", self.out + "2")
+        psckpt("salvage", self.server.data, "--out", self.out + "3")
+        for made in (self.out, self.out + "2", self.out + "3"):
+            self.assertEqual(self.ages_in(made), self.ages)
+            psckpt("verify", made)
+        psckpt("diff", self.out + "2", self.server.data)
+
+    def test_rows_of_another_number_of_shards_age_anew(self):
+        psckpt("reshard", self.server.data, "--to", "2", "--out", self.out)
+        self.assertIsNone(self.ages_in(self.out))
+        self.assertEqual(psckpt_json("diff", self.server.data, self.out), [])
 
 
 if __name__ == "__main__":

@@ -95,6 +95,27 @@ START_TEST(tables_come_back_as_they_were)
 }
 END_TEST
 
+START_TEST(ages_of_rows_come_back_beside_those_that_have_none)
+{
+    struct ps_checkpoint_reader *reader = NULL;
+    parameters[1].ages = ps_bytes_of_text("time 60000 17 5 18");
+    parameters[6].ages = ps_bytes_of_text("clocks 5 0");
+    ck_assert_int_eq(write_to(files, ps_allocator_heap()), PS_OK);
+
+    assert_whole(files);
+
+    ck_assert_int_eq(ps_checkpoint_open(files, place.path, ps_allocator_heap(), &reader, &error),
+                     PS_OK);
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        const struct ps_checkpoint_parameter *found = ps_checkpoint_parameter(reader, i);
+        for (size_t k = 0; k < PARAMETERS; k++)
+            if (ps_bytes_equal(found->name, parameters[k].name))
+                ck_assert(ps_bytes_equal(found->ages, parameters[k].ages));
+    }
+    ps_checkpoint_close(reader);
+}
+END_TEST
+
 START_TEST(every_array_of_a_table_is_aligned_to_its_element)
 {
     struct ps_bytes file;
@@ -221,6 +242,11 @@ START_TEST(a_table_never_needs_more_header_than_was_counted)
     facts.job = "";
     ck_assert_int_eq(ps_header_facts_bytes("", ps_allocator_heap(), &most, NULL), PS_OK);
     for (size_t i = 0; i < TABLES; i++) {
+        uint8_t ages[PS_CHECKPOINT_AGES_MAX];
+        memset(ages, '9', sizeof ages);
+        /* Of every other one how old the rows are, too. */
+        if (i % 2 == 1)
+            tables[i].parameter.ages = (struct ps_bytes){ages, sizeof ages};
         struct ps_checkpoint_parameter full = tables[i].parameter;
         struct ps_header_slot slot = {.parameter = &full};
         uint64_t share = 0;
@@ -250,6 +276,7 @@ int main(void)
     TCase *tests = tcase_create("checkpoint_tables");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, tables_come_back_as_they_were);
+    tcase_add_test(tests, ages_of_rows_come_back_beside_those_that_have_none);
     tcase_add_test(tests, every_array_of_a_table_is_aligned_to_its_element);
     tcase_add_test(tests, a_file_with_a_table_is_of_the_format_that_older_programs_refuse);
     tcase_add_test(tests, damage_of_keys_and_clock_is_named);

@@ -142,6 +142,43 @@ START_TEST(a_name_of_keys_that_went_is_nobodys)
 }
 END_TEST
 
+#define OF_TABLE(members)                                                         \
+    BASE_FACTS LIST(BEGIN(TABLE MEMBER("carry", "as-base") MEMBER("dtype", "F32") \
+                              MEMBER("states", "0") members) "]}")
+
+START_TEST(ages_of_rows_are_a_text_that_is_kept_as_it_is)
+{
+    const struct ps_checkpoint_parameter *about =
+        parsed(OF_TABLE(MEMBER("ages", "time 5 2 clocks 7 1")), "", 0);
+
+    ck_assert_uint_eq(about->ages.size, strlen("time 5 2 clocks 7 1"));
+    ck_assert_str_eq((const char *)about->ages.data, "time 5 2 clocks 7 1");
+    ps_header_fini(&sample.header);
+    /* As older files have it. */
+    about = parsed(OF_TABLE(""), "", 0);
+    ck_assert_uint_eq(about->ages.size, 0);
+    ps_header_fini(&sample.header);
+}
+END_TEST
+
+#define TEN(text) text text text text text text text text text text
+#define HUNDRED(text) TEN(TEN(text))
+
+START_TEST(ages_of_rows_are_of_tables_and_of_a_bounded_length)
+{
+    assert_header_corrupt(OF_TABLE(MEMBER("ages", "")), "", 0, "ages");
+    assert_header_corrupt(OF_TABLE("\\\"ages\\\":5,"), "", 0, "ages");
+    assert_header_corrupt(OF_TABLE("\\\"ages\\\":null,"), "", 0, "ages");
+    assert_header_corrupt(OF_TABLE("\\\"ages\\\":[],"), "", 0, "ages");
+    assert_header_corrupt(OF_TABLE(MEMBER("ages", HUNDRED("0123456789abcdef") "x")), "", 0, "ages");
+    assert_header_corrupt(BASE_FACTS LIST(BEGIN(AS_BASE MEMBER("ages", "time 5 2")) "]}"), "", 0,
+                          "ages");
+    ck_assert_uint_eq(PS_CHECKPOINT_AGES_MAX, 1600);
+    (void)parsed(OF_TABLE(MEMBER("ages", HUNDRED("0123456789abcdef"))), "", 0);
+    ps_header_fini(&sample.header);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("header_entry");
@@ -154,6 +191,8 @@ int main(void)
     tcase_add_test(tests, what_a_parameter_of_the_base_must_say_is_said);
     tcase_add_test(tests, keys_that_went_are_as_many_as_is_said);
     tcase_add_test(tests, a_name_of_keys_that_went_is_nobodys);
+    tcase_add_test(tests, ages_of_rows_are_a_text_that_is_kept_as_it_is);
+    tcase_add_test(tests, ages_of_rows_are_of_tables_and_of_a_bounded_length);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -61,8 +61,11 @@ static void sweep_until_all_is_pushed(void)
     struct ps_row_expiry *expiry = table_of(&before)->expiry;
     while (atomic_load(&pushers_left) > 0) {
         uint64_t version = ps_parameter_version(table_of(&before));
+        /* Held as a sweep holds it: snapshots read what is due. */
+        ps_rwlock_read(&before.service->cut);
         if (version > KEPT)
             expiry->due = version - KEPT;
+        ps_rwlock_unlock(&before.service->cut);
         (void)ps_service_sweep(before.service);
     }
 }

@@ -319,6 +319,34 @@ START_TEST(saving_survives_any_refused_allocation)
 }
 END_TEST
 
+/* Nobody pushes to the table, whose rows the increment leaves to its base: what it says of their
+ * ages is of its own instant, and so what a server goes on from. */
+START_TEST(rows_of_the_base_are_as_old_as_the_increment_says)
+{
+    struct ps_table_settings settings = limited();
+    struct ps_recovered loaded;
+    settings.expire_ms = 1600;
+    ck_assert_int_eq(change_configure_to(&world, "t", table_config("adam", settings), 1), PS_OK);
+    (void)ps_service_sweep(world.service);
+    ck_assert_int_eq(save(), PS_OK);
+    world.fake.now_ms += 1000;
+    (void)ps_service_sweep(world.service);
+    push();
+
+    ck_assert_int_eq(save(), PS_OK);
+
+    ck_assert_ptr_nonnull(strstr(place.path, "-on-"));
+    disk_world_init(&loaded_world, store.claim.epoch + 1);
+    ck_assert_int_eq(disk_load(&loaded_world, disk, NULL, &loaded), PS_OK);
+    const struct ps_row_ages *ages = &table_of(&loaded_world)->expiry->by_time;
+    ck_assert_uint_eq(ages->count, 2);
+    ck_assert_uint_eq(ages->seen[1].at - ages->seen[0].at, 1000);
+    ck_assert_uint_eq(ages->seen[1].at, ps_row_ages_time(loaded_world.fake.now_ms));
+    ck_assert_uint_eq(ages->seen[1].version, table_of(&world)->version);
+    world_fini(&loaded_world);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("saver_increments");
@@ -331,5 +359,6 @@ int main(void)
     tcase_add_loop_test(tests, rows_that_go_while_a_file_is_written_are_gone_in_the_next, 0, 2);
     tcase_add_loop_test(tests, a_damaged_file_is_followed_by_a_whole_one, 0, 2);
     tcase_add_test(tests, saving_survives_any_refused_allocation);
+    tcase_add_test(tests, rows_of_the_base_are_as_old_as_the_increment_says);
     return run_tests("saver_increments", tests);
 }

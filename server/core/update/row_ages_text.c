@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words and numbers with one space between them, so that whoever looks at a header can read how old
+ * the rows are:
+ *
+ *     due VERSION time AGE VERSION AGE VERSION ... clocks MINIMUM VERSION ...
+ *
+ * Each of the three parts is there only if there is something to say. */
+#include "server/core/update/row_ages_text.h"
+
+#include "base/assert.h"
+#include "base/quantity.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Two lists, all of whose numbers have twenty digits, and the words. The header's measure counts
+ * the longest text of every table, so that a table which has grown old never fails a checkpoint. */
+enum { NUMBER_BYTES = 21, PAIRS_MAX = PS_ROW_AGE_STEPS + 2 };
+_Static_assert(2 * PAIRS_MAX * 2 * NUMBER_BYTES + NUMBER_BYTES + sizeof "due" + sizeof " time" +
+                       sizeof " clocks" <=
+                   PS_CHECKPOINT_AGES_MAX,
+               "the longest text fits into a header's entry");
+
+/* What is read, from its begin to its end. A reader of words stands at the first one that it has
+ * not taken; when it has taken all, at the end. */
+struct words {
+    const char *at;
+    const char *end;
+};
+
+static size_t put_word(char *text, size_t size, const char *word);
+static size_t put_number(char *text, size_t size, uint64_t number);
+static bool take_word(struct words *words, const char *word);
+static bool take_number(struct words *words, uint64_t *number);
+static bool take_pairs(struct words *words, const struct ps_row_ages_read *read, bool are_of_time,
+                       struct ps_row_ages *ages);
+static uint64_t time_of(const struct ps_row_ages_read *read, uint64_t age);
+
+/* What is due but not gone is said apart: the versions that it was known by went from the lists
+ * when it became due. Of a walk that is under way nothing is said; what it has not come to is found
+ * by the next one. */
+size_t ps_row_ages_text_write(const struct ps_row_expiry *expiry,
+                              const struct ps_table_settings *settings, uint64_t time,
+                              char text[PS_ROW_AGES_TEXT_BYTES])
+{
+    size_t size = 0;
+    text[0] = '\0'; /* of no parts: a text, too */
+    PS_ASSERT(expiry->by_time.count <= PAIRS_MAX && expiry->by_clock.count <= PAIRS_MAX);
+    if (expiry->due > expiry->swept) {
+        size = put_word(text, size, "due");
+        size = put_number(text, size, expiry->due);
+    }
+    /* Ages by which rows do not go, as after a change of settings, may be those of other clocks. */
+    if (settings->expire_ms > 0 && expiry->by_time.count > 0)
+        size = put_word(text, size, "time");
+    /* Whoever reads it has another clock. One that stood still at the look says 0, and so does one
+     * that fell: younger than the rows are. */
+    for (size_t i = 0; settings->expire_ms > 0 && i < expiry->by_time.count; i++) {
+        const struct ps_row_age *seen = &expiry->by_time.seen[i];
+        size = put_number(text, size, time > seen->at ? time - seen->at : 0);
+        size = put_number(text, size, seen->version);
+    }
+    if (settings->expire_clocks > 0 && expiry->by_clock.count > 0)
+        size = put_word(text, size, "clocks");
+    for (size_t i = 0; settings->expire_clocks > 0 && i < expiry->by_clock.count; i++) {
+        size = put_number(text, size, expiry->by_clock.seen[i].at);
+        size = put_number(text, size, expiry->by_clock.seen[i].version);
+    }
+    return size;
+}
+
+/* By writing it, so that the measure follows whatever becomes of the form. */
+size_t ps_row_ages_text_widest(const struct ps_table_settings *settings,
+                               char text[PS_ROW_AGES_TEXT_BYTES])
+{
+    struct ps_row_expiry widest = {.due = UINT64_MAX};
+    text[0] = '\0';
+    if (settings->expire_ms == 0 && settings->expire_clocks == 0)
+        return 0;
+    widest.by_time.count = widest.by_clock.count = PAIRS_MAX;
+    for (size_t i = 0; i < PAIRS_MAX; i++) {
+        /* Of time 0, which is an age of twenty digits. */
+        widest.by_time.seen[i].version = UINT64_MAX;
+        widest.by_clock.seen[i] = (struct ps_row_age){UINT64_MAX, UINT64_MAX};
+    }
+    return ps_row_ages_text_write(&widest, settings, UINT64_MAX, text);
+}
+
+/* A step is what rows may live too long in any case. */
+uint64_t ps_row_ages_passed(uint64_t span_ms, uint64_t from_unix_ns, uint64_t to_unix_ns)
+{
+    uint64_t most = span_ms / PS_ROW_AGE_STEPS;
+    PS_ASSERT(most <= span_ms);
+    if (to_unix_ns <= from_unix_ns)
+        return 0;
+    uint64_t passed = (to_unix_ns - from_unix_ns) / 1000000;
+    return passed < most ? passed : most;
+}
+
+/* The parts in their order, each of them once. One that is there, but not as it should be, leaves
+ * the reader before the end, or ends it here: there is no text of which a half is believed. */
+bool ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *read,
+                           struct ps_row_expiry *expiry)
+{
+    struct words words = {(const char *)text.data, (const char *)text.data + text.size};
+    PS_ASSERT(expiry->due == 0 && expiry->by_time.count == 0 && expiry->by_clock.count == 0);
+    /* No row is of a version that is still to come. */
+    if (take_word(&words, "due") &&
+        (!take_number(&words, &expiry->due) || expiry->due == 0 || expiry->due - 1 > read->version))
+        return false;
+    if (take_word(&words, "time") && !take_pairs(&words, read, true, &expiry->by_time))
+        return false;
+    if (take_word(&words, "clocks") && !take_pairs(&words, read, false, &expiry->by_clock))
+        return false;
+    return text.size > 0 && words.at == words.end;
+}
+
+/* A space stands before each but the first. There is always room: the longest text was measured
+ * above. */
+static size_t put_word(char *text, size_t size, const char *word)
+{
+    int put =
+        snprintf(text + size, PS_ROW_AGES_TEXT_BYTES - size, "%s%s", size > 0 ? " " : "", word);
+    PS_ASSERT(put > 0 && (size_t)put < PS_ROW_AGES_TEXT_BYTES - size);
+    return size + (size_t)put;
+}
+
+static size_t put_number(char *text, size_t size, uint64_t number)
+{
+    char digits[NUMBER_BYTES];
+    PS_ASSERT(size > 0);
+    (void)snprintf(digits, sizeof digits, "%" PRIu64, number);
+    return put_word(text, size, digits);
+}
+
+/* Up to the next space or the end; NULL: there is none, or it is longer than any that is known. */
+static const char *look(const struct words *words, char word[NUMBER_BYTES])
+{
+    PS_ASSERT(words->at <= words->end);
+    size_t left = (size_t)(words->end - words->at);
+    /* memchr may not be given NULL. */
+    const char *space = left > 0 ? memchr(words->at, ' ', left) : NULL;
+    const char *end = space != NULL ? space : words->end;
+    size_t size = (size_t)(end - words->at);
+    if (size == 0 || size >= NUMBER_BYTES)
+        return NULL;
+    memcpy(word, words->at, size);
+    word[size] = '\0';
+    return end;
+}
+
+/* Over the space as well, behind which something has to come: the end of the words is then never
+ * reached, and the text is refused. */
+static void step(struct words *words, const char *end)
+{
+    PS_ASSERT(end > words->at && end <= words->end);
+    bool has_more = words->end - end > 1;
+    words->at = has_more ? end + 1 : end;
+}
+
+/* Nothing is taken of another word, so that the next part may be asked for. */
+static bool take_word(struct words *words, const char *word)
+{
+    char found[NUMBER_BYTES];
+    PS_ASSERT(strlen(word) < sizeof found);
+    const char *end = look(words, found);
+    if (end == NULL || strcmp(found, word) != 0)
+        return false;
+    step(words, end);
+    return true;
+}
+
+/* Digits alone, and no more of them than a number of 64 bits has. */
+static bool take_number(struct words *words, uint64_t *number)
+{
+    char found[NUMBER_BYTES];
+    PS_ASSERT(words->at <= words->end);
+    const char *end = look(words, found);
+    if (end == NULL || !ps_quantity_number(found, number))
+        return false;
+    step(words, end);
+    return true;
+}
+
+/* One pair at least, the oldest first. Neither falls: who looks at ages relies on it. */
+static bool take_pairs(struct words *words, const struct ps_row_ages_read *read, bool are_of_time,
+                       struct ps_row_ages *ages)
+{
+    struct ps_row_age before = {0, 0};
+    uint64_t number = 0;
+    PS_ASSERT(ages->count == 0);
+    /* Ends at the word of the next part, which is no number, or at the end; of a pair without its
+     * second half the whole text is refused. */
+    while (ages->count < PAIRS_MAX && take_number(words, &number)) {
+        struct ps_row_age seen = {.at = are_of_time ? time_of(read, number) : number};
+        if (!take_number(words, &seen.version) || seen.version > read->version ||
+            seen.version < before.version || seen.at < before.at)
+            return false;
+        ages->seen[ages->count++] = before = seen;
+    }
+    return ages->count > 0;
+}
+
+/* Rows from before all time are as old as that: younger than they are. */
+static uint64_t time_of(const struct ps_row_ages_read *read, uint64_t age)
+{
+    uint64_t known = read->time - read->passed_ms;
+    PS_ASSERT(read->passed_ms <= read->time);
+    return age < known ? known - age : 0;
+}
