@@ -232,7 +232,7 @@ size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *serv
     char uuid[37];
     /* A contribution that came too late may be noted nowhere. */
     if (!world->options.journals || reply->staged ||
-        !sim_rounds_count(sim_checker_rounds(world), request->name, reply))
+        !sim_rounds_count(server, request->name, reply))
         return NO_ENTRY;
     ps_service_status(server->service, &now, uuid);
     struct sim_history *history = sim_checker_history(world, now.index);

@@ -306,6 +306,8 @@ void sim_table_copy_change(struct sim_table_copy *copy, enum sim_table_setting s
         copy->quorum = (uint32_t)value;
     else if (setting == SIM_CHANGES_COMBINE)
         copy->combine = (int)value;
+    else if (setting == SIM_CHANGES_LATE)
+        copy->late_is_next = value != 0;
     else
         change_workers(copy, (uint32_t)value);
     copy->is_new_rule |= setting == SIM_CHANGES_QUORUM;

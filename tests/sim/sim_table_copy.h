@@ -53,6 +53,7 @@ struct sim_table_copy {
     uint32_t quorum;   /* likewise */
     uint64_t grace_ms; /* likewise */
     int combine;       /* likewise; enum sim_combine */
+    bool late_is_next; /* likewise */
     bool is_new_rule;  /* since the last contribution: nobody has looked at the open round yet */
     struct sim_row rows[SIM_TABLE_KEYS];
 };

@@ -157,7 +157,8 @@ static void apply(struct shard_rows *shard, const struct event *event)
                                         .workers = copy->about->workers,
                                         .quorum = copy->about->quorum,
                                         .grace_ms = copy->about->grace_ms,
-                                        .combine = copy->about->combine};
+                                        .combine = copy->about->combine,
+                                        .late_is_next = copy->about->late_is_next};
     } else if (event->kind == EVENT_DROPPED) {
         *copy = (struct sim_table_copy){.about = copy->about, .dropped_at = event->position};
     } else if (event->kind == EVENT_CHANGED) {
@@ -409,8 +410,7 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
     struct ps_status_reply now;
     now_of(server, &now);
     struct sim_table_copy *copy = sim_rows_copy(world, now.index, now.epoch, request->name);
-    if (copy == NULL || reply->duplicate ||
-        !sim_rounds_count(sim_checker_rounds(world), request->name, reply))
+    if (copy == NULL || reply->duplicate || !sim_rounds_count(server, request->name, reply))
         return;
     if (copy->is_there && copy->workers > 0) {
         held(server, copy, request, reply, &now);
@@ -476,16 +476,6 @@ bool sim_rows_knows_answer(const struct sim_world *world, uint64_t hash)
     while (i < ANSWERS_MAX && rows->answers[i] != hash)
         i++;
     return i < ANSWERS_MAX;
-}
-
-bool sim_rows_are_in_rounds(const struct sim_server *server, struct ps_bytes name)
-{
-    struct ps_status_reply now;
-    now_of(server, &now);
-    const struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
-    /* Of an owner of whom nobody hears any more, as the table was defined. */
-    return copy != NULL ? copy->workers > 0
-                        : sim_rounds_of(sim_checker_rounds(server->world), name) != NULL;
 }
 
 bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key)

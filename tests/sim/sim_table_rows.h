@@ -97,6 +97,9 @@ bool sim_rows_knows_answer(const struct sim_world *world, uint64_t hash);
 /* Does the server's table have workers whose rounds make its versions? */
 bool sim_rows_are_in_rounds(const struct sim_server *server, struct ps_bytes name);
 
+/* Does a contribution that came too late count in the next round of the server's table? */
+bool sim_rows_count_late(const struct sim_server *server, struct ps_bytes name);
+
 /* Did the key have a row when the server was looked at last? */
 bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key);
 

@@ -15,7 +15,7 @@
 #define FULL_MS 1000 /* a push that finds no room is repeated until then */
 #define SPREAD 0x9E3779B97F4A7C15u
 /* First bytes of what OptimizerConfig has: tables, rounds; in a table rows_max is the second field,
- * and in rounds workers, quorum, grace_ms and combine are the first four. A field of numbers has
+ * and in rounds workers, quorum, grace_ms, combine and late are all. A field of numbers has
  * its own number above three bits. */
 #define TABLE_FIELD 0xA2
 #define ROUNDS_FIELD 0x92
@@ -141,12 +141,16 @@ static struct sim_table_change draw_change(struct sim_world *world, const struct
     bool is_of_rounds = table->workers > 0 && (table->rows_max == 0 || sim_chance(world, 600));
     if (!is_of_rounds)
         return (struct sim_table_change){SIM_CHANGES_LIMIT, sim_between(world, 6, SIM_TABLE_KEYS)};
-    enum sim_table_setting kind =
-        (enum sim_table_setting)sim_between(world, SIM_CHANGES_WORKERS, SIM_CHANGES_COMBINE);
+    /* Of workers often: most of these come while a round is open, and are refused. */
+    enum sim_table_setting kind = SIM_CHANGES_WORKERS;
+    if (sim_chance(world, 500))
+        kind = (enum sim_table_setting)sim_between(world, SIM_CHANGES_QUORUM, SIM_CHANGES_LATE);
     /* Squares of averages are not exact: sim_table_choose.c. */
     if (kind == SIM_CHANGES_COMBINE && table->rule != SIM_TABLE_ROW_WISE)
         return (struct sim_table_change){
             kind, sim_between(world, SIM_COMBINE_AVERAGE, SIM_COMBINE_WEIGHTED)};
+    if (kind == SIM_CHANGES_LATE)
+        return (struct sim_table_change){kind, sim_between(world, 0, 1)};
     if (kind == SIM_CHANGES_GRACE)
         return (struct sim_table_change){
             kind, sim_chance(world, 300) ? 0 : sim_between(world, 300, 5000)};
@@ -157,7 +161,7 @@ static struct sim_table_change draw_change(struct sim_world *world, const struct
     return (struct sim_table_change){SIM_CHANGES_QUORUM, sim_between(world, 0, table->workers)};
 }
 
-/* OptimizerConfig {table {rows_max}} or {rounds {one of four}}, on one shard: the settings of
+/* OptimizerConfig {table {rows_max}} or {rounds {one of them}}, on one shard: the settings of
  * shards have nothing to do with each other. */
 static void change_one(struct sim_client *client, const struct sim_table *table)
 {

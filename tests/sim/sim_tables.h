@@ -48,6 +48,7 @@ struct sim_table {
     uint32_t quorum;    /* 0: all that are not evicted; as it is defined, and as all that follows */
     uint64_t grace_ms;  /* 0: never */
     int combine;        /* enum sim_combine */
+    bool late_is_next;  /* as sim_rounds.h has it */
     uint32_t admission; /* a key gets its row with so many pushes; 0: with the first */
     char config_bytes[SIM_TABLE_VARIANTS][SIM_TABLE_CONFIG_BYTES_MAX];
     struct ps_bytes config[SIM_TABLE_VARIANTS];
@@ -85,11 +86,12 @@ enum sim_table_setting {
     SIM_CHANGES_WORKERS, /* those of rounds in the order of their fields */
     SIM_CHANGES_QUORUM,
     SIM_CHANGES_GRACE,
-    SIM_CHANGES_COMBINE
+    SIM_CHANGES_COMBINE,
+    SIM_CHANGES_LATE
 };
 struct sim_table_change {
     enum sim_table_setting kind;
-    uint64_t value; /* rows_max, workers, quorum, grace_ms, enum sim_combine */
+    uint64_t value; /* rows_max, workers, quorum, grace_ms, enum sim_combine, late_is_next */
 };
 struct sim_table_change sim_tables_change_of(struct ps_bytes change);
 
