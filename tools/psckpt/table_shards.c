@@ -11,6 +11,7 @@
 
 #include "server/core/update/parameter_settings.h"
 #include "tools/psckpt/parameter_room.h"
+#include "tools/psckpt/table_ages.h"
 #include "tools/psckpt/table_rows.h"
 
 #include <inttypes.h>
@@ -63,8 +64,7 @@ enum ps_status table_join(struct shard_state *joined, const struct table_part *p
         table.rows += count_own(&owners, &parts[i]);
     }
     table.count = table.rows * table.width;
-    /* Said of the versions of one part, while those of all rows are moved: they age anew. */
-    table.ages = (struct ps_bytes){NULL, 0};
+    PS_TRY(table_ages_join(joined, parts, count, &owners.settings, &table, error));
     PS_TRY(parameter_room_make(&room, joined, &table, error));
     for (size_t i = 0; i < count; i++)
         at = join_part(&room, at, &owners, &parts[i], table.version);

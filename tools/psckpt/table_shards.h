@@ -36,7 +36,8 @@ PS_MUST_USE enum ps_status table_owners_read(const struct ps_checkpoint_paramete
 
 /* Makes `*row` the table of all parts, which are of one kind, with its rows in `joined`. Rows of
  * keys that fall to another shard are left out: nobody asks that shard for them. The version and
- * the step are the highest of the parts, and rows keep their age in versions. */
+ * the step are the highest of the parts, and rows keep their age, in versions and in time
+ * (table_ages.h). */
 PS_MUST_USE enum ps_status table_join(struct shard_state *joined, const struct table_part *parts,
                                       size_t count, uint32_t shard_count,
                                       struct ps_checkpoint_parameter *row, struct ps_error *error);

@@ -402,8 +402,8 @@ class Ageing(unittest.TestCase):
         done = self.server.psctl("checkpoint")
         return done.returncode == 0 and self.ages_in(self.server.data) is not None
 
-    def ages_in(self, folder):
-        newest = sorted(glob.glob(os.path.join(folder, "shard-0", "*.safetensors")))[-1]
+    def ages_in(self, folder, shard="shard-0"):
+        newest = sorted(glob.glob(os.path.join(folder, shard, "*.safetensors")))[-1]
         rows = {row["name"]: row for row in psckpt_json("show", newest)["parameters"]}
         return rows["t"].get("ages")
 
@@ -418,10 +418,13 @@ class Ageing(unittest.TestCase):
             psckpt("verify", made)
         psckpt("diff", self.out + "2", self.server.data)
 
-    def test_rows_of_another_number_of_shards_age_anew(self):
+    def test_rows_of_another_number_of_shards_are_as_old(self):
         psckpt("reshard", self.server.data, "--to", "2", "--out", self.out)
-        self.assertIsNone(self.ages_in(self.out))
+        for shard in ("shard-0", "shard-1"):
+            self.assertEqual(self.ages_in(self.out, shard), self.ages)
         self.assertEqual(psckpt_json("diff", self.server.data, self.out), [])
+        psckpt("reshard", self.out, "--to", "1", "--out", self.out + "1")
+        self.assertEqual(self.ages_in(self.out + "1"), self.ages)
 
 
 if __name__ == "__main__":
