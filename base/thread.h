@@ -23,6 +23,8 @@ enum ps_lock_rank {
     PS_RANK_PARAMETER,       /* server/core: one parameter; never two at a time */
     PS_RANK_STAGING,         /* server/core: requests in ranges; asks the sessions within */
     PS_RANK_GATHER,          /* server/core: small gradients on their way to a device */
+    PS_RANK_LOADING,         /* server/core: some stripes of a table that is loaded; never two */
+    PS_RANK_GROWTH,          /* server/core: the lists of a table that is loaded, and its rows */
     PS_RANK_BODIES,          /* server/core: bodies of a table's rows on a device */
     PS_RANK_HOLDS,           /* server/core: the holds of a table, while rows are set aside */
     PS_RANK_ROWS,            /* server/core: some stripes of a table; never two at a time */

@@ -10,6 +10,7 @@
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_history.h"
 #include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_table_rows.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -217,6 +218,13 @@ static void keep_probe(struct sim_history *history, const struct ps_push_request
     memcpy(probe->name, request->name.data, request->name.size);
 }
 
+/* Those of a table may have ended by now. */
+static bool is_in_rounds(const struct sim_server *server, struct ps_bytes name)
+{
+    return sim_is_table(name) ? sim_rows_are_in_rounds(server, name)
+                              : sim_rounds_of(sim_checker_rounds(server->world), name) != NULL;
+}
+
 size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *server,
                           const struct ps_push_request *request, const struct ps_push_reply *reply)
 {
@@ -224,15 +232,14 @@ size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *serv
     char uuid[37];
     /* A contribution that came too late may be noted nowhere. */
     if (!world->options.journals || reply->staged ||
-        !sim_rounds_count(sim_checker_rounds(world), request->name, reply))
+        !sim_rounds_count(server, request->name, reply))
         return NO_ENTRY;
     ps_service_status(server->service, &now, uuid);
     struct sim_history *history = sim_checker_history(world, now.index);
     struct push push = push_of(request, now.epoch, reply);
     /* The answer to the last contribution of a round is at the place of the round's own record; the
      * id stands in the one before, which may survive alone. */
-    if (sim_rounds_of(sim_checker_rounds(world), request->name) != NULL && !reply->held &&
-        !reply->duplicate)
+    if (is_in_rounds(server, request->name) && !reply->held && !reply->duplicate)
         push.position--;
     size_t before = find_push(history, now.epoch, &push);
     if (!reply->duplicate && before == NO_ENTRY) {

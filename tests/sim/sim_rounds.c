@@ -9,6 +9,7 @@
 #include "proto/wire.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_history.h"
+#include "tests/sim/sim_table_rows.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -187,10 +188,12 @@ static double first_of_gradient(const struct ps_push_request *request)
     return first_of(ps_view_of(&decoded), request->dtype);
 }
 
-bool sim_rounds_count(const struct sim_rounds *rounds, struct ps_bytes name,
+bool sim_rounds_count(const struct sim_server *server, struct ps_bytes name,
                       const struct ps_push_reply *reply)
 {
-    const struct sim_round_rules *rules = sim_rounds_of(rounds, name);
+    const struct sim_round_rules *rules = sim_rounds_of(sim_checker_rounds(server->world), name);
+    if (sim_is_table(name))
+        return !reply->late || sim_rows_count_late(server, name);
     return rules == NULL || !reply->late || rules->late_is_next;
 }
 
@@ -206,7 +209,7 @@ void sim_rounds_pushed(struct sim_world *world, const struct sim_server *server,
     if (request->worker == 0 || request->worker > rules->workers)
         sim_fail(world, "rounds: %s takes a push of worker %u", server->name, request->worker);
     /* What rounds make of rows is in sim_table_rows.c. */
-    if (!sim_rounds_count(rounds, request->name, reply) || sim_is_table(request->name))
+    if (!sim_rounds_count(server, request->name, reply) || sim_is_table(request->name))
         return;
     ps_service_status(server->service, &now, uuid);
     struct shard_rounds *shard = &rounds->shards[now.index];

@@ -51,7 +51,7 @@ const struct sim_round_rules *sim_rounds_of(const struct sim_rounds *rounds, str
 bool sim_rounds_can_read(enum ps_encoding encoding);
 
 /* False: the push was a contribution to a round that is over, and counts nowhere. */
-bool sim_rounds_count(const struct sim_rounds *rounds, struct ps_bytes name,
+bool sim_rounds_count(const struct sim_server *server, struct ps_bytes name,
                       const struct ps_push_reply *reply);
 
 /* A server has taken a push: before anybody looks at the state that it has made. */

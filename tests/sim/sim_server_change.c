@@ -95,6 +95,8 @@ static enum ps_status drop_or_configure(struct sim_server *server, struct sim_ch
                                    error);
     if (status == PS_OK)
         note_table(server, change, &request);
+    if (status == PS_ERR_MISMATCH && sim_is_table(request.name))
+        sim_rows_unchanged(server, request.name, sim_tables_change_of(request.change));
     if (status == PS_OK)
         note(server, change, request.name, &request.request);
     ps_decoded_release(&decoded);

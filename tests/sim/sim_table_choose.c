@@ -112,6 +112,7 @@ static void choose_rounds(struct sim_world *world, struct sim_table *table,
     table->quorum = rules.quorum;
     table->grace_ms = rules.grace_ms;
     table->combine = (int)rules.combine;
+    table->late_is_next = rules.late_is_next;
     config->rounds = (struct ps_config_rounds){.workers = rules.workers,
                                                .quorum = rules.quorum,
                                                .grace_ms = rules.grace_ms,

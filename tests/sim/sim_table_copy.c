@@ -279,11 +279,20 @@ uint32_t sim_table_copy_there(const struct sim_table_copy *copy)
 
 uint32_t sim_table_copy_needed(const struct sim_table_copy *copy)
 {
-    const struct sim_table *about = copy->about;
     uint32_t alive = 0;
-    for (uint32_t i = 0; i < about->workers; i++)
+    for (uint32_t i = 0; i < copy->workers; i++)
         alive += (copy->evicted >> i & 1) == 0 ? 1 : 0;
     return copy->quorum > 0 && copy->quorum < alive ? copy->quorum : alive;
+}
+
+/* Another number of workers are others, and all of them are waited for. */
+static void change_workers(struct sim_table_copy *copy, uint32_t workers)
+{
+    if (workers == copy->workers)
+        return;
+    PS_ASSERT(sim_table_copy_there(copy) == 0);
+    copy->workers = workers;
+    copy->evicted = 0;
 }
 
 void sim_table_copy_change(struct sim_table_copy *copy, enum sim_table_setting setting,
@@ -293,8 +302,14 @@ void sim_table_copy_change(struct sim_table_copy *copy, enum sim_table_setting s
         copy->rows_max = value;
     else if (setting == SIM_CHANGES_GRACE)
         copy->grace_ms = value;
-    else
+    else if (setting == SIM_CHANGES_QUORUM)
         copy->quorum = (uint32_t)value;
+    else if (setting == SIM_CHANGES_COMBINE)
+        copy->combine = (int)value;
+    else if (setting == SIM_CHANGES_LATE)
+        copy->late_is_next = value != 0;
+    else
+        change_workers(copy, (uint32_t)value);
     copy->is_new_rule |= setting == SIM_CHANGES_QUORUM;
 }
 
@@ -323,7 +338,7 @@ static uint32_t evicted_by_end(const struct sim_table_copy *copy)
     uint32_t missing = 0;
     if (sim_table_copy_there(copy) >= sim_table_copy_needed(copy))
         return copy->evicted;
-    for (uint32_t i = 0; i < copy->about->workers; i++)
+    for (uint32_t i = 0; i < copy->workers; i++)
         missing |= copy->held[i].is_there ? 0 : 1U << i;
     return missing;
 }
@@ -338,10 +353,11 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
     struct sim_when last = {0, 0};
     const struct demand demand = demand_of_held(copy);
     copy->evicted = evicted_by_end(copy);
+    copy->made_at = copy->held_at;
     make_room(copy, &demand);
     for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++) {
         struct sim_table_held *held = &copy->held[i];
-        double weight = about->combine == SIM_COMBINE_WEIGHTED ? held->weight : 1;
+        double weight = copy->combine == SIM_COMBINE_WEIGHTED ? held->weight : 1;
         struct sim_row_push push;
         struct summed own;
         if (!held->is_there)
@@ -356,7 +372,7 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
         last.clock = held->at.clock > last.clock ? held->at.clock : last.clock;
         held->is_there = false;
     }
-    for (uint32_t key = 0; key < SIM_TABLE_KEYS && about->combine != SIM_COMBINE_SUM; key++)
+    for (uint32_t key = 0; key < SIM_TABLE_KEYS && copy->combine != SIM_COMBINE_SUM; key++)
         for (uint32_t k = 0; k < about->width; k++)
             joined.gradients[key][k] = rounded(about->dtype, joined.gradients[key][k] / weights);
     apply_sums(copy, &joined, last);

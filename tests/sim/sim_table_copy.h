@@ -41,14 +41,19 @@ struct sim_table_held {
 struct sim_table_copy {
     const struct sim_table *about; /* borrowed */
     struct sim_table_held held[SIM_CLIENTS_MAX];
+    uint64_t held_at; /* position of the last contribution */
+    uint64_t made_at; /* of the last one to the last round that is over */
     uint32_t evicted; /* whom the open round does not wait for, a bit for each worker */
     bool is_there;
     uint32_t variant;    /* of the first values */
     uint64_t dropped_at; /* position */
     uint64_t version;
     uint64_t rows_max; /* as configured last */
+    uint32_t workers;  /* likewise; 0: every push is a version */
     uint32_t quorum;   /* likewise */
     uint64_t grace_ms; /* likewise */
+    int combine;       /* likewise; enum sim_combine */
+    bool late_is_next; /* likewise */
     bool is_new_rule;  /* since the last contribution: nobody has looked at the open round yet */
     struct sim_row rows[SIM_TABLE_KEYS];
 };

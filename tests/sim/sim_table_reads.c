@@ -43,6 +43,22 @@ static void compare_answer(struct sim_server *server, const struct sim_table_cop
     }
 }
 
+/* Who waits for a version that a round makes trains on from it: no crash may take it back. */
+static void look_at_journal(struct sim_server *server, const struct sim_table_copy *copy,
+                            const struct ps_pull_request *request)
+{
+    struct ps_journal_state state;
+    bool waits = request->at_least_version > 0 && request->version == 0;
+    if (!waits || copy->workers == 0 || !server->world->options.journals)
+        return;
+    ps_journal_queue_look(&server->service->queue, &state);
+    if (copy->made_at > state.durable)
+        sim_fail(server->world,
+                 "rows: %s tells version %" PRIu64 " of %s, made at position %" PRIu64
+                 ", when %" PRIu64 " is durable",
+                 server->name, copy->version, copy->about->name, copy->made_at, state.durable);
+}
+
 void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *request,
                      const struct ps_pull_reply *reply)
 {
@@ -57,6 +73,7 @@ void sim_rows_pulled(struct sim_server *server, const struct ps_pull_request *re
     sim_rows_reach(server->world, server, copy, reply->version);
     size_t count = request->keys.size / sizeof(uint64_t);
     sim_rows_look_at_keys(server, copy->about, now.index, request->keys, count);
+    look_at_journal(server, copy, request);
     if (reply->version != copy->version ||
         reply->content.size != count * sim_table_row_bytes(copy->about))
         sim_fail(server->world, "rows: %s gives version %" PRIu64 " of %s, which is at %" PRIu64,

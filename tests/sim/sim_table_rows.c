@@ -114,6 +114,7 @@ static void hold(struct sim_table_copy *copy, const struct event *event)
                                         .epoch = event->epoch,
                                         .at = event->at};
     sim_table_copy_hold(copy, event->worker, &held);
+    copy->held_at = event->position;
 }
 
 /* All are there that it needs, or the time of the others is over. */
@@ -129,14 +130,14 @@ static bool may_end(const struct sim_world *world, const struct sim_table_copy *
 void sim_rows_reach(const struct sim_world *world, const struct sim_server *server,
                     struct sim_table_copy *copy, uint64_t version)
 {
-    if (copy->about->workers == 0)
+    if (copy->workers == 0)
         return;
     while (copy->version < version) {
         if (!may_end(world, copy)) {
             sim_fail((struct sim_world *)(uintptr_t)world,
                      "rows: %s has made version %" PRIu64 " of %s of %u of %u workers",
                      server->name, copy->version + 1, copy->about->name, sim_table_copy_there(copy),
-                     copy->about->workers);
+                     copy->workers);
             return;
         }
         sim_table_copy_end_round(copy);
@@ -153,8 +154,11 @@ static void apply(struct shard_rows *shard, const struct event *event)
                                         .is_there = true,
                                         .variant = (uint32_t)event->version,
                                         .rows_max = copy->about->rows_max,
+                                        .workers = copy->about->workers,
                                         .quorum = copy->about->quorum,
-                                        .grace_ms = copy->about->grace_ms};
+                                        .grace_ms = copy->about->grace_ms,
+                                        .combine = copy->about->combine,
+                                        .late_is_next = copy->about->late_is_next};
     } else if (event->kind == EVENT_DROPPED) {
         *copy = (struct sim_table_copy){.about = copy->about, .dropped_at = event->position};
     } else if (event->kind == EVENT_CHANGED) {
@@ -285,26 +289,47 @@ void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t 
              (struct ps_view){0});
 }
 
-/* Rounds that ended by the former settings, since when nobody has looked. One that the change
- * itself ends is seen by the next look. */
-static void reach_before_change(const struct sim_server *server, struct sim_table_copy *copy,
-                                struct ps_bytes name)
+/* The copy as the server has the table by now. */
+static struct sim_table_copy *reached(struct sim_server *server, struct ps_bytes name,
+                                      struct ps_status_reply *now)
 {
+    now_of(server, now);
+    struct sim_table_copy *copy = sim_rows_copy(server->world, now->index, now->epoch, name);
     const struct ps_parameter *parameter = ps_parameter_table_find(&server->service->table, name);
-    while (parameter != NULL && copy->about->workers > 0 && copy->version < parameter->version &&
-           may_end(server->world, copy))
-        sim_table_copy_end_round(copy);
+    /* Of a round that ended since the last look. */
+    if (copy != NULL && parameter != NULL)
+        sim_rows_reach(server->world, server, copy, parameter->version);
+    return copy;
+}
+
+static bool changes_open_round(const struct sim_table_copy *copy, struct sim_table_change change)
+{
+    return change.kind == SIM_CHANGES_WORKERS && change.value != copy->workers &&
+           sim_table_copy_there(copy) > 0;
+}
+
+void sim_rows_unchanged(struct sim_server *server, struct ps_bytes name,
+                        struct sim_table_change change)
+{
+    struct ps_status_reply now;
+    const struct sim_table_copy *copy = reached(server, name, &now);
+    if (copy != NULL && !changes_open_round(copy, change))
+        sim_fail(server->world, "rows: %s does not change %s as if a round of it was open",
+                 server->name, copy->about->name);
 }
 
 void sim_rows_changed(struct sim_server *server, struct ps_bytes name, uint64_t position,
                       struct sim_table_change change)
 {
     struct ps_status_reply now;
-    now_of(server, &now);
-    struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, name);
+    const struct sim_table_copy *copy = reached(server, name, &now);
     if (copy == NULL)
         return;
-    reach_before_change(server, copy, name);
+    if (changes_open_round(copy, change)) {
+        sim_fail(server->world, "rows: %s changes the workers of an open round of %s", server->name,
+                 copy->about->name);
+        return;
+    }
     remember(server->world, now.index,
              (struct event){.kind = EVENT_CHANGED,
                             .table = number_of(name),
@@ -358,7 +383,7 @@ static void held(struct sim_server *server, struct sim_table_copy *copy,
 {
     const struct sim_table *about = copy->about;
     sim_rows_reach(server->world, server, copy, reply->version - 1);
-    if (request->worker == 0 || request->worker > about->workers ||
+    if (request->worker == 0 || request->worker > copy->workers ||
         reply->version != copy->version + 1 || copy->held[request->worker - 1].is_there) {
         sim_fail(server->world,
                  "rows: %s counts worker %u in version %" PRIu64 " of %s, at %" PRIu64,
@@ -385,10 +410,9 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
     struct ps_status_reply now;
     now_of(server, &now);
     struct sim_table_copy *copy = sim_rows_copy(world, now.index, now.epoch, request->name);
-    if (copy == NULL || reply->duplicate ||
-        !sim_rounds_count(sim_checker_rounds(world), request->name, reply))
+    if (copy == NULL || reply->duplicate || !sim_rounds_count(server, request->name, reply))
         return;
-    if (copy->is_there && copy->about->workers > 0) {
+    if (copy->is_there && copy->workers > 0) {
         held(server, copy, request, reply, &now);
         return;
     }
@@ -413,15 +437,10 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
 void sim_rows_refused(struct sim_server *server, const struct ps_push_request *request)
 {
     struct ps_status_reply now;
-    now_of(server, &now);
-    struct sim_table_copy *copy = sim_rows_copy(server->world, now.index, now.epoch, request->name);
-    const struct ps_parameter *parameter =
-        ps_parameter_table_find(&server->service->table, request->name);
+    /* A round may have ended before the contribution to the next one was looked at. */
+    const struct sim_table_copy *copy = reached(server, request->name, &now);
     if (copy == NULL)
         return;
-    /* A round may have ended before the contribution to the next one was looked at. */
-    if (parameter != NULL)
-        sim_rows_reach(server->world, server, copy, parameter->version);
     if (!is_full(copy, request->content))
         sim_fail(server->world, "rows: %s refuses a push for which %s has room", server->name,
                  copy->about->name);

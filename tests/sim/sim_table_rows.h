@@ -52,6 +52,10 @@ void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t 
 void sim_rows_changed(struct sim_server *server, struct ps_bytes name, uint64_t position,
                       struct sim_table_change change);
 
+/* The server has refused a change: a round is open. */
+void sim_rows_unchanged(struct sim_server *server, struct ps_bytes name,
+                        struct sim_table_change change);
+
 /* The server has applied the push as its trainer sent it. */
 void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *request,
                      const struct ps_push_reply *reply);
@@ -89,6 +93,12 @@ struct sim_moments *sim_rows_moments(const struct sim_world *world);
 /* Hashes of answers: the newest are known again. */
 void sim_rows_note_answer(const struct sim_world *world, uint64_t hash);
 bool sim_rows_knows_answer(const struct sim_world *world, uint64_t hash);
+
+/* Does the server's table have workers whose rounds make its versions? */
+bool sim_rows_are_in_rounds(const struct sim_server *server, struct ps_bytes name);
+
+/* Does a contribution that came too late count in the next round of the server's table? */
+bool sim_rows_count_late(const struct sim_server *server, struct ps_bytes name);
 
 /* Did the key have a row when the server was looked at last? */
 bool sim_rows_has(struct sim_server *server, struct ps_bytes name, uint64_t key);

@@ -6,6 +6,8 @@
 #include "base/assert.h"
 #include "proto/digest.h"
 #include "server/core/requests/service_state.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_copy.h"
 
 #include <inttypes.h>
@@ -95,7 +97,7 @@ static void look_at_open(struct sim_world *world, const struct sim_server *serve
     bool is_of_now = false;
     for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++)
         is_of_now |= copy->held[i].is_there && copy->held[i].epoch == epoch;
-    if (copy->about->workers > 0 && is_of_now && !copy->is_new_rule &&
+    if (copy->workers > 0 && is_of_now && !copy->is_new_rule &&
         sim_table_copy_there(copy) >= sim_table_copy_needed(copy))
         sim_fail(world, "rows: %s goes on with version %" PRIu64 " of %s, for which all are there",
                  server->name, copy->version + 1, copy->about->name);
@@ -136,4 +138,28 @@ void sim_rows_complete(struct sim_world *world, const struct sim_server *server,
         if (copy != NULL && copy->is_there && !is_there)
             sim_fail(world, "rows: %s has lost %s", server->name, copy->about->name);
     }
+}
+
+/* ---- How a server has a table ---- */
+
+/* NULL: of an owner of whom nobody hears any more. */
+static const struct sim_table_copy *copy_of(const struct sim_server *server, struct ps_bytes name)
+{
+    struct ps_status_reply now;
+    char uuid[37];
+    ps_service_status(server->service, &now, uuid);
+    return sim_rows_copy(server->world, now.index, now.epoch, name);
+}
+
+bool sim_rows_are_in_rounds(const struct sim_server *server, struct ps_bytes name)
+{
+    const struct sim_table_copy *copy = copy_of(server, name);
+    return copy != NULL ? copy->workers > 0
+                        : sim_rounds_of(sim_checker_rounds(server->world), name) != NULL;
+}
+
+bool sim_rows_count_late(const struct sim_server *server, struct ps_bytes name)
+{
+    const struct sim_table_copy *copy = copy_of(server, name);
+    return copy == NULL || copy->late_is_next;
 }

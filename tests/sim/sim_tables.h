@@ -44,10 +44,11 @@ struct sim_table {
     uint64_t expire_ms; /* 0: never */
     uint64_t expire_clocks;
     bool expires;       /* by time or by clocks */
-    uint32_t workers;   /* of its rounds, as sim_rounds.h has them; 0: none */
+    uint32_t workers;   /* of its rounds, as sim_rounds.h has them; 0: none, and never any */
     uint32_t quorum;    /* 0: all that are not evicted; as it is defined, and as all that follows */
     uint64_t grace_ms;  /* 0: never */
     int combine;        /* enum sim_combine */
+    bool late_is_next;  /* as sim_rounds.h has it */
     uint32_t admission; /* a key gets its row with so many pushes; 0: with the first */
     char config_bytes[SIM_TABLE_VARIANTS][SIM_TABLE_CONFIG_BYTES_MAX];
     struct ps_bytes config[SIM_TABLE_VARIANTS];
@@ -80,10 +81,17 @@ size_t sim_table_row_bytes(const struct sim_table *table);
 size_t sim_table_state_bytes(const struct sim_table *table);
 
 /* What a trainer's change of a table sets. */
-enum sim_table_setting { SIM_CHANGES_LIMIT, SIM_CHANGES_QUORUM, SIM_CHANGES_GRACE };
+enum sim_table_setting {
+    SIM_CHANGES_LIMIT,
+    SIM_CHANGES_WORKERS, /* those of rounds in the order of their fields */
+    SIM_CHANGES_QUORUM,
+    SIM_CHANGES_GRACE,
+    SIM_CHANGES_COMBINE,
+    SIM_CHANGES_LATE
+};
 struct sim_table_change {
     enum sim_table_setting kind;
-    uint64_t value; /* rows_max, quorum, grace_ms */
+    uint64_t value; /* rows_max, workers, quorum, grace_ms, enum sim_combine, late_is_next */
 };
 struct sim_table_change sim_tables_change_of(struct ps_bytes change);
 

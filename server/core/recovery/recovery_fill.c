@@ -30,7 +30,7 @@ static enum ps_status load_table(const struct ps_service *service,
                                  struct ps_error *error);
 static enum ps_status fill_rows(const struct ps_service *service,
                                 struct ps_checkpoint_reader *reader, size_t i,
-                                struct ps_parameter *parameter,
+                                struct ps_parameter *parameter, const struct ps_crew *crew,
                                 const struct ps_parameter_table *table, struct ps_error *error);
 static enum ps_status fill_ages(const struct ps_service *service,
                                 const struct ps_checkpoint_reader *reader, size_t i,
@@ -146,7 +146,7 @@ static enum ps_status load_table(const struct ps_service *service,
         status = ps_recovery_fill_arrays(reader, parameters, crew, table->memory, error);
     for (size_t i = 0; status == PS_OK && i < count; i++)
         if (parameters[i]->rows != NULL)
-            status = fill_rows(service, reader, i, parameters[i], table, error);
+            status = fill_rows(service, reader, i, parameters[i], crew, table, error);
     ps_release(table->memory, parameters);
     /* The sum of all versions, which the position is compared with. */
     for (size_t i = 0; i < count; i++)
@@ -158,7 +158,7 @@ static enum ps_status load_table(const struct ps_service *service,
  * the tables before it. */
 static enum ps_status fill_rows(const struct ps_service *service,
                                 struct ps_checkpoint_reader *reader, size_t i,
-                                struct ps_parameter *parameter,
+                                struct ps_parameter *parameter, const struct ps_crew *crew,
                                 const struct ps_parameter_table *table, struct ps_error *error)
 {
     /* The service has no parameters yet, so that its own count says nothing of them. */
@@ -166,7 +166,7 @@ static enum ps_status fill_rows(const struct ps_service *service,
     PS_ASSERT(parameter->rows != NULL);
     uint64_t left = used < service->bytes_max ? service->bytes_max - used : 0;
     PS_TRY(fill_ages(service, reader, i, parameter, error));
-    return ps_recovery_fill_rows(reader, i, parameter, left, table->memory, error);
+    return ps_recovery_fill_rows(reader, i, parameter, left, crew, table->memory, error);
 }
 
 /* Rows age on from where they were. Those that the journal behind the file has pushes to get later

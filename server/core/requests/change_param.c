@@ -190,7 +190,10 @@ static enum ps_status apply(struct attempt *attempt, struct ps_parameter *parame
     ps_journal_place_release(&place);
     if (status != PS_OK)
         return status;
-    /* In the journal's order: from here on nothing can fail. */
+    /* In the journal's order: from here on nothing can fail. Who waits for a version that the
+     * workers of before have made still waits for its record, which stands before this one. */
+    if (attempt->rounds != NULL)
+        attempt->rounds->position = place.position;
     commit(attempt, parameter);
     *wakes_writer = place.is_first;
     changed->reply = (struct ps_change_reply){.version = version, .position = place.position};

@@ -40,7 +40,9 @@ struct ps_contributions {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     struct ps_mutex lock;              /* PS_RANK_ROUND; guards all that follows */
     struct ps_round round;
-    uint64_t position; /* of the record of the last round that ended here; 0: none did */
+    /* Of the record of the last round that ended here, or of the configuration with which these
+     * workers came; 0: neither was here. A version is told when that is durable. */
+    uint64_t position;
     struct ps_contribution held[]; /* by rank */
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading: each row is made and written over with what was saved. A checkpoint has the rows stripe
- * by stripe, so that one stripe's index is warm while it is filled.
+ * by stripe, so that one stripe's index is warm while it is filled, and threads that load pieces of
+ * a file seldom meet: each takes the lock of some stripes for as long as the rows are theirs. What
+ * stripes share (lists that grow, the sum of the rows) has another lock.
  *
  * The version of the newest push is found again from the rows themselves: ages are counted from
  * there, and only their order counts, so that a push which touched no row may be missed.
@@ -19,16 +21,37 @@
 /* Of a stripe's part of the rows so much more is got ready: a fiftieth. */
 #define MARGIN_PARTS 50
 
+/* What one call loads. */
+struct loading {
+    struct ps_row_table *table;
+    const uint64_t *keys;
+    const uint32_t *touched;
+    const void *values;
+    const void *const *states;
+    size_t rows;
+    uint32_t held;   /* the lock that is held; PS_ROW_LOCKS: none */
+    size_t made;     /* rows that are in the table already */
+    uint32_t newest; /* version of those */
+};
+
 /* As a push has it, row by row: an index that grows by a quarter is made anew some fifteen times
- * up to a million rows, which is a tenth of the time that loading takes. */
+ * up to a million rows, which is a tenth of the time that loading takes. Most rows have room: the
+ * lock that all threads share is for every hundredth. */
 static bool has_room(struct ps_row_table *table, uint32_t number, uint32_t *row)
 {
     PS_ASSERT(number < PS_ROW_STRIPES);
     struct ps_row_stripe *stripe = &table->stripes[number];
     *row = ps_row_stripe_free(table, stripe, stripe->free_from);
-    return *row != PS_ROW_NONE &&
-           ps_row_stripe_extend(table, number, *row >> table->shape.page_bits) &&
-           ps_row_stripe_expect(table, number, (uint64_t)stripe->rows + 1);
+    if (*row == PS_ROW_NONE)
+        return false;
+    uint32_t page = *row >> table->shape.page_bits;
+    if (page < stripe->page_count && stripe->rows < stripe->index.rows_max)
+        return true;
+    ps_mutex_lock(&table->growth);
+    bool is_there = ps_row_stripe_extend(table, number, page) &&
+                    ps_row_stripe_expect(table, number, (uint64_t)stripe->rows + 1);
+    ps_mutex_unlock(&table->growth);
+    return is_there;
 }
 
 /* The arrays are a file's, and lie in a buffer at any address. */
@@ -41,36 +64,49 @@ static uint64_t key_at(const uint64_t *keys, size_t i)
 }
 
 /* All that the row has beside its key. */
-static void write_row(const struct ps_row_shape *shape, uint8_t *row, const uint32_t *touched,
-                      const void *values, const void *const states[], size_t i)
+static void write_row(const struct loading *loading, uint8_t *row, size_t i)
 {
-    PS_ASSERT(touched != NULL && values != NULL);
-    memcpy(row + PS_ROW_TOUCHED_OFFSET, (const char *)touched + i * sizeof *touched,
-           sizeof *touched);
+    const struct ps_row_shape *shape = &loading->table->shape;
+    PS_ASSERT(loading->touched != NULL && loading->values != NULL);
+    memcpy(row + PS_ROW_TOUCHED_OFFSET, (const char *)loading->touched + i * sizeof(uint32_t),
+           sizeof(uint32_t));
     size_t size = shape->arrays[0].size;
-    ps_row_copy(row + shape->arrays[0].offset, (const char *)values + i * size, size);
+    ps_row_copy(row + shape->arrays[0].offset, (const char *)loading->values + i * size, size);
     for (uint32_t k = 0; k < shape->layout.state_count; k++) {
         size = shape->arrays[1 + k].size;
-        ps_row_copy(row + shape->arrays[1 + k].offset, (const char *)states[k] + i * size, size);
+        ps_row_copy(row + shape->arrays[1 + k].offset, (const char *)loading->states[k] + i * size,
+                    size);
     }
 }
 
-/* The newest of the versions, which go on from 0 after 2^32. */
-static void note_version(struct ps_row_table *table, uint32_t touched)
+/* The newest of two versions, which go on from 0 after 2^32. */
+static uint32_t newer_of(uint32_t one, uint32_t other)
 {
-    PS_ASSERT(table != NULL);
-    bool newer = (uint32_t)(touched - (uint32_t)table->version) < (uint32_t)1 << 31;
-    if (newer || ps_row_table_rows(table) == 0)
-        table->version = touched;
+    return other - one < (uint32_t)1 << 31 ? other : one;
 }
 
-/* A file has the rows in the order of the stripes they were in, which are those they come to. */
-static void ask_line(const struct ps_row_table *table, uint64_t key)
+/* Rows of other stripes than before have another lock. */
+static void hold_stripe(struct loading *loading, uint32_t number)
 {
-    PS_ASSERT(table != NULL);
-    uint64_t hash = ps_row_table_hash(table, key);
-    const struct ps_row_index *index = &table->stripes[ps_row_stripe_of(hash)].index;
-    if (index->lines != NULL)
+    uint32_t lock = number / PS_ROW_LOCK_STRIPES;
+    if (lock == loading->held)
+        return;
+    if (loading->held < PS_ROW_LOCKS)
+        ps_mutex_unlock(&loading->table->loading[loading->held]);
+    ps_mutex_lock(&loading->table->loading[lock]);
+    loading->held = lock;
+}
+
+/* A file has the rows in the order of the stripes they were in, which are those they come to. An
+ * index whose lock is not held may be made anew by somebody else just now. */
+static void ask_line(const struct loading *loading, size_t i)
+{
+    if (i >= loading->rows)
+        return;
+    uint64_t hash = ps_row_table_hash(loading->table, key_at(loading->keys, i));
+    uint32_t number = ps_row_stripe_of(hash);
+    const struct ps_row_index *index = &loading->table->stripes[number].index;
+    if (number / PS_ROW_LOCK_STRIPES == loading->held && index->lines != NULL)
         PS_PREFETCH(&index->lines[ps_row_home(index, hash)]);
 }
 
@@ -91,36 +127,67 @@ enum ps_status ps_row_table_expect(struct ps_row_table *table, uint64_t rows,
 
 /* A key that comes twice would be two rows of which one is never found: the file is damaged,
  * whatever its checksums say. */
+static enum ps_status load_row(struct loading *loading, size_t i, struct ps_error *error)
+{
+    struct ps_row_table *table = loading->table;
+    uint64_t key = key_at(loading->keys, i);
+    uint64_t hash = ps_row_table_hash(table, key);
+    uint32_t number = ps_row_stripe_of(hash);
+    struct ps_row_stripe *stripe = &table->stripes[number];
+    uint32_t row;
+    hold_stripe(loading, number);
+    ask_line(loading, i + AHEAD);
+    PS_TRY(ps_row_table_check_key(table, key, error));
+    if (ps_row_stripe_find(table, stripe, key, hash) != PS_ROW_NONE)
+        return ps_fail(error, PS_ERR_CORRUPT, "key %" PRIu64 " comes twice", key);
+    if (!has_room(table, number, &row))
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for row %zu of %zu", i, loading->rows);
+    uint8_t *made = ps_row_stripe_place(table, stripe, key, hash, row);
+    stripe->free_from = row + 1;
+    write_row(loading, made, i);
+    uint32_t touched = ps_row_touched(made);
+    loading->newest = loading->made > 0 ? newer_of(loading->newest, touched) : touched;
+    loading->made++;
+    PS_ASSERT(stripe->rows <= stripe->index.rows_max);
+    return PS_OK;
+}
+
+/* Rows are counted when their versions are, so that a table with none has no version yet. */
+static void count_rows(const struct loading *loading)
+{
+    struct ps_row_table *table = loading->table;
+    if (loading->made == 0)
+        return;
+    ps_mutex_lock(&table->growth);
+    table->version = ps_row_table_rows(table) > 0
+                         ? newer_of((uint32_t)table->version, loading->newest)
+                         : loading->newest;
+    atomic_fetch_add(&table->rows, loading->made);
+    ps_mutex_unlock(&table->growth);
+}
+
+/* Whole or not at all is the caller's affair: a table that is half loaded is thrown away. */
 enum ps_status ps_row_table_load(struct ps_row_table *table, const uint64_t *keys,
                                  const uint32_t *touched, const void *values,
                                  const void *const states[], size_t rows, struct ps_error *error)
 {
+    struct loading loading = {.table = table,
+                              .keys = keys,
+                              .touched = touched,
+                              .values = values,
+                              .states = states,
+                              .rows = rows,
+                              .held = PS_ROW_LOCKS};
+    enum ps_status status = PS_OK;
     atomic_store(&table->pages.bytes_limit, UINT64_MAX);
     /* Nothing is set aside here. */
     PS_ASSERT(table->asides == NULL);
-    for (size_t i = 0; i < rows; i++) {
-        uint64_t key = key_at(keys, i);
-        uint64_t hash = ps_row_table_hash(table, key);
-        uint32_t number = ps_row_stripe_of(hash);
-        struct ps_row_stripe *stripe = &table->stripes[number];
-        uint32_t row;
-        if (i + AHEAD < rows)
-            ask_line(table, key_at(keys, i + AHEAD));
-        PS_TRY(ps_row_table_check_key(table, key, error));
-        if (ps_row_stripe_find(table, stripe, key, hash) != PS_ROW_NONE)
-            return ps_fail(error, PS_ERR_CORRUPT, "key %" PRIu64 " comes twice", key);
-        /* Whole or not at all is the caller's affair: a table that is half loaded is thrown away.
-         * */
-        if (!has_room(table, number, &row))
-            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for row %zu of %zu", i, rows);
-        uint8_t *made = ps_row_stripe_place(table, stripe, key, hash, row);
-        stripe->free_from = row + 1;
-        write_row(&table->shape, made, touched, values, states, i);
-        note_version(table, ps_row_touched(made));
-        PS_ASSERT(stripe->rows <= stripe->index.rows_max);
-        atomic_fetch_add_explicit(&table->rows, 1, memory_order_relaxed);
-    }
-    return PS_OK;
+    for (size_t i = 0; i < rows && status == PS_OK; i++)
+        status = load_row(&loading, i, error);
+    if (loading.held < PS_ROW_LOCKS)
+        ps_mutex_unlock(&table->loading[loading.held]);
+    count_rows(&loading);
+    return status;
 }
 
 /* Looked at first, since the candidates' table knows neither rows nor what a count may be. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows out of a checkpoint, into a table that nobody else has yet.
  *
- * Threads:  one.
+ * Threads:  ps_row_table_load from several at once, each with rows of its own; everything else from
+ *           one, before or behind all of those.
  * Blocking: never.
  * Errors:   as said below; the table is then good for ps_row_table_destroy alone.
  * Memory:   everything is borrowed for the call.
@@ -18,9 +19,11 @@
 PS_MUST_USE enum ps_status ps_row_table_expect(struct ps_row_table *table, uint64_t rows,
                                                struct ps_error *error);
 
-/* Adds `rows` rows, in any order. values has width elements for each, states[i] as many as the
+/* Adds `rows` rows, in any order; fastest where those of one stripe stand together, as a checkpoint
+ * has them. values has width elements for each, states[i] as many as the
  * layout says of that state; none of the arrays need be aligned. The row limit is not asked: what
  * was saved is loaded.
+ * Where the rows lie depends on who was first; what they are does not.
  *
  * PS_ERR_CORRUPT        a key is there already
  * PS_ERR_OUT_OF_RANGE   a key of another shard

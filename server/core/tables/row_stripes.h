@@ -7,7 +7,8 @@
  * it, and must not change with a setting.
  *
  * Threads:  only the pushing thread changes a stripe, under the stripe's lock; it may read without.
- *           All others read under the lock.
+ *           All others read under the lock. While a table is loaded, several threads are each the
+ *           pushing one of some stripes (row_load.c).
  * Blocking: for that lock.
  * Errors:   as said at each function.
  * Memory:   a stripe owns its index and its list of pages; the pages are those of row_pages.h.
@@ -71,6 +72,9 @@ struct ps_row_table {
     struct ps_row_aside *asides;         /* of the holds that there are (row_aside.h) */
     struct ps_row_removals *removals;    /* a reference */
     struct ps_mutex locks[PS_ROW_LOCKS]; /* PS_RANK_ROWS */
+    /* Of row_load.c alone: who loads rows into some stripes, and who makes any stripe larger. */
+    struct ps_mutex loading[PS_ROW_LOCKS]; /* PS_RANK_LOADING */
+    struct ps_mutex growth;                /* PS_RANK_GROWTH */
     struct ps_row_stripe stripes[PS_ROW_STRIPES];
 };
 

@@ -50,6 +50,9 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     ps_mutex_init(&table->holds_lock, PS_RANK_HOLDS);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_init(&table->locks[i], PS_RANK_ROWS);
+    for (size_t i = 0; i < PS_ROW_LOCKS; i++)
+        ps_mutex_init(&table->loading[i], PS_RANK_LOADING);
+    ps_mutex_init(&table->growth, PS_RANK_GROWTH);
     enum ps_status status = ps_row_admission_create(options, &table->candidates, error);
     /* Candidates have no bodies on a device: they are one number each, of which no rule is made. */
     if (status == PS_OK)
@@ -97,6 +100,9 @@ void ps_row_table_release(struct ps_row_table *table)
         free_stripe(table, &table->stripes[i]);
     for (size_t i = 0; i < PS_ROW_LOCKS; i++)
         ps_mutex_fini(&table->locks[i]);
+    for (size_t i = 0; i < PS_ROW_LOCKS; i++)
+        ps_mutex_fini(&table->loading[i]);
+    ps_mutex_fini(&table->growth);
     ps_large_heap_fini(&table->lists);
     ps_row_bodies_destroy(table->bodies);
     ps_mutex_fini(&table->holds_lock);

@@ -140,6 +140,25 @@ class Tables(unittest.TestCase):
         self.assertEqual([t.pull(keys + unknown)[0] for t in (plain, steps)], seen)
         self.assertEqual(plain.pull(keys[:1])[1].version, 21)
 
+    def test_a_large_table_is_there_after_kill_9(self):
+        """Of some pieces of 4 MiB, which threads load side by side (recovery_rows.c)."""
+        self.start()
+        table = self.table(configuration(adagrad))
+        batches = [[key * 0x9E3779B97F4A7C15 % 2**64 for key in range(first, first + 20_000)]
+                   for first in range(0, 240_000, 20_000)]
+        for number, keys in enumerate(batches):
+            table.push([(key, [number, 1, 2, place]) for place, key in enumerate(keys)])
+        before = [table.pull(keys)[0] for keys in batches]
+        self.checkpoint()
+        self.restart()
+        self.assertEqual([table.pull(keys)[0] for keys in batches], before)
+        # States are there, too: a step from an accumulator that is large is smaller than the first.
+        table.push([(batches[1][7], [1.0] * WIDTH)])
+        (after,) = (struct.unpack("<4f", row) for row in table.pull(batches[1][7:8])[0])
+        value = struct.unpack("<4f", before[1][7])
+        steps = [round(0.5 / (0.125 + g * g + 1) ** 0.5, 4) for g in (1, 1, 2, 7)]
+        self.assertEqual([round(v - a, 4) for v, a in zip(value, after)], steps)
+
     def test_a_key_gets_its_row_with_its_third_push_whenever_the_server_was_killed(self):
         """Beside a model: what was counted is there by the journal, by a checkpoint that
         adds to another, and by both."""

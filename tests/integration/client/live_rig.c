@@ -10,7 +10,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { THREADS_MAX = 4 };
 
@@ -78,6 +80,42 @@ void stop_server(void)
 {
     kill(server.pid, SIGSTOP);
     ck_assert_int_eq(waitpid(server.pid, NULL, WUNTRACED), server.pid);
+}
+
+void await_log(const char *words)
+{
+    static char text[1 << 20];
+    size_t size = 0;
+    text[0] = '\0';
+    while (strstr(text, words) == NULL) {
+        struct pollfd readable = {server.log, POLLIN, 0};
+        ck_assert_int_eq(poll(&readable, 1, LONG_MS), 1);
+        ssize_t got = read(server.log, text + size, sizeof text - 1 - size);
+        ck_assert_int_gt(got, 0);
+        size += (size_t)got;
+        text[size] = '\0';
+    }
+}
+
+void kill_another_client(void)
+{
+    int ends[2];
+    char byte;
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        char program[] = "/proc/self/exe";
+        char *const arguments[] = {program, server.address, NULL};
+        dup2(ends[1], STDOUT_FILENO);
+        execv(program, arguments);
+        _exit(127);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+    kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    close(ends[0]);
 }
 
 void finish(void)

@@ -43,6 +43,13 @@ struct psclient_counters counters(void);
 /* Stops all threads of the server, until it gets SIGCONT. */
 void stop_server(void);
 
+/* Reads the server's log until it says this. */
+void await_log(const char *words);
+
+/* Runs this program once more, with the server's address as its one argument, waits until it writes
+ * a byte to its output, and kills it. It does not outlive the test, whatever becomes of that. */
+void kill_another_client(void);
+
 /* Ends the client, the server and the folder. */
 void finish(void);
 

@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define COUNT 100000
@@ -255,49 +253,17 @@ START_TEST(acknowledged_pushes_count_once_when_the_server_is_killed)
 }
 END_TEST
 
-/* Reads the server's log until it says this. */
-static void await_log(const char *words)
-{
-    static char text[1 << 20];
-    size_t size = 0;
-    text[0] = '\0';
-    while (strstr(text, words) == NULL) {
-        struct pollfd readable = {server.log, POLLIN, 0};
-        ck_assert_int_eq(poll(&readable, 1, LONG_MS), 1);
-        ssize_t got = read(server.log, text + size, sizeof text - 1 - size);
-        ck_assert_int_gt(got, 0);
-        size += (size_t)got;
-        text[size] = '\0';
-    }
-}
-
 START_TEST(a_clients_memory_is_given_back_when_it_is_killed)
 {
-    int ends[2];
-    char byte;
     begin("auto", false);
     fill(-1);
-    ck_assert_int_eq(pipe(ends), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        char program[] = "/proc/self/exe";
-        char *const arguments[] = {program, server.address, NULL};
-        dup2(ends[1], STDOUT_FILENO);
-        execv(program, arguments);
-        _exit(127);
-    }
-    close(ends[1]);
-    ck_assert_int_eq(read(ends[0], &byte, 1), 1); /* it pushes through its memory now */
-    kill(child, SIGKILL);
-    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    kill_another_client(); /* which pushes through its memory by then */
 
     await_log("a client's memory is given back");
 
     ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
     uint64_t version = pull();
     expect_all((float)version);
-    close(ends[0]);
     finish();
 }
 END_TEST

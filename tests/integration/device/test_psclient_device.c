@@ -10,12 +10,9 @@
 
 #include <check.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Above what is gathered, and above a slot of the ring, with an odd end. */
@@ -103,22 +100,6 @@ static uint64_t pull_here(void)
 static void expect_ramp(float slope)
 {
     expect_each(i, COUNT, values[i] == slope * (float)(i % 1000));
-}
-
-/* Reads the server's log until it says this. */
-static void await_log(const char *words)
-{
-    static char text[1 << 20];
-    size_t size = 0;
-    text[0] = '\0';
-    while (strstr(text, words) == NULL) {
-        struct pollfd readable = {server.log, POLLIN, 0};
-        ck_assert_int_eq(poll(&readable, 1, LONG_MS), 1);
-        ssize_t got = read(server.log, text + size, sizeof text - 1 - size);
-        ck_assert_int_gt(got, 0);
-        size += (size_t)got;
-        text[size] = '\0';
-    }
 }
 
 START_TEST(gradients_and_values_stay_on_the_device)
@@ -280,24 +261,9 @@ END_TEST
 
 START_TEST(a_killed_clients_pieces_are_let_go_of_and_the_server_lives)
 {
-    int ends[2];
-    char byte;
     begin(false, "--device", "emu");
     fill(-1);
-    ck_assert_int_eq(pipe(ends), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        char program[] = "/proc/self/exe";
-        char *const arguments[] = {program, server.address, NULL};
-        dup2(ends[1], STDOUT_FILENO);
-        execv(program, arguments);
-        _exit(127);
-    }
-    close(ends[1]);
-    ck_assert_int_eq(read(ends[0], &byte, 1), 1); /* it pushes from its memory now */
-    kill(child, SIGKILL);
-    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    kill_another_client(); /* which pushes through its memory by then */
 
     await_log("a client's memory is given back");
 
@@ -305,7 +271,6 @@ START_TEST(a_killed_clients_pieces_are_let_go_of_and_the_server_lives)
     expect_ok(push_there(0, LONG_MS));
     ck_assert_uint_eq(pull_there(), version + 1);
     expect_ramp((float)(version + 1));
-    close(ends[0]);
     end();
 }
 END_TEST

@@ -164,6 +164,27 @@ START_TEST(p1_a_version_is_told_when_its_record_is_durable)
 }
 END_TEST
 
+/* Other workers have contributions of their own, and the version is that of the workers before. */
+START_TEST(p1_a_change_of_workers_tells_no_version_before_its_record_is_durable)
+{
+    const struct ps_round_settings two = {.workers = 2};
+    world_init_journal(&world);
+    ck_assert_int_eq(change_define(&world, "m", (const float[4]){0}, 4,
+                                   round_config(&(struct ps_round_settings){.workers = 1}), 1),
+                     PS_OK);
+    world_write_journal(&world);
+    ck_assert_int_eq(round_push(&world, 0, 1, -1, 1), PS_OK);
+    ck_assert_int_eq(change_configure_to(&world, "m", round_config(&two), 2), PS_OK);
+
+    ck_assert_int_eq(round_pull(&world, 1, &wait), PS_ERR_NOT_READY);
+    ck_assert_uint_eq(wait.topic, PS_TOPIC_JOURNAL);
+    ck_assert_uint_eq(world_write_journal(&world), 3);
+
+    ck_assert_int_eq(round_pull(&world, 1, &wait), PS_OK);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(the_number_of_workers_changes_between_rounds_only)
 {
     begin_of(2);
@@ -213,6 +234,7 @@ int main(void)
     tcase_add_test(tests, a_newcomer_is_late_for_a_round_whose_grace_time_is_over);
     tcase_add_test(tests, a_round_that_cannot_end_for_now_keeps_all_that_it_has);
     tcase_add_test(tests, p1_a_version_is_told_when_its_record_is_durable);
+    tcase_add_test(tests, p1_a_change_of_workers_tells_no_version_before_its_record_is_durable);
     tcase_add_test(tests, the_number_of_workers_changes_between_rounds_only);
     tcase_add_test(tests, room_for_all_contributions_is_reserved_with_the_configuration);
     return run_tests("contribute", tests);

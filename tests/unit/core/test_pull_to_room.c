@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/requests/pull_to_room.c: values that the device copies to another process. */
-#include "lender.h"
+#include "core_lender.h"
 #include "server/core/requests/pull_to_room.h"
-#include "tests/unit/core/core_device.h"
 
 #include "expect_each.h"
 #include "server/core/requests/service_state.h"
@@ -12,40 +11,12 @@
 #define COUNT 30011
 #define BYTES (COUNT * sizeof(float))
 
-static struct core_device device;
-static struct core_world resident; /* on the device */
-static struct core_world host;
-static struct lender lender;
-static uint8_t *memory;
-
 static void begin(void)
 {
     static float values[COUNT];
-    struct core_world *worlds[] = {&resident, &host};
     for (size_t i = 0; i < COUNT; i++)
         values[i] = (float)(i % 1000);
-    lender_begin(&lender, COUNT);
-    core_device_open(&device, 0, NULL);
-    core_device_world(&resident, &device, 1, false, 0);
-    core_device_world(&host, NULL, 1, false, 0);
-    for (size_t i = 0; i < 2; i++) {
-        ps_service_begin_empty(worlds[i]->service);
-        ck_assert_int_eq(
-            world_init_param(worlds[i], "p", PS_F32, values, sizeof values, config_of("sgd", 1)),
-            PS_OK);
-        ck_assert_int_eq(world_finish(worlds[i]), PS_OK);
-    }
-    ck_assert_int_eq(device.store.plugin->import(device.store.device, &lender.share, &memory, NULL),
-                     PS_OK);
-}
-
-static void end(void)
-{
-    device.store.plugin->unimport(device.store.device, memory);
-    world_fini(&resident);
-    world_fini(&host);
-    core_device_close(&device);
-    lender_end(&lender);
+    core_lender_begin(values, COUNT, false, config_of("sgd", 1));
 }
 
 static struct ps_pull_request wish(void)
@@ -88,7 +59,7 @@ START_TEST(values_are_copied_on_the_device_and_none_comes_to_the_host)
         lender_load(&lender);
         expect_each(i, COUNT, lender.window[i] == (float)(i % 1000) + 2.0F * (float)turn);
     }
-    end();
+    core_lender_end();
 }
 END_TEST
 
@@ -131,7 +102,7 @@ START_TEST(whatever_else_is_asked_for_is_made_on_the_host)
     request = wish();
     request.held = (struct ps_held){.present = true};
     expect_host(&resident, &request);
-    end();
+    core_lender_end();
 }
 END_TEST
 

@@ -2,9 +2,8 @@
 /* core/requests/push_on_device.c: gradients that another process has on the device. Status, text,
  * version, sessions and bits are those of a shard on the host; what the host would have to look at
  * is never taken from there. */
-#include "lender.h"
+#include "core_lender.h"
 #include "server/core/requests/push_on_device.h"
-#include "tests/unit/core/core_device.h"
 
 #include "server/core/requests/service_state.h"
 
@@ -13,29 +12,10 @@
 
 #define COUNT 30011
 
-static struct core_device device;
-static struct core_world resident; /* on the device */
-static struct core_world host;
-static struct lender lender;
-static uint8_t *memory;
-
 static void begin(bool journals, const struct ps_optimizer_config *config)
 {
-    static float values[COUNT];
-    struct core_world *worlds[] = {&resident, &host};
-    lender_begin(&lender, COUNT);
-    core_device_open(&device, 0, NULL);
-    core_device_world(&resident, &device, 1, journals, 0);
-    core_device_world(&host, NULL, 1, journals, 0);
-    for (size_t i = 0; i < 2; i++) {
-        ps_service_begin_empty(worlds[i]->service);
-        ck_assert_int_eq(
-            world_init_param(worlds[i], "p", PS_F32, values, sizeof values, config_bytes(config)),
-            PS_OK);
-        ck_assert_int_eq(world_finish(worlds[i]), PS_OK);
-    }
-    ck_assert_int_eq(device.store.plugin->import(device.store.device, &lender.share, &memory, NULL),
-                     PS_OK);
+    static const float zeros[COUNT];
+    core_lender_begin(zeros, COUNT, journals, config_bytes(config));
 }
 
 static void begin_adam(bool journals, int32_t nonfinite, double clip_norm)
@@ -46,15 +26,6 @@ static void begin_adam(bool journals, int32_t nonfinite, double clip_norm)
     config.nonfinite = nonfinite;
     config.clip_norm = clip_norm;
     begin(journals, &config);
-}
-
-static void end(void)
-{
-    device.store.plugin->unimport(device.store.device, memory);
-    world_fini(&resident);
-    world_fini(&host);
-    core_device_close(&device);
-    lender_end(&lender);
 }
 
 static struct ps_push_request request_of(const struct ps_bytes *piece, uint64_t sequence)
@@ -126,7 +97,7 @@ START_TEST(bits_and_words_are_those_of_the_host)
     ck_assert_uint_eq(core_device_stats(&device).bytes_in, copies);
     ck_assert_uint_ge(core_device_stats(&device).in_place_bytes, 5 * COUNT * sizeof(float));
     expect_equal();
-    end();
+    core_lender_end();
 }
 END_TEST
 
@@ -137,7 +108,7 @@ START_TEST(what_nobody_looks_at_is_applied_as_well)
     ck_assert_int_eq(push_both(1, COUNT, 0), PS_OK);
     ck_assert_int_eq(push_both(2, COUNT, 0), PS_OK);
     expect_equal();
-    end();
+    core_lender_end();
 }
 END_TEST
 
@@ -166,7 +137,7 @@ START_TEST(what_the_host_has_to_look_at_is_not_read_there)
     there = (struct ps_bytes){memory + sizeof(float), COUNT * sizeof(float)};
     request.content = ps_view_of(&there);
     ck_assert(!ps_service_reads_device(resident.service, &request));
-    end();
+    core_lender_end();
 }
 END_TEST
 
@@ -182,7 +153,7 @@ START_TEST(a_parameter_that_has_changed_meanwhile_refuses_and_nothing_is_applied
     ck_assert_uint_eq(core_device_stats(&device).in_place_bytes, 0);
     ck_assert_int_eq(push_both(1, COUNT, 0), PS_OK);
     ck_assert(!host.reply.duplicate);
-    end();
+    core_lender_end();
 }
 END_TEST
 

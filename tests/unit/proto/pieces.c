@@ -43,6 +43,16 @@ void pieces_release(struct pieces *pieces)
     free(pieces->list);
 }
 
+struct ps_view pieces_of(struct ps_bytes bytes, size_t each, struct ps_bytes *list)
+{
+    struct ps_view view = {list, 0, bytes.size};
+    for (size_t at = 0; at < bytes.size; at += each) {
+        size_t left = bytes.size - at;
+        list[view.piece_count++] = (struct ps_bytes){bytes.data + at, left < each ? left : each};
+    }
+    return view;
+}
+
 bool pieces_equal(struct ps_view view, struct ps_bytes bytes)
 {
     if (view.size != bytes.size)

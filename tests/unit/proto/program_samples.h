@@ -45,15 +45,4 @@ static inline struct ps_program_asked sample_asked(void)
                                      .stamps = {.host = 99, .ns = {UINT64_MAX, 2, 0, 4}}};
 }
 
-/* Cuts the bytes into pieces of `size`. */
-static inline struct ps_view sample_cut(struct ps_bytes bytes, size_t size, struct ps_bytes *cut)
-{
-    struct ps_view view = {cut, 0, bytes.size};
-    for (size_t at = 0; at < bytes.size; at += size) {
-        size_t left = bytes.size - at;
-        cut[view.piece_count++] = (struct ps_bytes){bytes.data + at, left < size ? left : size};
-    }
-    return view;
-}
-
 #endif

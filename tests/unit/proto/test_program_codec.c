@@ -3,30 +3,12 @@
  * not agree with itself is refused whole. */
 #include "program_samples.h"
 
+#include "pieces.h"
 #include "run_suite.h"
+#include "written_message.h"
 
 #include <check.h>
 #include <string.h>
-
-static struct ps_buffer message;
-static struct ps_decoded decoded;
-static struct ps_error error;
-
-static void begin(void)
-{
-    ps_buffer_init(&message, ps_allocator_heap(), 1 << 20);
-}
-
-static void end(void)
-{
-    ps_decoded_release(&decoded);
-    ps_buffer_fini(&message);
-}
-
-static struct ps_bytes message_bytes(void)
-{
-    return (struct ps_bytes){(const uint8_t *)message.text, message.size};
-}
 
 static void check_payload(const struct ps_program_payload *read)
 {
@@ -64,7 +46,7 @@ START_TEST(an_ask_comes_back_from_pieces_of_any_size)
                                         .room = {.segment = 1, .offset = 2, .size = 3}};
     ps_encode_ask(&sent, &message);
     ps_buffer_append(&message, sample_piece);
-    struct ps_view view = sample_cut(message_bytes(), (size_t)_i, cut);
+    struct ps_view view = pieces_of(message_bytes(), (size_t)_i, cut);
     ck_assert_int_eq(ps_decode_ask(view, ps_allocator_heap(), &read, &decoded, &error), PS_OK);
     ck_assert_mem_eq(&read.asked.stamps, &sent.asked.stamps, sizeof read.asked.stamps);
     ck_assert_uint_eq(read.asked.app, 3);
@@ -160,7 +142,7 @@ START_TEST(a_take_comes_back)
                                          .room = {.segment = 7, .size = 8},
                                          .name = ps_bytes_of_text("taker")};
     ps_encode_take(&sent, &message);
-    struct ps_view view = sample_cut(message_bytes(), (size_t)_i, cut);
+    struct ps_view view = pieces_of(message_bytes(), (size_t)_i, cut);
     ck_assert_int_eq(ps_decode_take(view, ps_allocator_heap(), &read, &decoded, &error), PS_OK);
     ck_assert_uint_eq(read.app, 1);
     ck_assert_uint_eq(read.taker, UINT64_MAX);
@@ -239,7 +221,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("program_codec");
-    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_checked_fixture(tcase, message_begin, message_end);
     tcase_add_loop_test(tcase, an_ask_comes_back_from_pieces_of_any_size, 1, 60);
     tcase_add_test(tcase, tensors_and_content_agree);
     tcase_add_test(tcase, keys_are_whole_numbers_of_one_list);

@@ -2,6 +2,7 @@
 /* Answers as they are written: sizes that stand before what they count, whatever that holds. */
 #include "program_samples.h"
 
+#include "pieces.h"
 #include "run_suite.h"
 
 #include <check.h>
@@ -37,8 +38,8 @@ START_TEST(an_answer_of_many_parts_comes_back)
     ps_encode_answer(&sent, &message);
     ps_buffer_append(&message, sample_piece);
     struct ps_bytes bytes = {(const uint8_t *)message.text, message.size};
-    ck_assert_int_eq(ps_decode_answer(sample_cut(bytes, (size_t)_i, cut), ps_allocator_heap(),
-                                      &read, &decoded, &error),
+    ck_assert_int_eq(ps_decode_answer(pieces_of(bytes, (size_t)_i, cut), ps_allocator_heap(), &read,
+                                      &decoded, &error),
                      PS_OK);
     ck_assert_uint_eq(read.app, 3);
     ck_assert_uint_eq(read.taker, 4);

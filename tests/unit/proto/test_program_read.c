@@ -2,6 +2,7 @@
 /* The parts from which messages of programs are read: lists, words, and memory that is refused. */
 #include "proto/program_read.h"
 
+#include "pieces.h"
 #include "program_samples.h"
 #include "run_suite.h"
 #include "tests/support/fault_heap.h"
@@ -23,7 +24,7 @@ START_TEST(refused_memory_leaves_nothing_behind)
     ps_encode_ask(&sent, &message);
     ps_buffer_append(&message, sample_piece);
     struct ps_bytes bytes = {(const uint8_t *)message.text, message.size};
-    struct ps_view view = sample_cut(bytes, 5, cut);
+    struct ps_view view = pieces_of(bytes, 5, cut);
     enum ps_status status = ps_decode_ask(view, &memory, &read, &decoded, &error);
     ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
     ck_assert(status == PS_OK || decoded.message == NULL);

@@ -2,31 +2,18 @@
 /* Replies of programs, there and back. */
 #include "program_samples.h"
 
+#include "pieces.h"
 #include "run_suite.h"
+#include "written_message.h"
 
 #include <check.h>
 #include <string.h>
 
-static struct ps_buffer message;
-static struct ps_decoded decoded;
-static struct ps_error error;
 static struct ps_bytes cut[1024];
-
-static void begin(void)
-{
-    ps_buffer_init(&message, ps_allocator_heap(), 1 << 20);
-}
-
-static void end(void)
-{
-    ps_decoded_release(&decoded);
-    ps_buffer_fini(&message);
-}
 
 static struct ps_view message_in(int size)
 {
-    return sample_cut((struct ps_bytes){(const uint8_t *)message.text, message.size}, (size_t)size,
-                      cut);
+    return pieces_of(message_bytes(), (size_t)size, cut);
 }
 
 START_TEST(an_answer_comes_back)
@@ -168,7 +155,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("program_replies");
-    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_checked_fixture(tcase, message_begin, message_end);
     tcase_add_loop_test(tcase, an_answer_comes_back, 1, 40);
     tcase_add_test(tcase, an_answer_in_shared_memory_has_no_content);
     tcase_add_loop_test(tcase, each_that_was_taken_has_its_own_content, 1, 40);

@@ -2,42 +2,13 @@
 /* Requests of the rendezvous, there and back, whole and in pieces. */
 #include "proto/rendezvous_codec.h"
 
+#include "pieces.h"
 #include "run_suite.h"
+#include "written_message.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
-
-static struct ps_buffer message;
-static struct ps_decoded decoded;
-static struct ps_error error;
-
-static void begin(void)
-{
-    ps_buffer_init(&message, ps_allocator_heap(), 1 << 20);
-}
-
-static void end(void)
-{
-    ps_decoded_release(&decoded);
-    ps_buffer_fini(&message);
-}
-
-static struct ps_bytes message_bytes(void)
-{
-    return (struct ps_bytes){(const uint8_t *)message.text, message.size};
-}
-
-/* The bytes in pieces of that size. */
-static struct ps_view cut_to_pieces(struct ps_bytes bytes, struct ps_bytes *cut, size_t each)
-{
-    struct ps_view view = {cut, 0, bytes.size};
-    for (size_t at = 0; at < bytes.size; at += each) {
-        size_t left = bytes.size - at;
-        cut[view.piece_count++] = (struct ps_bytes){bytes.data + at, left < each ? left : each};
-    }
-    return view;
-}
 
 START_TEST(a_send_comes_back_from_pieces_of_any_size)
 {
@@ -60,7 +31,7 @@ START_TEST(a_send_comes_back_from_pieces_of_any_size)
 
     struct ps_bytes bytes = message_bytes();
     struct ps_bytes cut[256];
-    struct ps_view view = cut_to_pieces(bytes, cut, (size_t)_i);
+    struct ps_view view = pieces_of(bytes, (size_t)_i, cut);
     ck_assert_int_eq(ps_decode_send_tensor(view, ps_allocator_heap(), &read, &decoded, &error),
                      PS_OK);
     ck_assert_uint_eq(read.step, 1);
@@ -177,7 +148,7 @@ START_TEST(receives_come_back)
                            &message);
     struct ps_bytes bytes = message_bytes();
     struct ps_bytes cut[1024];
-    struct ps_view view = cut_to_pieces(bytes, cut, (size_t)_i);
+    struct ps_view view = pieces_of(bytes, (size_t)_i, cut);
 
     ck_assert_int_eq(ps_decode_recv_tensors(view, ps_allocator_heap(), &read, &decoded, &error),
                      PS_OK);
@@ -257,7 +228,7 @@ int main(void)
 {
     Suite *suite = suite_create("rendezvous_codec");
     TCase *tests = tcase_create("rendezvous_codec");
-    tcase_add_checked_fixture(tests, begin, end);
+    tcase_add_checked_fixture(tests, message_begin, message_end);
     tcase_add_loop_test(tests, a_send_comes_back_from_pieces_of_any_size, 1, 80);
     tcase_add_test(tests, a_shape_says_how_much_content_there_is);
     tcase_add_test(tests, a_part_is_within_its_value_and_not_tiny);

@@ -3,30 +3,11 @@
 #include "proto/rendezvous_codec.h"
 
 #include "run_suite.h"
+#include "written_message.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
-
-static struct ps_buffer message;
-static struct ps_decoded decoded;
-static struct ps_error error;
-
-static void begin(void)
-{
-    ps_buffer_init(&message, ps_allocator_heap(), 1 << 20);
-}
-
-static void end(void)
-{
-    ps_decoded_release(&decoded);
-    ps_buffer_fini(&message);
-}
-
-static struct ps_bytes message_bytes(void)
-{
-    return (struct ps_bytes){(const uint8_t *)message.text, message.size};
-}
 
 static const struct ps_value_facts facts = {
     .dtype = 9, .element_size = 4, .rank = 3, .extents = {1, 300, 0}, .dead = true};
@@ -126,7 +107,7 @@ int main(void)
 {
     Suite *suite = suite_create("rendezvous_reply_codec");
     TCase *tests = tcase_create("rendezvous_reply_codec");
-    tcase_add_checked_fixture(tests, begin, end);
+    tcase_add_checked_fixture(tests, message_begin, message_end);
     tcase_add_test(tests, answers_come_back_one_by_one);
     tcase_add_test(tests, content_may_be_in_shared_memory);
     tcase_add_loop_test(tests, a_send_is_told_whether_its_value_is_whole, 0, 2);
