@@ -49,7 +49,7 @@ static void look_at_journal(struct sim_server *server, const struct sim_table_co
 {
     struct ps_journal_state state;
     bool waits = request->at_least_version > 0 && request->version == 0;
-    if (!waits || copy->workers == 0 || !server->world->options.journals)
+    if (!waits || !server->world->options.journals)
         return;
     ps_journal_queue_look(&server->service->queue, &state);
     if (copy->made_at > state.durable)

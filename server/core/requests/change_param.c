@@ -194,6 +194,8 @@ static enum ps_status apply(struct attempt *attempt, struct ps_parameter *parame
      * workers of before have made still waits for its record, which stands before this one. */
     if (attempt->rounds != NULL)
         attempt->rounds->position = place.position;
+    else if (attempt->changes_rounds)
+        parameter->rounds_ended_at = place.position;
     commit(attempt, parameter);
     *wakes_writer = place.is_first;
     changed->reply = (struct ps_change_reply){.version = version, .position = place.position};

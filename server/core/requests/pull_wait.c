@@ -24,6 +24,25 @@ uint32_t ps_pull_await_name(struct ps_service *service, struct ps_bytes name)
     return topic;
 }
 
+/* What a round made is told when its record, or one behind it, is durable. Most parameters have no
+ * such position. */
+static enum ps_status check_journal(struct ps_service *service, struct ps_parameter *parameter,
+                                    uint64_t position, struct ps_pull_wait *wait,
+                                    struct ps_error *error)
+{
+    struct ps_journal_state state;
+    PS_ASSERT(wait != NULL);
+    if (position == 0 || !service->queue.journals || rounds_are_told_early)
+        return PS_OK;
+    ps_journal_queue_look(&service->queue, &state);
+    if (position <= state.durable)
+        return PS_OK;
+    *wait = (struct ps_pull_wait){.topic = PS_TOPIC_JOURNAL};
+    return ps_fail(error, PS_ERR_NOT_READY,
+                   "parameter: %.64s, version %" PRIu64 " is not in the journal yet",
+                   (const char *)parameter->spec->name.data, ps_parameter_version(parameter));
+}
+
 /* The second look sees a contribution that came before the mark was left, and told nobody. A pull
  * that waits for the journal leaves no mark: every write of the journal asks such pulls again. Who
  * is missing is what people want to know of a round that does not end. */
@@ -32,7 +51,6 @@ static enum ps_status check_round(struct ps_service *service, struct ps_paramete
                                   struct ps_round_effects *effects, struct ps_error *error)
 {
     struct ps_round_view view;
-    struct ps_journal_state state;
     struct ps_bytes name = parameter->spec->name;
     PS_ASSERT(wanted > 0 && parameter->rounds != NULL);
     ps_rounds_look(service, parameter, &view, effects);
@@ -47,13 +65,7 @@ static enum ps_status check_round(struct ps_service *service, struct ps_paramete
                        "; round %" PRIu64 " has %u of %u contributions, missing:%s",
                        (const char *)name.data, view.version, wanted, view.version + 1,
                        (unsigned)view.there, (unsigned)view.needed, view.missing);
-    ps_journal_queue_look(&service->queue, &state);
-    if (!service->queue.journals || rounds_are_told_early || view.position <= state.durable)
-        return PS_OK;
-    *wait = (struct ps_pull_wait){.topic = PS_TOPIC_JOURNAL};
-    return ps_fail(error, PS_ERR_NOT_READY,
-                   "parameter: %.64s, version %" PRIu64 " is not in the journal yet",
-                   (const char *)name.data, view.version);
+    return check_journal(service, parameter, view.position, wait, error);
 }
 
 /* Looked at twice: most pulls that name a version find it there, and leave no mark for a push to
@@ -66,13 +78,15 @@ enum ps_status ps_pull_wait_check(struct ps_service *service, struct ps_paramete
     PS_ASSERT(wait != NULL && !effects->tells);
     if (wanted != 0 && parameter->rounds != NULL)
         return check_round(service, parameter, wanted, wait, effects, error);
-    if (wanted == 0 || ps_parameter_version(parameter) >= wanted)
+    if (wanted == 0)
         return PS_OK;
+    if (ps_parameter_version(parameter) >= wanted)
+        return check_journal(service, parameter, parameter->rounds_ended_at, wait, error);
     uint32_t topic = ps_pull_await_name(service, request->name);
     /* A push that came before the mark was left tells nobody, and is seen here. */
     uint64_t version = ps_parameter_version(parameter);
     if (version >= wanted)
-        return PS_OK;
+        return check_journal(service, parameter, parameter->rounds_ended_at, wait, error);
     *wait = (struct ps_pull_wait){.topic = topic};
     return ps_fail(
         error, PS_ERR_NOT_READY, "parameter: %.*s is at version %" PRIu64 ", waited for: %" PRIu64,

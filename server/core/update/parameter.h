@@ -36,6 +36,9 @@ struct ps_parameter {
     /* Owned; NULL: not trained in rounds. It has a lock of its own, and is exchanged with the cut
      * held alone. */
     struct ps_contributions *rounds;
+    /* Position of the configuration with which its rounds ended, 0: none did here. Versions that
+     * they made are told when that is durable. Changed with the cut held alone. */
+    uint64_t rounds_ended_at;
     struct ps_resident resident; /* on a device; its store is NULL, and stays so, on the host */
     struct ps_blocks *values;    /* NULL on a device, as all states are */
     struct ps_blocks *states[PS_STATES_MAX]; /* as many as the rule has, then NULL */
