@@ -25,6 +25,7 @@ struct reading {
     uint64_t version;
     struct ps_device_due ready;       /* to be done before they are read */
     struct ps_parameter_spec *copied; /* a reference: the device brings them to the caller's room */
+    enum ps_status told;              /* may they be, though a round has ended meanwhile? */
 };
 
 static const struct ps_shape *shape_of(const struct ps_pull *pull);
@@ -99,6 +100,8 @@ enum ps_status ps_service_pull_or_wait(struct ps_service *service,
         status = ps_clock_pull_check(service, request, wait, error);
     if (status == PS_OK)
         status = hold_version(service, request, parameter, wanted, &reading, error);
+    if (status == PS_OK)
+        reading.told = ps_pull_wait_check_held(service, parameter, request, wait, error);
     ps_rwlock_unlock(&service->cut);
     ps_round_effects_do(service, request->name, &effects);
     ps_clock_pull_tell(service, request, wait);
@@ -106,6 +109,7 @@ enum ps_status ps_service_pull_or_wait(struct ps_service *service,
      * cut alone meanwhile. */
     if (status == PS_OK)
         status = ps_device_store_wait(service->device_store, reading.ready, error);
+    status = status == PS_OK ? reading.told : status;
     if (status != PS_OK) {
         ps_blocks_release(reading.values);
         ps_encoded_values_release(reading.rows);

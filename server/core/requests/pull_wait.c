@@ -37,7 +37,9 @@ static enum ps_status check_journal(struct ps_service *service, struct ps_parame
     ps_journal_queue_look(&service->queue, &state);
     if (position <= state.durable)
         return PS_OK;
-    *wait = (struct ps_pull_wait){.topic = PS_TOPIC_JOURNAL};
+    /* What clocks have left in it stays: others are told of that. */
+    wait->topic = PS_TOPIC_JOURNAL;
+    wait->again_ms = 0;
     return ps_fail(error, PS_ERR_NOT_READY,
                    "parameter: %.64s, version %" PRIu64 " is not in the journal yet",
                    (const char *)parameter->spec->name.data, ps_parameter_version(parameter));
@@ -91,6 +93,22 @@ enum ps_status ps_pull_wait_check(struct ps_service *service, struct ps_paramete
     return ps_fail(
         error, PS_ERR_NOT_READY, "parameter: %.*s is at version %" PRIu64 ", waited for: %" PRIu64,
         ps_service_name_width(request->name), (const char *)request->name.data, version, wanted);
+}
+
+/* Under the lock, so that a round that is just ending is waited for: rows of its version may be
+ * held already. What has ended rounds for good has the cut alone, and does not come in between. */
+enum ps_status ps_pull_wait_check_held(struct ps_service *service, struct ps_parameter *parameter,
+                                       const struct ps_pull_request *request,
+                                       struct ps_pull_wait *wait, struct ps_error *error)
+{
+    struct ps_contributions *rounds = parameter->rounds;
+    PS_ASSERT(wait != NULL);
+    if (request->version != 0 || request->at_least_version == 0 || rounds == NULL)
+        return PS_OK;
+    ps_mutex_lock(&rounds->lock);
+    uint64_t position = rounds->position;
+    ps_mutex_unlock(&rounds->lock);
+    return check_journal(service, parameter, position, wait, error);
 }
 
 /* The name is hashed only while some pull waits for something. Taken away together with the

@@ -32,6 +32,17 @@ ps_pull_wait_check(struct ps_service *service, struct ps_parameter *parameter,
                    const struct ps_pull_request *request, struct ps_pull_wait *wait,
                    struct ps_round_effects *effects, struct ps_error *error);
 
+/* May what the pull holds by now be told? With the cut held since the check, which was of the
+ * version of that moment: another round may have ended since, and what is held is of that one.
+ *
+ * PS_ERR_NOT_READY  not yet: as above; what is held is to be let go of
+ */
+PS_MUST_USE enum ps_status ps_pull_wait_check_held(struct ps_service *service,
+                                                   struct ps_parameter *parameter,
+                                                   const struct ps_pull_request *request,
+                                                   struct ps_pull_wait *wait,
+                                                   struct ps_error *error);
+
 /* Leaves the mark of a name, and returns the topic of which its waiters are told. Before the look
  * that decides, or under a lock that whoever changes takes as well. */
 uint32_t ps_pull_await_name(struct ps_service *service, struct ps_bytes name);

@@ -118,8 +118,8 @@ static void walk_all(struct pull *pull)
         walk_lock(pull, (first + i) % PS_ROW_LOCKS);
 }
 
-/* A row that a device has is fetched from there behind the walk. Rows of the host are none of them,
- * and those that were called home since their last push. */
+/* A row that a device has is fetched from there behind the walk. Others are those of the host, and
+ * those that were called home since their last push. */
 static void note_elsewhere(struct pull *pull, uint32_t i)
 {
     const struct ps_row_table *table = pull->table;

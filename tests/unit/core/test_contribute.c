@@ -3,6 +3,7 @@
  * what becomes of a round that cannot end. */
 #include "server/core/requests/contribute.h"
 
+#include "base/thread.h"
 #include "core_change.h"
 #include "core_round.h"
 
@@ -10,6 +11,14 @@
 
 static struct core_world world;
 static struct ps_pull_wait wait;
+static bool round_ends_meanwhile; /* the second one */
+
+enum ps_status __real_ps_clock_pull_check(struct ps_service *service,
+                                          const struct ps_pull_request *request,
+                                          struct ps_pull_wait *waits, struct ps_error *error);
+enum ps_status __wrap_ps_clock_pull_check(struct ps_service *service,
+                                          const struct ps_pull_request *request,
+                                          struct ps_pull_wait *waits, struct ps_error *error);
 
 static void begin(const struct ps_round_settings *rounds)
 {
@@ -189,6 +198,49 @@ START_TEST(p1_a_change_of_workers_tells_no_version_before_its_record_is_durable)
 }
 END_TEST
 
+static void end_second_round(void *unused)
+{
+    (void)unused;
+    ps_service_enter_thread();
+    ck_assert_int_eq(round_push(&world, 0, 2, -1, 2), PS_OK);
+    ck_assert(!world.reply.held);
+}
+
+/* A pull asks for its clocks when its version was found to be durable, and has no values yet. */
+enum ps_status __wrap_ps_clock_pull_check(struct ps_service *service,
+                                          const struct ps_pull_request *request,
+                                          struct ps_pull_wait *waits, struct ps_error *error)
+{
+    struct ps_thread worker;
+    if (round_ends_meanwhile) {
+        round_ends_meanwhile = false;
+        ck_assert_int_eq(ps_thread_start(&worker, "worker", end_second_round, NULL, NULL), PS_OK);
+        ps_thread_join(&worker);
+    }
+    return __real_ps_clock_pull_check(service, request, waits, error);
+}
+
+START_TEST(p1_a_version_that_comes_while_a_pull_is_answered_is_not_told_either)
+{
+    world_init_journal(&world);
+    ck_assert_int_eq(change_define(&world, "m", (const float[4]){0}, 4,
+                                   round_config(&(struct ps_round_settings){.workers = 1}), 1),
+                     PS_OK);
+    ck_assert_int_eq(round_push(&world, 0, 1, -1, 1), PS_OK);
+    world_write_journal(&world);
+    round_ends_meanwhile = true;
+
+    ck_assert_int_eq(round_pull(&world, 1, &wait), PS_ERR_NOT_READY);
+    ck_assert(!round_ends_meanwhile);
+    ck_assert_uint_eq(wait.topic, PS_TOPIC_JOURNAL);
+    ck_assert_uint_eq(world_write_journal(&world), 2);
+
+    ck_assert_int_eq(round_pull(&world, 1, &wait), PS_OK);
+    round_expect(&world, 2, 2);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(the_number_of_workers_changes_between_rounds_only)
 {
     begin_of(2);
@@ -240,6 +292,7 @@ int main(void)
     tcase_add_test(tests, p1_a_version_is_told_when_its_record_is_durable);
     tcase_add_loop_test(tests, p1_a_change_of_workers_tells_no_version_before_its_record_is_durable,
                         0, 2);
+    tcase_add_test(tests, p1_a_version_that_comes_while_a_pull_is_answered_is_not_told_either);
     tcase_add_test(tests, the_number_of_workers_changes_between_rounds_only);
     tcase_add_test(tests, room_for_all_contributions_is_reserved_with_the_configuration);
     return run_tests("contribute", tests);
