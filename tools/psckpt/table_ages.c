@@ -22,8 +22,8 @@ struct known {
     uint64_t behind; /* versions by which its rows move up */
 };
 
-static enum ps_status read_all(struct known *known, const struct table_part *parts, size_t *count,
-                               uint64_t version, struct ps_error *error);
+static size_t read_all(struct known *known, const struct table_part *parts, size_t count,
+                       uint64_t version);
 /* Times and clocks are joined alike, and apart: neither says anything of the other. */
 static const struct ps_row_ages *list_of(const struct known *known, bool are_of_time);
 static void join_lists(const struct known *known, size_t count, bool are_of_time,
@@ -44,7 +44,7 @@ enum ps_status table_ages_join(struct shard_state *joined, const struct table_pa
     struct known *known = shard_state_room(joined, count, sizeof *known, error);
     if (known == NULL)
         return PS_ERR_NO_MEMORY;
-    PS_TRY(read_all(known, parts, &count, table->version, error));
+    count = read_all(known, parts, count, table->version);
     join_lists(known, count, true, &expiry.by_time);
     join_lists(known, count, false, &expiry.by_clock);
     expiry.due = join_due(known, count);
@@ -55,26 +55,24 @@ enum ps_status table_ages_join(struct shard_state *joined, const struct table_pa
     return table->ages.data != NULL ? PS_OK : PS_ERR_NO_MEMORY;
 }
 
-/* Parts without rows say nothing that matters: they are left out, and `*count` is of the others. */
-static enum ps_status read_all(struct known *known, const struct table_part *parts, size_t *count,
-                               uint64_t version, struct ps_error *error)
+/* Parts without rows say nothing that matters: they are left out, and not counted. */
+static size_t read_all(struct known *known, const struct table_part *parts, size_t count,
+                       uint64_t version)
 {
     size_t found = 0;
-    for (size_t i = 0; i < *count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct ps_checkpoint_parameter *row = parts[i].row;
         const struct ps_row_ages_read read = {.time = NOW, .version = row->version};
         if (row->rows == 0)
             continue;
         /* As the rows' own clocks move (table_shards.c). */
         known[found].behind = version - row->version;
-        if (row->ages.size > 0 && !ps_row_ages_text_read(row->ages, &read, &known[found].expiry))
-            return ps_fail(error, PS_ERR_CORRUPT, "table %.*s: the ages of its rows are malformed",
-                           (int)(row->name.size < 80 ? row->name.size : 80),
-                           (const char *)row->name.data);
+        /* Of a text that this program does not know nothing is known, as of none. */
+        if (row->ages.size > 0)
+            ps_row_ages_text_read(row->ages, &read, &known[found].expiry);
         found++;
     }
-    *count = found;
-    return PS_OK;
+    return found;
 }
 
 static const struct ps_row_ages *list_of(const struct known *known, bool are_of_time)

@@ -15,7 +15,6 @@
  * table's version; the text lives in a room of `joined`, or is empty. Rows seem younger by it than
  * they are by a step of their span at most, where all parts were looked at, and never older.
  *
- * PS_ERR_CORRUPT      what a part says is no server's
  * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status table_ages_join(struct shard_state *joined,

@@ -32,9 +32,8 @@ static enum ps_status fill_rows(const struct ps_service *service,
                                 struct ps_checkpoint_reader *reader, size_t i,
                                 struct ps_parameter *parameter, const struct ps_crew *crew,
                                 const struct ps_parameter_table *table, struct ps_error *error);
-static enum ps_status fill_ages(const struct ps_service *service,
-                                const struct ps_checkpoint_reader *reader, size_t i,
-                                struct ps_parameter *parameter, struct ps_error *error);
+static void fill_ages(const struct ps_service *service, const struct ps_checkpoint_reader *reader,
+                      size_t i, struct ps_parameter *parameter);
 static enum ps_status build_table(const struct ps_service *service,
                                   struct ps_checkpoint_reader *reader,
                                   struct ps_parameter_table *table,
@@ -165,7 +164,7 @@ static enum ps_status fill_rows(const struct ps_service *service,
     uint64_t used = table->host_bytes + atomic_load(&service->row_room.bytes);
     PS_ASSERT(parameter->rows != NULL);
     uint64_t left = used < service->bytes_max ? service->bytes_max - used : 0;
-    PS_TRY(fill_ages(service, reader, i, parameter, error));
+    fill_ages(service, reader, i, parameter);
     return ps_recovery_fill_rows(reader, i, parameter, left, crew, table->memory, error);
 }
 
@@ -176,9 +175,8 @@ static enum ps_status fill_rows(const struct ps_service *service,
  *
  * What goes by it goes by a record, when the shard is ready. So two servers that load one file at
  * different times have the same rows until then, and the journal says which of them decided. */
-static enum ps_status fill_ages(const struct ps_service *service,
-                                const struct ps_checkpoint_reader *reader, size_t i,
-                                struct ps_parameter *parameter, struct ps_error *error)
+static void fill_ages(const struct ps_service *service, const struct ps_checkpoint_reader *reader,
+                      size_t i, struct ps_parameter *parameter)
 {
     const struct ps_checkpoint_parameter *row = ps_checkpoint_parameter(reader, i);
     uint64_t span_ms = parameter->spec->settings.table.expire_ms;
@@ -190,10 +188,12 @@ static enum ps_status fill_ages(const struct ps_service *service,
     PS_ASSERT(parameter->expiry != NULL && parameter->version == row->version);
     /* Older files have none, nor have tables whose rows stay. */
     if (row->ages.size == 0 || ps_row_ages_text_read(row->ages, &read, parameter->expiry))
-        return PS_OK;
-    /* The header's checksum was right: somebody has written it so. */
-    const struct ps_error reason = {.text = "the ages of its rows are malformed"};
-    return fail_row(row, PS_ERR_CORRUPT, &reason, error);
+        return;
+    /* The header's checksum was right: it is how another program says it. Nothing of the state is
+     * in it, so that a file is not refused for it. */
+    PS_LOG(service->log, PS_LOG_WARN, "loader",
+           "rows begin to age anew: this program does not know how the checkpoint has their ages",
+           PS_FIELD_TEXT("parameter", (const char *)row->name.data));
 }
 
 /* The table owns them; `parameters` has them in the reader's order. Memory for all of them is taken

@@ -99,9 +99,9 @@ uint64_t ps_row_ages_passed(uint64_t span_ms, uint64_t from_unix_ns, uint64_t to
 }
 
 /* The parts in their order, each of them once. One that is there, but not as it should be, leaves
- * the reader before the end, or ends it here: there is no text of which a half is believed. */
-bool ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *read,
-                           struct ps_row_expiry *expiry)
+ * the reader before the end, or ends it here. */
+static bool read_parts(struct ps_bytes text, const struct ps_row_ages_read *read,
+                       struct ps_row_expiry *expiry)
 {
     struct words words = {(const char *)text.data, (const char *)text.data + text.size};
     PS_ASSERT(expiry->due == 0 && expiry->by_time.count == 0 && expiry->by_clock.count == 0);
@@ -114,6 +114,16 @@ bool ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *
     if (take_word(&words, "clocks") && !take_pairs(&words, read, false, &expiry->by_clock))
         return false;
     return text.size > 0 && words.at == words.end;
+}
+
+/* There is no text of which a half is believed. */
+bool ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *read,
+                           struct ps_row_expiry *expiry)
+{
+    if (read_parts(text, read, expiry))
+        return true;
+    *expiry = (struct ps_row_expiry){0};
+    return false;
 }
 
 /* A space stands before each but the first. There is always room: the longest text was measured

@@ -45,10 +45,10 @@ struct ps_row_ages_read {
     uint64_t version;   /* of the table at the instant of the text */
 };
 
-/* Sets `*expiry`, zeroed, to what the text says. False: no server wrote it; `*expiry` may be half
- * set, and is to be zeroed or thrown away. What it has set keeps every promise that
- * ps_row_ages_look asks for at `time` and later, and at `version` and above. */
-PS_MUST_USE bool ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *read,
-                                       struct ps_row_expiry *expiry);
+/* Sets `*expiry`, zeroed, to what the text says; it then keeps every promise that ps_row_ages_look
+ * asks for at `time` and later, and at `version` and above. False: the text is of another form, as
+ * a later program may write it, and `*expiry` is still zeroed: nothing is known. */
+bool ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *read,
+                           struct ps_row_expiry *expiry);
 
 #endif
