@@ -227,12 +227,11 @@ struct ps_push_request {
     struct ps_elements range;
     /* Of a contribution to a round. It is not looked at where the parameter is trained without
      * rounds, so that a trainer need not know which of the two a parameter is. */
-    uint32_t worker; /* 1 + the rank; 0: not said */
-    uint64_t round;  /* the version that it shall help to make; 0: the one that is made now */
-    float weight;    /* 0: 1 */
-    /* Of rows of a table: elements of each, as the sender believes; 0: not said. */
-    uint32_t row_width;
-    uint32_t shard; /* as of an init */
+    uint32_t worker;    /* 1 + the rank; 0: not said */
+    uint64_t round;     /* the version that it shall help to make; 0: the one that is made now */
+    float weight;       /* 0: 1 */
+    uint32_t row_width; /* elements of a table's row, as the sender believes; 0: not said */
+    uint32_t shard;     /* as of an init */
     struct ps_request_id request;
     struct ps_hold hold; /* of the content; not on the wire */
     uint64_t total;      /* of one that goes out: elements of the gradient; not on the wire */

@@ -484,8 +484,7 @@ static void expect_progress(struct life *life)
     uint64_t rounds[SIM_CLIENTS_MAX];
     /* What a trainer has given up may keep its room for so long. */
     uint64_t idle_ms = world->options.staging_bytes > 0 ? PS_STAGING_IDLE_MS : 0;
-    /* One trainer may wait for another that waits for it, each time until the deadline of its call:
-     * a trainer then gets on, but slowly. */
+    /* Trainers may wait for each other until a call's deadline: they get on then, but slowly. */
     bool waits = world->options.waits || world->options.clocks.present;
     uint64_t bound_ms = HEAL_MS + idle_ms + (waits ? WAITS_MS : 0);
     uint64_t end_ms = sim_now(world) + bound_ms;

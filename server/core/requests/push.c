@@ -224,8 +224,7 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
                            .fingerprint = ps_fingerprint_of_push(request, (struct ps_view){0}),
                            .unix_us = ps_service_unix_us(service)};
     struct ps_added added;
-    /* Of a range only the type can be told from the whole's; its length is the staging's to
-     * check. */
+    /* Of a range only the type is known from the whole; its length is the staging's to check. */
     PS_TRY(ps_service_check_gradient(spec, request->dtype, PS_ENCODING_NATIVE,
                                      ps_parameter_spec_bytes(spec), error));
     PS_ASSERT(part.range.count > 0);
