@@ -75,6 +75,9 @@ enum ps_status ps_recovery_fill_rows(struct ps_checkpoint_reader *reader, size_t
                        "%" PRIu64 " bytes are left (--memory-bytes)",
                        filling.rows, filling.each, bytes_left);
     filling.at_once = PIECE_BYTES / filling.each > 0 ? PIECE_BYTES / filling.each : 1;
+    /* Most tables are less than a piece, and need no buffer of a piece's size. */
+    if (filling.at_once > filling.rows)
+        filling.at_once = filling.rows > 0 ? (size_t)filling.rows : 1;
     filling.piece_count = (size_t)((filling.rows + filling.at_once - 1) / filling.at_once);
     /* One more, since a table may have no rows. */
     filling.sums = ps_zeroed_array(memory, (filling.piece_count + 1) * filling.array_count,

@@ -5,7 +5,7 @@
  * Threads:  the crew's; each takes the next piece of the rows.
  * Blocking: for the disk.
  * Errors:   as said at the function.
- * Memory:   some 4 MiB for each thread while it lasts.
+ * Memory:   up to 4 MiB for each thread while it lasts.
  */
 #ifndef PS_SERVER_CORE_RECOVERY_ROWS_H
 #define PS_SERVER_CORE_RECOVERY_ROWS_H

@@ -3,7 +3,7 @@
  *
  * Threads:  ps_row_table_load from several at once, each with rows of its own; everything else from
  *           one, before or behind all of those.
- * Blocking: never.
+ * Blocking: for other threads that load rows of the same stripes, or make a stripe larger.
  * Errors:   as said below; the table is then good for ps_row_table_destroy alone.
  * Memory:   everything is borrowed for the call.
  */
