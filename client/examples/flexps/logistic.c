@@ -272,12 +272,14 @@ int main(int argc, char **argv)
         return 2;
     }
     check(psclient_open(&where, &client, &error), &error);
-    /* Tasks of a second run come behind those of the first. */
+    /* Tasks of a second run come behind those of the first: each of them takes longer than a
+     * microsecond. */
     clock_gettime(CLOCK_REALTIME, &now);
     struct ps_kv_table_options options = {.name = "logistic",
                                           .model = PSCLIENT_SPARSE_SSP,
                                           .speculation = SPECULATION,
-                                          .task = (uint64_t)now.tv_sec * 1000};
+                                          .task = (uint64_t)now.tv_sec * 1000000 +
+                                                  (uint64_t)now.tv_nsec / 1000};
     begin_job(client);
     uint32_t best = 1;
     double fastest = run(client, &data, &options, 1, TRIAL);
