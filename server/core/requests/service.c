@@ -4,7 +4,7 @@
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_bytes.h"
 #include "optimizer/optimizer.h"
 #include "server/core/requests/expire_rows.h"
 #include "server/core/requests/program_calls.h"
