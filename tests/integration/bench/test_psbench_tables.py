@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""psbench table with tiny sizes: rows beside plain arrays, growing, saved, swept, and asked for."""
+"""psbench table with tiny sizes: beside plain arrays, grown, saved, swept, limited, asked for."""
 
 import unittest
 
@@ -26,6 +26,9 @@ class TablesTest(Measuring):
         self.assertEqual((walk["pieces"], walk["rows_gone"]), (0, 0))
         sweep = self.row(document, "push_beside_sweep_16")["details"]
         self.assertTrue(0 < sweep["rows_gone"] <= sweep["pieces"] * 512)
+        limit = self.row(document, "push_at_lower_limit_16")["details"]
+        self.assertGreater(limit["pushes"], 0)
+        self.assertLessEqual(limit["rows_left"], 20000)
 
     def test_a_table_of_one_width_and_what_is_none(self):
         document = self.measure("table", "--time", "20ms", "--repeat", "1", "--rows", "1000",
