@@ -76,7 +76,7 @@ enum ps_status ps_bench_table(struct ps_bench *bench, struct ps_error *error)
 static enum ps_status measure_tables(struct ps_bench *bench, struct ps_bench_witness *witness,
                                      struct ps_error *error)
 {
-    bench->steps = bench->options->repeat * PS_BENCH_KEYS_COUNT * WIDTHS * RULES + 11;
+    bench->steps = bench->options->repeat * PS_BENCH_KEYS_COUNT * WIDTHS * RULES + 12;
     for (size_t width = 0; width < WIDTHS; width++) {
         if (bench->options->width != 0 && bench->options->width != widths[width])
             continue;
@@ -89,6 +89,7 @@ static enum ps_status measure_tables(struct ps_bench *bench, struct ps_bench_wit
         PS_TRY(ps_bench_table_growth(bench, witness, error));
         PS_TRY(ps_bench_table_hold(bench, witness, error));
         PS_TRY(ps_bench_table_sweep(bench, error));
+        PS_TRY(ps_bench_table_limit(bench, error));
     }
     return ps_bench_table_remote(bench, error);
 }

@@ -30,6 +30,9 @@ PS_MUST_USE enum ps_status ps_bench_table_hold(struct ps_bench *bench,
 /* Pushes beside a sweep for old rows. */
 PS_MUST_USE enum ps_status ps_bench_table_sweep(struct ps_bench *bench, struct ps_error *error);
 
+/* Pushes to a table that is above its row limit, until it is not. */
+PS_MUST_USE enum ps_status ps_bench_table_limit(struct ps_bench *bench, struct ps_error *error);
+
 /* Pushes and pulls of one client, over the network. */
 PS_MUST_USE enum ps_status ps_bench_table_remote(struct ps_bench *bench, struct ps_error *error);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""psbench table with tiny sizes: rows beside plain arrays, growing, saved, swept, and asked for."""
+"""psbench table with tiny sizes: beside plain arrays, grown, saved, swept, limited, asked for."""
 
 import unittest
 
@@ -28,6 +28,9 @@ class TablesTest(Measuring):
         self.assertEqual((walk["pieces"], walk["rows_gone"]), (0, 0))
         sweep = self.row(document, "push_beside_sweep_16")["details"]
         self.assertTrue(0 < sweep["rows_gone"] <= sweep["pieces"] * 512)
+        limit = self.row(document, "push_at_lower_limit_16")["details"]
+        self.assertGreater(limit["pushes"], 0)
+        self.assertLessEqual(limit["rows_left"], 20000)
 
     def witness_was_there(self, details):
         """Turns were taken, and no push but a disturbed one is left out of the longest."""
