@@ -280,15 +280,15 @@ PS_MUST_USE enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *
                                                    size_t piece_count, uint32_t *crc32c,
                                                    struct ps_error *error);
 
-/* Nobody needs `bytes` of the array from `offset` on any more: the system may let go of its copy
- * (not of rows out of two files, which ps_checkpoint_check_array reads once more).
+/* Nobody needs `bytes` of the array from `offset` on any more: the system may let go of its copy.
  * For who reads a checkpoint once, into as much memory as the file is large. */
 void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t i, int32_t state,
                                uint64_t offset, uint64_t bytes);
 
 /* Is `crc32c`, joined from those of all parts, the checksum of the array? PS_ERR_CORRUPT. Of a
- * table whose rows are in two files no file has that sum: this reads the array in both, compares
- * the sums that they have, and makes it of what it has read. */
+ * table whose rows are in two files no file has that sum: it is made of what was read, when each
+ * part was read once and the sums that the two files have are right. Otherwise this reads the array
+ * in both once more. */
 PS_MUST_USE enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *reader,
                                                      size_t i, int32_t state, uint32_t crc32c,
                                                      struct ps_error *error);

@@ -17,8 +17,8 @@
 
 #define PATH_BYTES sizeof((struct ps_checkpoint_place *)NULL)->path
 
-/* What is done with each key of an array. */
-typedef void (*key_fn)(void *self, uint64_t row, uint64_t key);
+/* What is done with the keys of an array, so many at a time; `first` is the row of the first. */
+typedef void (*keys_fn)(void *self, uint64_t first, const uint64_t *keys, size_t count);
 
 /* While the rows of a base are gone through: which keys make a row go, and where it is noted. */
 struct dropping {
@@ -45,6 +45,10 @@ static void take_base(struct ps_checkpoint_parameter *about,
                       const struct ps_checkpoint_parameter *base);
 static enum ps_status merge_rows(const struct ps_checkpoint_reader *reader,
                                  struct ps_merged_parameter *merged, struct ps_error *error);
+static enum ps_status make_sums(const struct ps_checkpoint_reader *reader,
+                                struct ps_merged_parameter *merged, struct ps_error *error);
+static void release_rows(const struct ps_checkpoint_reader *reader,
+                         struct ps_merged_parameter *merged);
 static enum ps_status gather_changed(const struct ps_checkpoint_reader *reader,
                                      const struct ps_merged_parameter *merged,
                                      struct ps_key_set *changed, struct ps_error *error);
@@ -52,7 +56,7 @@ static enum ps_status drop_changed(const struct ps_checkpoint_reader *reader,
                                    struct ps_merged_parameter *merged,
                                    const struct ps_key_set *changed, struct ps_error *error);
 static enum ps_status each_key(const struct ps_checkpoint_reader *reader, size_t i, uint32_t array,
-                               key_fn take, void *self, struct ps_error *error);
+                               keys_fn take, void *self, struct ps_error *error);
 
 /* Everything that can be compared is compared here, once: who reads arrays later relies on it. What
  * fails in the middle is given back when the reader is closed. */
@@ -74,7 +78,7 @@ void ps_checkpoint_close_base(struct ps_checkpoint_reader *reader)
 {
     PS_ASSERT(reader != NULL);
     for (size_t i = 0; i < reader->merged_count; i++)
-        ps_merged_rows_fini(&reader->merged[i].rows);
+        release_rows(reader, &reader->merged[i]);
     ps_release(reader->memory, reader->merged);
     ps_checkpoint_close(reader->base);
     reader->base = NULL;
@@ -274,10 +278,12 @@ static enum ps_status merge_rows(const struct ps_checkpoint_reader *reader,
     PS_TRY(ps_merged_rows_init(&merged->rows, base->rows, reader->memory, error));
     enum ps_status status = gather_changed(reader, merged, &changed, error);
     if (status == PS_OK)
+        status = make_sums(reader, merged, error);
+    if (status == PS_OK)
         status = drop_changed(reader, merged, &changed, error);
     ps_key_set_fini(&changed);
     if (status != PS_OK) {
-        ps_merged_rows_fini(&merged->rows);
+        release_rows(reader, merged);
         return status;
     }
     /* From here on it is a table like any, whose rows are counted as they will be read. */
@@ -287,11 +293,32 @@ static enum ps_status merge_rows(const struct ps_checkpoint_reader *reader,
     return PS_OK;
 }
 
-/* Where the row stands does not matter: the file's own rows are read as they are. */
-static void add_key(void *self, uint64_t row, uint64_t key)
+/* One for each array that a whole file would have. */
+static enum ps_status make_sums(const struct ps_checkpoint_reader *reader,
+                                struct ps_merged_parameter *merged, struct ps_error *error)
 {
-    (void)row;
-    ps_key_set_add(self, key);
+    merged->sums =
+        ps_zeroed_array(reader->memory, ps_array_count(&merged->about), sizeof *merged->sums);
+    return merged->sums != NULL
+               ? PS_OK
+               : ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for sums");
+}
+
+/* Of a parameter that is whole in one of the files there is nothing of this. */
+static void release_rows(const struct ps_checkpoint_reader *reader,
+                         struct ps_merged_parameter *merged)
+{
+    ps_release(reader->memory, merged->sums);
+    merged->sums = NULL;
+    ps_merged_rows_fini(&merged->rows);
+}
+
+/* Where the row stands does not matter: the file's own rows are read as they are. */
+static void add_keys(void *self, uint64_t first, const uint64_t *keys, size_t count)
+{
+    (void)first;
+    for (size_t i = 0; i < count; i++)
+        ps_key_set_add(self, keys[i]);
 }
 
 /* Both sorts: rows that the file has itself, and keys that went. A key that went and came again is
@@ -304,19 +331,18 @@ static enum ps_status gather_changed(const struct ps_checkpoint_reader *reader,
     uint64_t removed = own->removed.size / sizeof(uint64_t);
     /* A key may be of both sorts, so there may be fewer. */
     PS_TRY(ps_key_set_init(changed, own->rows + removed, reader->memory, error));
-    PS_TRY(each_key(reader, merged->own, ps_array_of_keys(own), add_key, changed, error));
+    PS_TRY(each_key(reader, merged->own, ps_array_of_keys(own), add_keys, changed, error));
     /* There is no such array in the file where none went. */
     if (removed == 0)
         return PS_OK;
-    return each_key(reader, merged->own, ps_array_count(own), add_key, changed, error);
+    return each_key(reader, merged->own, ps_array_count(own), add_keys, changed, error);
 }
 
 /* A row of the base that was pushed to since is as much out of date as one that went. */
-static void drop_key(void *self, uint64_t row, uint64_t key)
+static void drop_keys(void *self, uint64_t first, const uint64_t *keys, size_t count)
 {
     const struct dropping *dropping = self;
-    if (ps_key_set_has(dropping->changed, key))
-        ps_merged_rows_drop(dropping->rows, row);
+    ps_merged_rows_drop_keys(dropping->rows, first, keys, count, dropping->changed);
 }
 
 /* The base's keys are read once, from the first to the last, and none of them is kept. */
@@ -327,7 +353,7 @@ static enum ps_status drop_changed(const struct ps_checkpoint_reader *reader,
     struct dropping dropping = {changed, &merged->rows};
     struct ps_error why = {.status = PS_OK};
     enum ps_status status = each_key(reader->base, merged->base, ps_array_of_keys(&merged->about),
-                                     drop_key, &dropping, &why);
+                                     drop_keys, &dropping, &why);
     if (status != PS_OK)
         return ps_checkpoint_fail_base(reader, status, &why, error);
     ps_merged_rows_seal(&merged->rows);
@@ -337,7 +363,7 @@ static enum ps_status drop_changed(const struct ps_checkpoint_reader *reader,
 /* Verified behind the last one: what was done with keys of a damaged array is given up with it. One
  * part is held at a time, however many keys there are. */
 static enum ps_status each_key(const struct ps_checkpoint_reader *reader, size_t i, uint32_t array,
-                               key_fn take, void *self, struct ps_error *error)
+                               keys_fn take, void *self, struct ps_error *error)
 {
     const struct ps_header_parameter *parameter = &reader->header.parameters[i];
     uint64_t bytes = ps_array_bytes(&parameter->about, array);
@@ -352,8 +378,8 @@ static enum ps_status each_key(const struct ps_checkpoint_reader *reader, size_t
                                                       : PS_CHECKPOINT_PART_BYTES};
         status = ps_checkpoint_read_piece(reader, parameter->offset[array] + done, piece, &crc32c,
                                           error);
-        for (size_t k = 0; k < piece.size / sizeof *keys && status == PS_OK; k++)
-            take(self, done / sizeof *keys + k, keys[k]);
+        if (status == PS_OK)
+            take(self, done / sizeof *keys, keys, piece.size / sizeof *keys);
         done += piece.size;
     }
     ps_release(reader->memory, keys);

@@ -288,9 +288,10 @@ void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t
 {
     const struct ps_merged_parameter *merged = merged_of(reader, i);
     uint32_t array = (uint32_t)(state + 1);
-    /* Rows out of two files are read once more, when their sum is asked for, and let go of then. */
-    if (merged != NULL && merged->about.carry == PS_CARRY_ROWS)
+    if (merged != NULL && merged->about.carry == PS_CARRY_ROWS) {
+        ps_merged_forget(reader, merged, array, offset, bytes);
         return;
+    }
     if (merged != NULL && merged->about.carry == PS_CARRY_AS_BASE) {
         ps_checkpoint_forget_part(reader->base, merged->base, state, offset, bytes);
         return;
@@ -302,14 +303,13 @@ void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t
                           bytes);
 }
 
-/* Of rows out of two files nobody has written the sum down. It is made of the bytes whose own sums
- * are compared on the way, so that it is as good as one that was. */
+/* Of rows out of two files nobody has written the sum down. It is made of bytes whose own sums are
+ * compared, so that it is as good as one that was. */
 enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *reader, size_t i,
                                          int32_t state, uint32_t crc32c, struct ps_error *error)
 {
     const struct ps_merged_parameter *merged = merged_of(reader, i);
     uint32_t array = (uint32_t)(state + 1);
-    uint32_t expected = 0;
     struct ps_error why = {.status = PS_OK};
     if (merged == NULL)
         return ps_checkpoint_check_own(reader, i, array, crc32c, error);
@@ -324,8 +324,7 @@ enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *read
     case PS_CARRY_ROWS:
         break;
     }
-    PS_TRY(ps_merged_sum(reader, merged, array, &expected, error));
-    return crc32c == expected ? PS_OK : ps_checkpoint_fail_array(&merged->about, array, error);
+    return ps_merged_check(reader, merged, array, crc32c, error);
 }
 
 enum ps_status ps_checkpoint_read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,

@@ -15,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/header_reader.h"
 #include "checkpoint/merged_rows.h"
+#include "checkpoint/merged_sums.h"
 
 /* A parameter as a file and its base have it together. */
 struct ps_merged_parameter {
@@ -22,6 +23,7 @@ struct ps_merged_parameter {
     size_t own;                           /* in the file's own header */
     size_t base;                          /* in the base's; unless all is the file's own */
     struct ps_merged_rows rows;           /* owned; of PS_CARRY_ROWS */
+    struct ps_merged_sums *sums;          /* owned; of PS_CARRY_ROWS, for each array */
 };
 
 /* Bytes of a file that are read, or summed, at a time: large enough that system calls do not count,
@@ -75,11 +77,16 @@ PS_MUST_USE enum ps_status ps_merged_read_part(const struct ps_checkpoint_reader
                                                size_t piece_count, uint32_t *crc32c,
                                                struct ps_error *error);
 
-/* The checksum that the merged array must have. Reads it in both files and compares the checksums
- * that they have for it. PS_ERR_CORRUPT. */
-PS_MUST_USE enum ps_status ps_merged_sum(const struct ps_checkpoint_reader *reader,
-                                         const struct ps_merged_parameter *merged, uint32_t array,
-                                         uint32_t *crc32c, struct ps_error *error);
+/* ps_checkpoint_forget_part of such a table. */
+void ps_merged_forget(const struct ps_checkpoint_reader *reader,
+                      const struct ps_merged_parameter *merged, uint32_t array, uint64_t offset,
+                      uint64_t bytes);
+
+/* ps_checkpoint_check_array of such a table. Where every byte of the merged array was read once
+ * since the last time, nothing is read again. PS_ERR_CORRUPT. */
+PS_MUST_USE enum ps_status ps_merged_check(const struct ps_checkpoint_reader *reader,
+                                           const struct ps_merged_parameter *merged, uint32_t array,
+                                           uint32_t crc32c, struct ps_error *error);
 
 /* Bytes out of the file, with no checksum. PS_ERR_CORRUPT: the file has become shorter. */
 PS_MUST_USE enum ps_status ps_checkpoint_read_bytes(const struct ps_checkpoint_reader *reader,

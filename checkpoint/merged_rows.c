@@ -2,6 +2,11 @@
 /* A bit for each row of the base, and sums of them at steps, so that the place of any survivor is
  * found by a search and some words. The keys that decide are only needed while the bits are set.
  *
+ * Every key of the base is asked for, and few of them are in the set. So a bit for each hash stands
+ * before the slots (B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors",
+ * 1970, with one hash): nine keys out of ten that are not there are told by memory that stays in a
+ * processor's cache, without a look at the slots, which do not.
+ *
  * A list of places would be found faster and take 64 times the memory, which of a table of a
  * thousand million rows nobody has; and rows are read from the first to the last, by runs, so that
  * a place is looked for once in a megabyte. */
@@ -14,6 +19,9 @@
 
 #define WORD_BITS 64u
 
+/* Bits of the marks for each slot: 8 to 16 for a key. */
+#define SLOT_MARKS 4u
+
 /* Words between two sums: a sum of 8 bytes for 64 bytes of bits. */
 #define GROUP_WORDS 8u
 
@@ -22,10 +30,11 @@ static uint64_t word_count(const struct ps_merged_rows *rows);
 /* The last group may be shorter than the others. */
 static uint64_t group_count(const struct ps_merged_rows *rows);
 static uint64_t find_group(const struct ps_merged_rows *rows, uint64_t survivor);
-static uint64_t slot_of(const struct ps_key_set *set, uint64_t key);
+static uint64_t hash_of(uint64_t key);
+static uint64_t slot_of(const struct ps_key_set *set, uint64_t hash, uint64_t key);
+static bool has(const struct ps_key_set *set, uint64_t key);
 
-/* Half of the slots stay free, so that a search ends soon. The seed is any but the one that deals
- * rows to shards: keys of one shard share bits of that hash. */
+/* Half of the slots stay free, so that a search ends soon. */
 enum ps_status ps_key_set_init(struct ps_key_set *set, uint64_t count,
                                const struct ps_allocator *memory, struct ps_error *error)
 {
@@ -36,12 +45,18 @@ enum ps_status ps_key_set_init(struct ps_key_set *set, uint64_t count,
     /* A power of two, so that a hash becomes a slot without a division. */
     while (slots < 2 * count)
         slots *= 2;
-    *set = (struct ps_key_set){.memory = memory, .mask = slots - 1};
+    *set = (struct ps_key_set){.memory = memory, .mask = slots - 1, .marks_shift = 64 - 6};
+    /* One word at least. */
+    while (UINT64_C(1) << (64 - set->marks_shift) < slots * SLOT_MARKS)
+        set->marks_shift--;
+    size_t words = (size_t)(UINT64_C(1) << (64 - set->marks_shift)) / WORD_BITS;
     set->slots = ps_zeroed_array(memory, (size_t)slots, sizeof *set->slots);
-    if (set->slots == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu changed keys",
-                       (size_t)count);
-    return PS_OK;
+    set->marks = ps_zeroed_array(memory, words, sizeof *set->marks);
+    if (set->slots != NULL && set->marks != NULL)
+        return PS_OK;
+    ps_key_set_fini(set);
+    return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu changed keys",
+                   (size_t)count);
 }
 
 void ps_key_set_fini(struct ps_key_set *set)
@@ -49,6 +64,7 @@ void ps_key_set_fini(struct ps_key_set *set)
     if (set == NULL || set->memory == NULL)
         return;
     ps_release(set->memory, set->slots);
+    ps_release(set->memory, set->marks);
     *set = (struct ps_key_set){0};
 }
 
@@ -59,21 +75,42 @@ void ps_key_set_add(struct ps_key_set *set, uint64_t key)
         set->has_zero = true;
         return;
     }
-    set->slots[slot_of(set, key)] = key;
+    uint64_t hash = hash_of(key);
+    uint64_t mark = hash >> set->marks_shift;
+    set->marks[mark / WORD_BITS] |= UINT64_C(1) << mark % WORD_BITS;
+    set->slots[slot_of(set, hash, key)] = key;
+}
+
+bool ps_key_set_has(const struct ps_key_set *set, uint64_t key)
+{
+    PS_ASSERT(set->slots != NULL);
+    return has(set, key);
 }
 
 /* Asked once for each row of the base, so that it must not take more than a look or two. */
-bool ps_key_set_has(const struct ps_key_set *set, uint64_t key)
+static bool has(const struct ps_key_set *set, uint64_t key)
 {
     if (key == 0)
         return set->has_zero;
-    return set->slots[slot_of(set, key)] == key;
+    uint64_t hash = hash_of(key);
+    uint64_t mark = hash >> set->marks_shift;
+    if ((set->marks[mark / WORD_BITS] >> mark % WORD_BITS & 1) == 0)
+        return false;
+    return set->slots[slot_of(set, hash, key)] == key;
 }
 
-/* The slot that has the key, or the free one that it would get. */
-static uint64_t slot_of(const struct ps_key_set *set, uint64_t key)
+/* The seed is any but the one that deals rows to shards: keys of one shard share bits of that
+ * hash. */
+static uint64_t hash_of(uint64_t key)
 {
-    uint64_t slot = ps_row_hash(key, 1) & set->mask;
+    return ps_row_hash(key, 1);
+}
+
+/* The slot that has the key, or the free one that it would get. Marks take the high bits of the
+ * hash, slots the low ones. */
+static uint64_t slot_of(const struct ps_key_set *set, uint64_t hash, uint64_t key)
+{
+    uint64_t slot = hash & set->mask;
     /* To the next slot, and from the last to the first. */
     for (uint64_t tried = 0; set->slots[slot] != 0 && set->slots[slot] != key; tried++) {
         /* Of as many keys as were announced, half of the slots are free. */
@@ -120,6 +157,17 @@ void ps_merged_rows_drop(struct ps_merged_rows *rows, uint64_t row)
 {
     PS_ASSERT(row < rows->base_rows);
     rows->bits[row / WORD_BITS] &= ~(UINT64_C(1) << row % WORD_BITS);
+}
+
+/* Here and not at the caller's, so that a question is some instructions and no call: there are as
+ * many as the base has rows. */
+void ps_merged_rows_drop_keys(struct ps_merged_rows *rows, uint64_t first, const uint64_t *keys,
+                              size_t count, const struct ps_key_set *changed)
+{
+    PS_ASSERT(first <= rows->base_rows && count <= rows->base_rows - first);
+    for (size_t i = 0; i < count; i++)
+        if (has(changed, keys[i]))
+            ps_merged_rows_drop(rows, first + i);
 }
 
 /* One walk over all words, after which nothing changes any more and any thread may ask. */
@@ -173,12 +221,19 @@ static uint64_t find_group(const struct ps_merged_rows *rows, uint64_t survivor)
     return low;
 }
 
+/* For who goes row by row where runs are short: at the ends of what he reads. */
+bool ps_merged_rows_has(const struct ps_merged_rows *rows, uint64_t row)
+{
+    PS_ASSERT(row < rows->base_rows);
+    return (rows->bits[row / WORD_BITS] >> row % WORD_BITS & 1) != 0;
+}
+
 /* By words, turned over where the run is one of rows that went, so that both are runs of ones. */
 uint64_t ps_merged_rows_run(const struct ps_merged_rows *rows, uint64_t row, uint64_t end,
                             bool *survives)
 {
     PS_ASSERT(row < end && end <= rows->base_rows);
-    *survives = (rows->bits[row / WORD_BITS] >> row % WORD_BITS & 1) != 0;
+    *survives = ps_merged_rows_has(rows, row);
     uint64_t turn = *survives ? 0 : UINT64_MAX;
     uint64_t at = row;
     while (at < end) {

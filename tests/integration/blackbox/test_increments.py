@@ -3,6 +3,7 @@
 as one that saves everything, by its checkpoints, its journal, and the tools."""
 
 import glob
+import json
 import os
 import random
 import struct
@@ -167,6 +168,36 @@ class Increments(unittest.TestCase):
         whole = self.base_of(server, newest)
         flip(whole, offset_of(whole, "rows"))
         self.expect_same()
+
+    def test_damage_that_shows_when_all_is_loaded_is_named_and_costs_nothing(self):
+        self.prepare()
+        server = self.pair.servers[0]
+        while "-on-" not in self.files(server)[-1] or len(self.files(server)) < 4:
+            self.pair.push(self.dice, TOUCHED)
+            self.save(server)
+        self.pair.push(self.dice, TOUCHED)
+        self.pair.kill()
+        newest = self.files(server)[-1]
+        whole = self.base_of(server, newest)
+        base = newest.split("-on-")[1].removesuffix(".safetensors")
+        spoiled = [path for path in reversed(self.files(server)) if base in path]
+        # The last byte of the last array that the load reads of that table.
+        flip(whole, offset_of(whole, "ps.clock/rows") - 1 + 4 * self.rows_of(whole, "rows"))
+        self.expect_same()
+        events = server.process.events()
+        unusable = [row for row in events if row["msg"] == "checkpoint is not usable"]
+        self.assertEqual([row["name"] for row in unusable],
+                         [os.path.basename(path) for path in spoiled])
+        self.assertIn(f"clock of rows (in its base {base})", unusable[0]["error"])
+        (loaded,) = [row for row in events if row["msg"] == "checkpoint loaded"]
+        self.assertNotIn(loaded["path"], spoiled)
+        self.assertTrue(os.path.exists(loaded["path"]), loaded)
+        self.assertEqual(loaded["damaged"], len(spoiled))
+
+    def rows_of(self, path, table):
+        with open(path, "rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            return json.loads(file.read(length))[f"ps.clock/{table}"]["shape"][0]
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ static void assert_as_kept(uint64_t count)
                 run++;
             ck_assert_uint_eq(ps_merged_rows_run(&rows, row, end, &survives), run);
             ck_assert_int_eq(survives, kept[row]);
+            ck_assert_int_eq(ps_merged_rows_has(&rows, row), kept[row]);
         }
 }
 
@@ -144,6 +145,35 @@ START_TEST(refused_memory_leaves_nothing)
 }
 END_TEST
 
+/* Of sets of any size, with keys that are in them and some that are not. */
+START_TEST(rows_whose_keys_are_in_a_set_are_dropped)
+{
+    static uint64_t keys[ROWS_MAX];
+    struct ps_key_set set;
+    struct ps_random random;
+    uint64_t in_set = (uint64_t)_i * (uint64_t)_i * 7;
+    ps_random_init(&random, (uint64_t)_i);
+    ck_assert_int_eq(ps_merged_rows_init(&rows, ROWS_MAX, ps_allocator_heap(), NULL), PS_OK);
+    ck_assert_int_eq(ps_key_set_init(&set, in_set, ps_allocator_heap(), NULL), PS_OK);
+    for (uint64_t i = 0; i < ROWS_MAX; i++) {
+        keys[i] = i % 3 == 0 ? i : ps_random_next(&random);
+        kept[i] = i % 2 == 0 || i / 2 >= in_set;
+        if (!kept[i])
+            ps_key_set_add(&set, keys[i]);
+    }
+    for (uint64_t first = 0, count = 1; first < ROWS_MAX; first += count, count += 100) {
+        count = count < ROWS_MAX - first ? count : ROWS_MAX - first;
+        ps_merged_rows_drop_keys(&rows, first, keys + first, (size_t)count, &set);
+    }
+    ps_merged_rows_seal(&rows);
+
+    assert_as_kept(ROWS_MAX);
+
+    ps_key_set_fini(&set);
+    ps_merged_rows_fini(&rows);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("merged_rows");
@@ -155,6 +185,7 @@ int main(void)
     tcase_add_test(tests, a_key_takes_one_place_however_often_it_is_added);
     tcase_add_test(tests, an_empty_set_has_nothing);
     tcase_add_test(tests, refused_memory_leaves_nothing);
+    tcase_add_loop_test(tests, rows_whose_keys_are_in_a_set_are_dropped, 0, 16);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

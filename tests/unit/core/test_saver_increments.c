@@ -301,6 +301,77 @@ START_TEST(a_damaged_file_is_followed_by_a_whole_one)
 }
 END_TEST
 
+static void put_back(const char *path)
+{
+    char aside[sizeof place.path + 16];
+    const struct ps_files *files = memory_files_files(disk);
+    (void)snprintf(aside, sizeof aside, "%s.damaged", path);
+    (void)files->rename(files->self, aside, path, NULL);
+}
+
+/* The base has no state of its own that an increment needs but its arrays: damage of any other part
+ * is not read, and leaves the newest state; damage of these leads to the state of `older`. Returns
+ * whether it was of these. */
+static bool load_damaged(struct core_world *older, const struct ps_checkpoint_place *before)
+{
+    struct ps_recovered loaded;
+    disk_world_init(&loaded_world, store.claim.epoch + 1);
+    ck_assert_msg(disk_load(&loaded_world, disk, NULL, &loaded) == PS_OK, "%s",
+                  loaded_world.error.text);
+    ps_service_check(loaded_world.service);
+    bool fell_back = loaded.damaged_count > 0;
+    struct core_world *expected = fell_back ? older : &world;
+    /* The increment, and its base as a checkpoint by itself. */
+    ck_assert_uint_eq(loaded.damaged_count, fell_back ? 2 : 0);
+    ck_assert_str_eq(loaded.place.uuid, fell_back ? before->uuid : place.uuid);
+    disk_expect_equal(expected, &loaded_world);
+    ck_assert_uint_eq(ps_row_table_digest(table_of(expected)->rows),
+                      ps_row_table_digest(table_of(&loaded_world)->rows));
+    world_fini(&loaded_world);
+    return fell_back;
+}
+
+/* Nothing of a base is compared before its rows are loaded: sums are known when the last part of an
+ * array was read. By then most of a shard is there, and all of it is thrown away. */
+START_TEST(damage_that_shows_when_all_is_loaded_leads_to_the_chain_before)
+{
+    struct ps_checkpoint_place base, before;
+    struct core_world older;
+    struct ps_recovered loaded;
+    struct ps_bytes content;
+    size_t fell_back = 0;
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(table_push(&world, 50 * (uint64_t)i, 5, 1, 0), PS_OK);
+        ck_assert_int_eq(save(), PS_OK);
+    }
+    before = place;
+    ck_assert_ptr_nonnull(strstr(before.path, "-on-"));
+    disk_world_init(&older, store.claim.epoch + 1);
+    ck_assert_int_eq(disk_load(&older, disk, NULL, &loaded), PS_OK);
+    ck_assert_int_eq(table_push(&world, 0, 200, 1, 0), PS_OK);
+    ck_assert_int_eq(save(), PS_OK);
+    base = place;
+    ck_assert_ptr_null(strstr(base.path, "-on-"));
+    /* Some rows of the base are written over, and some have gone. */
+    ck_assert_int_eq(table_push(&world, 800, 100, 1, 0), PS_OK);
+    sweep(2);
+    ck_assert_int_eq(save(), PS_OK);
+    ck_assert_ptr_nonnull(strstr(place.path, base.uuid));
+    ck_assert(memory_files_get(disk, base.path, &content));
+    size_t tries = 0;
+    for (uint64_t bit = 0; bit < content.size * 8; bit += 3001, tries++) {
+        memory_files_flip(disk, base.path, bit);
+        fell_back += load_damaged(&older, &before) ? 1 : 0;
+        put_back(base.path);
+        put_back(place.path);
+        memory_files_flip(disk, base.path, bit);
+    }
+    ck_assert_uint_gt(fell_back, tries * 9 / 10);
+    expect_loaded(&world);
+    world_fini(&older);
+}
+END_TEST
+
 START_TEST(saving_survives_any_refused_allocation)
 {
     bool refused = true;
@@ -358,6 +429,7 @@ int main(void)
     tcase_add_loop_test(tests, behind_an_unclear_publication_the_next_one_is_whole, 0, 2);
     tcase_add_loop_test(tests, rows_that_go_while_a_file_is_written_are_gone_in_the_next, 0, 2);
     tcase_add_loop_test(tests, a_damaged_file_is_followed_by_a_whole_one, 0, 2);
+    tcase_add_test(tests, damage_that_shows_when_all_is_loaded_leads_to_the_chain_before);
     tcase_add_test(tests, saving_survives_any_refused_allocation);
     tcase_add_test(tests, rows_of_the_base_are_as_old_as_the_increment_says);
     return run_tests("saver_increments", tests);
