@@ -4,9 +4,13 @@
 #include "base/status.h"
 
 #include "base/assert.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+
+/* A text before it is made to fit: with two of the longest names and what is said of them. */
+#define WHOLE_BYTES 2048
 
 struct status_row {
     const char *word;
@@ -55,7 +59,8 @@ enum ps_status ps_refuse(struct ps_error *error, enum ps_status status, enum ps_
 }
 
 /* An error struct may be used again; what an earlier failure stored in it must not remain. A text
- * that does not fit is cut: a message for people may end early, a failure may not fail. */
+ * that does not fit is made shorter: a failure may not fail, and its text may lack a part of a name
+ * rather than what was wrong with it. */
 static void fill(struct ps_error *error, enum ps_status status, const char *format,
                  va_list arguments)
 {
@@ -67,7 +72,9 @@ static void fill(struct ps_error *error, enum ps_status status, const char *form
     error->session = 0;
     error->refusal = PS_REFUSED_NOT;
     error->retry_ms = 0;
-    (void)vsnprintf(error->text, sizeof error->text, format, arguments);
+    char whole[WHOLE_BYTES];
+    (void)vsnprintf(whole, sizeof whole, format, arguments);
+    ps_utf8_shorten(error->text, sizeof error->text, whole);
 }
 
 /* Words are for logs and the wire, sentences for people, remedies for programs.

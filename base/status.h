@@ -67,8 +67,9 @@ struct ps_error {
     uint32_t retry_ms;       /* of a refusal: when to try again; 0: not said */
 };
 
-/* Fills `error` (if any) and returns `status`, so that a failure is one line. A text that does
- * not fit is cut. */
+/* Fills `error` (if any) and returns `status`, so that a failure is one line. Of a text that does
+ * not fit the middle is left out (ps_utf8_shorten): names, which may be long, stand before what is
+ * said of them. */
 PS_PRINTF(3, 4)
 enum ps_status ps_fail(struct ps_error *error, enum ps_status status, const char *format, ...);
 

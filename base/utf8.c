@@ -7,6 +7,8 @@
 
 #include "base/assert.h"
 
+#include <string.h>
+
 /* 10xxxxxx: a byte within a character and never its first. */
 static bool is_continuation(uint8_t byte)
 {
@@ -64,4 +66,27 @@ size_t ps_utf8_cut(struct ps_bytes bytes, size_t size_max)
         size--;
     PS_ASSERT(size <= size_max);
     return size;
+}
+
+/* Three dots stand for what is left out: whoever looks for the name sees that it goes on. */
+void ps_utf8_shorten(char *to, size_t size, const char *from)
+{
+    static const char dots[] = "...";
+    enum { DOTS = sizeof dots - 1, FRONT_SHARE = 4, LEAST = 16 };
+    size_t length = strlen(from);
+    PS_ASSERT(size >= LEAST);
+    if (length < size) {
+        memcpy(to, from, length + 1);
+        return;
+    }
+    size_t room = size - 1 - DOTS;
+    size_t front = ps_utf8_cut(ps_bytes_of_text(from), room / FRONT_SHARE);
+    const char *end = from + length - (room - room / FRONT_SHARE);
+    /* The NUL is no such byte, so that this ends also where the text is no UTF-8. */
+    while (is_continuation((uint8_t)*end))
+        end++;
+    memcpy(to, from, front);
+    memcpy(to + front, dots, DOTS);
+    memcpy(to + front + DOTS, end, (size_t)(from + length - end) + 1);
+    PS_ASSERT(strlen(to) < size);
 }

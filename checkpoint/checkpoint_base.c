@@ -9,8 +9,8 @@
 #include "checkpoint/array_layout.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_reader_state.h"
+#include "checkpoint/header_format.h"
 #include "checkpoint/header_pass.h"
-#include "checkpoint/header_writer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "checkpoint/checkpoint_reader_state.h"
 #include "checkpoint/checksum.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 
 #include <stdio.h>
 

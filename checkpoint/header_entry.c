@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/base64.h"
 #include "base/utf8.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 
 #include <string.h>
 

@@ -13,8 +13,8 @@
 
 #include "base/assert.h"
 #include "checkpoint/checkpoint_name.h"
+#include "checkpoint/header_format.h"
 #include "checkpoint/header_pass.h"
-#include "checkpoint/header_writer.h"
 #include "checkpoint/section.h"
 #include "json/json_reader.h"
 

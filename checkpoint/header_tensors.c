@@ -6,7 +6,7 @@
  * there. Without gaps there can be no overlap, and no byte of the file without a checksum. */
 #include "checkpoint/header_pass.h"
 
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 #include "checkpoint/section.h"
 #include "json/json_reader.h"
 

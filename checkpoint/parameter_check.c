@@ -4,8 +4,9 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "checkpoint/array_layout.h"
 #include "checkpoint/checkpoint_name.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 
 #include <string.h>
 

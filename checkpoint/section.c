@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/checksum.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include "client/psclient.h"
 
 #include "base/buffer.h"
+#include "base/utf8.h"
 #include "client/answers.h"
 #include "client/ask.h"
 #include "client/caller_structs.h"
@@ -269,7 +270,8 @@ static void fill_result(const struct psclient *client, const struct ps_item *ite
                                      .existed = item->existed ? 1 : 0,
                                      .held = item->held ? 1 : 0,
                                      .late = item->late ? 1 : 0};
-    snprintf(result.text, sizeof result.text, "%.*s", (int)sizeof result.text - 1, item->text);
+    /* Half of what the item has: the end says what is wrong, and the name is the caller's own. */
+    ps_utf8_shorten(result.text, sizeof result.text, item->text);
     ps_caller_copy(ps_caller_at(results, client->sizes.result, i), client->sizes.result, &result,
                    sizeof result);
 }
@@ -329,11 +331,13 @@ int ps_client_verdict(const struct psclient *client, const struct ps_item *items
         if (items[i].status == PS_OK)
             continue;
         /* The name comes first, since a batch may have thousands of items, and is cut before the
-         * reason is. */
+         * reason is; both fit. */
         char text[sizeof error->text];
-        snprintf(text, sizeof text, "%.*s: %.150s",
+        char reason[151];
+        ps_utf8_shorten(reason, sizeof reason, items[i].text);
+        snprintf(text, sizeof text, "%.*s: %s",
                  (int)(items[i].name.size < 100 ? items[i].name.size : 100),
-                 (const char *)items[i].name.data, items[i].text);
+                 (const char *)items[i].name.data, reason);
         /* Texts that begin so have the name in them. */
         bool named = items[i].name.size > 0 && strncmp(items[i].text, "parameter", 9) != 0;
         return ps_client_fail(error, items[i].status, named ? text : items[i].text);

@@ -6,6 +6,7 @@
 #include "client/psclient.h"
 
 #include "base/assert.h"
+#include "base/utf8.h"
 #include "client/answers.h"
 #include "client/caller_structs.h"
 #include "client/find_params.h"
@@ -307,8 +308,8 @@ static int tell(const struct psclient *client, const struct wish *wish,
                                          .retries = outcome->retries,
                                          .duplicate = outcome->duplicate ? 1 : 0,
                                          .position = outcome->position};
-        snprintf(result.text, sizeof result.text, "%.*s", (int)sizeof result.text - 1,
-                 outcome->text);
+        /* As of a batch of pushes. */
+        ps_utf8_shorten(result.text, sizeof result.text, outcome->text);
         ps_caller_copy(ps_caller_at(results, client->sizes.result, i), client->sizes.result,
                        &result, sizeof result);
     }
@@ -318,10 +319,12 @@ static int tell(const struct psclient *client, const struct wish *wish,
             continue;
         /* A server's text names the parameter already, ours does not. */
         char text[sizeof error->text];
+        char reason[151]; /* beside a name, or a part of one */
+        ps_utf8_shorten(reason, sizeof reason, outcomes[i].text);
         bool is_named = wish->prefix != NULL || wish->names[i] == NULL ||
                         strncmp(outcomes[i].text, "parameter", 9) == 0;
-        snprintf(text, sizeof text, "%.100s%s%.150s", is_named ? "" : wish->names[i],
-                 is_named ? "" : ": ", outcomes[i].text);
+        snprintf(text, sizeof text, "%.100s%s%s", is_named ? "" : wish->names[i],
+                 is_named ? "" : ": ", reason);
         return ps_client_fail(error, outcomes[i].status, text);
     }
     return ps_client_succeed(error);

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/attributes.h"
+#include "base/utf8.h"
 #include "client/caller_structs.h"
 #include "client/replica/replica_rows.h"
 #include "client/status_map.h"
@@ -200,7 +201,7 @@ int ps_replica_rows_tell(struct psclient_replica *handle, uint64_t deadline_ms,
     } else {
         result.status = (enum psclient_status)describe_again(handle, deadline_ms, &why);
     }
-    snprintf(result.text, sizeof result.text, "%.127s", why.text);
+    ps_utf8_shorten(result.text, sizeof result.text, why.text);
     if (results != NULL)
         ps_caller_copy(results, handle->client->sizes.result, &result, sizeof result);
     if (error != NULL)

@@ -9,6 +9,7 @@
 #ifndef PS_PROTO_CLOCK_CODEC_H
 #define PS_PROTO_CLOCK_CODEC_H
 
+#include "proto/clock_messages.h"
 #include "proto/codec.h"
 
 PS_MUST_USE enum ps_status ps_decode_set_clocks(struct ps_view bytes,

@@ -22,6 +22,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "proto/admin_messages.h"
 #include "proto/messages.h"
 
 /* What keeps a decoded message alive beside the view it came from. Opaque content. */

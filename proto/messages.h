@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages of pserver.proto and admin.proto as plain structs of borrowed views. Everything
- * above floor 2 speaks in these; nobody outside proto/ sees protobuf-c.
+/* The messages of pserver.proto as plain structs of borrowed views. Everything above floor 2 speaks
+ * in these; nobody outside proto/ sees protobuf-c. Those of its clocks are in clock_messages.h, and
+ * those of the other services each in a file of its own.
  *
  * Threads:  plain data.
  * Blocking: never.
@@ -15,60 +16,11 @@
 #include "base/encoding.h"
 #include "base/shape.h"
 #include "base/status.h"
+#include "proto/methods.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Operators' calls whose messages are flat (proto/fields.h): clients carry them as bytes, so that a
- * row here is all that the client needs to know of one (docs/add-an-rpc.md). New ones go to the
- * end. */
-#define PS_ASKED_TABLE(X)                           \
-    X(PS_METHOD_DRAIN, "pserver.v1.Admin", "Drain") \
-    X(PS_METHOD_SAVE_MODEL, "pserver.v1.Admin", "SaveModel")
-
-/* One line per call: X(TAG, service, method). Paths are "/service/method". */
-#define PS_METHOD_TABLE(X)                                                 \
-    X(PS_METHOD_INIT, "pserver.v1.ParameterServer", "InitParam")           \
-    X(PS_METHOD_FINISH, "pserver.v1.ParameterServer", "FinishInitParams")  \
-    X(PS_METHOD_PUSH, "pserver.v1.ParameterServer", "SendGrad")            \
-    X(PS_METHOD_PULL, "pserver.v1.ParameterServer", "GetParam")            \
-    X(PS_METHOD_PUSHES, "pserver.v1.ParameterServer", "SendGrads")         \
-    X(PS_METHOD_PULLS, "pserver.v1.ParameterServer", "GetParams")          \
-    X(PS_METHOD_PUSH_PULL, "pserver.v1.ParameterServer", "PushPull")       \
-    X(PS_METHOD_SINCE, "pserver.v1.ParameterServer", "GetParamsSince")     \
-    X(PS_METHOD_STATUS, "pserver.v1.Admin", "GetStatus")                   \
-    X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                    \
-    X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")                \
-    X(PS_METHOD_BARRIER, "pserver.v1.ParameterServer", "Barrier")          \
-    X(PS_METHOD_APPLIED, "pserver.v1.ParameterServer", "LastApplied")      \
-    X(PS_METHOD_CLUSTER, "pserver.v1.ParameterServer", "GetCluster")       \
-    X(PS_METHOD_BEGIN_INIT, "pserver.v1.ParameterServer", "BeginInit")     \
-    X(PS_METHOD_END_INIT, "pserver.v1.ParameterServer", "EndInit")         \
-    X(PS_METHOD_JOIN, "pserver.v1.ParameterServer", "JoinWorkers")         \
-    X(PS_METHOD_LEAVE, "pserver.v1.ParameterServer", "LeaveWorkers")       \
-    X(PS_METHOD_WORKERS, "pserver.v1.ParameterServer", "ListWorkers")      \
-    X(PS_METHOD_DEFINE, "pserver.v1.ParameterServer", "DefineParam")       \
-    X(PS_METHOD_DROP, "pserver.v1.ParameterServer", "DropParam")           \
-    X(PS_METHOD_CONFIGURE, "pserver.v1.ParameterServer", "ConfigureParam") \
-    X(PS_METHOD_SET_CLOCKS, "pserver.v1.ParameterServer", "SetClocks")     \
-    X(PS_METHOD_CLOCK, "pserver.v1.ParameterServer", "Clock")              \
-    X(PS_METHOD_PROGRESS, "pserver.v1.ParameterServer", "Progress")        \
-    X(PS_METHOD_SEND_TENSOR, "pserver.v1.Rendezvous", "SendTensor")        \
-    X(PS_METHOD_RECV_TENSORS, "pserver.v1.Rendezvous", "RecvTensors")      \
-    X(PS_METHOD_STEP, "pserver.v1.Rendezvous", "StepControl")              \
-    X(PS_METHOD_ASK, "pserver.v1.Programs", "Ask")                         \
-    X(PS_METHOD_TAKE, "pserver.v1.Programs", "Take")                       \
-    X(PS_METHOD_ANSWER, "pserver.v1.Programs", "Answer")                   \
-    X(PS_METHOD_APPS, "pserver.v1.Programs", "ListApps")                   \
-    PS_ASKED_TABLE(X)
-
-#define PS_METHOD_ENUM(TAG, service, method) TAG,
-enum ps_method { PS_METHOD_TABLE(PS_METHOD_ENUM) PS_METHOD_COUNT };
-#undef PS_METHOD_ENUM
-
-/* "/pserver.v1.ParameterServer/SendGrad" ... Static. */
-const char *ps_method_path(enum ps_method method);
 
 /* A range of a parameter, in elements. Count 0: the whole, or (of a pull) from `first` on. */
 struct ps_elements {
@@ -142,70 +94,6 @@ struct ps_change_reply {
     uint64_t durable_position;
     struct ps_bytes config; /* that holds now; empty for a DropParam */
     uint64_t step;
-};
-
-/* SetClocks. The numbers are those of the wire; whoever sets the clocks judges them. */
-struct ps_set_clocks_request {
-    struct ps_bytes name;
-    uint32_t workers;
-    uint32_t consistency;
-    uint32_t staleness;
-    uint32_t straggler;
-    uint64_t ttl_ms;
-    uint32_t speculation;
-    uint64_t task;
-    uint64_t clock;
-    struct ps_bytes ranks; /* bit r % 8 of byte r / 8, at most PS_CLOCK_RANKS_BYTES; empty: all */
-    uint32_t shard;
-    struct ps_request_id request;
-};
-
-/* Clock. */
-struct ps_clock_request {
-    struct ps_bytes name;
-    uint32_t worker; /* 1 + rank */
-    uint64_t clock;
-    uint64_t task; /* in which it was ended; 0: not said */
-    uint32_t shard;
-    struct ps_request_id request;
-};
-
-/* Of both. */
-struct ps_clocks_reply {
-    uint64_t minimum;
-    bool duplicate;
-    uint64_t position;
-    uint64_t durable_position;
-    uint64_t clock;
-};
-
-struct ps_progress_request {
-    struct ps_bytes name; /* empty: which clocks are there? */
-    uint64_t at_least;
-    uint64_t wait_ms;
-    uint32_t shard;
-};
-
-struct ps_worker_clock {
-    uint64_t clock;
-    bool is_evicted;
-    uint64_t silent_ms;
-    bool is_absent; /* it takes no part in this task */
-};
-
-struct ps_progress_reply {
-    uint64_t minimum;
-    const struct ps_worker_clock *workers; /* by rank */
-    size_t worker_count;
-    uint32_t consistency;
-    uint32_t staleness;
-    uint32_t straggler;
-    uint64_t ttl_ms;
-    const struct ps_bytes *names;
-    size_t name_count;
-    uint64_t evictions;
-    uint32_t speculation;
-    uint64_t task;
 };
 
 struct ps_finish_request {
@@ -385,60 +273,6 @@ struct ps_bundle_reply {
     size_t pull_count;
 };
 
-struct ps_status_reply {
-    const char *program_version;
-    uint32_t index;
-    uint32_t shard_count;
-    uint64_t epoch;
-    const char *state;
-    uint64_t parameter_count;
-    uint64_t parameter_bytes;
-    uint64_t state_bytes;
-    uint64_t push_count;
-    uint64_t pull_count;
-    uint64_t position;
-    const char *checkpoint_uuid;
-    uint64_t checkpoint_position;
-    uint64_t checkpoint_unix_ns;
-    uint64_t uptime_ms;
-    const char *device;
-    const char *job;
-    const char *address;
-    uint64_t lost_count;
-    uint64_t placement;
-};
-
-struct ps_list_request {
-    struct ps_bytes after;
-    uint32_t limit;
-    bool with_config;
-    struct ps_bytes prefix; /* of the names; empty: all */
-};
-
-/* Room for the first few ranks that a round waits for, as text. */
-#define PS_ROUND_MISSING_BYTES_MAX 96
-
-struct ps_param_info {
-    struct ps_bytes name;
-    enum ps_dtype dtype;
-    uint64_t element_count;
-    uint64_t version;
-    const char *rule;
-    double learning_rate;
-    uint64_t state_bytes;
-    struct ps_shape shape;
-    struct ps_bytes config;                         /* where it was asked for */
-    uint32_t round_workers;                         /* of one that is trained in rounds; else 0 */
-    uint32_t round_counted;                         /* contributions to the open round */
-    char round_missing[PS_ROUND_MISSING_BYTES_MAX]; /* ranks that it waits for, the first few */
-};
-
-struct ps_list_reply {
-    const struct ps_param_info *params;
-    size_t param_count;
-    bool more;
-};
-
 /* What LastApplied carries. */
 struct ps_applied_request {
     struct ps_request_id id; /* only the client's id is on the wire */
@@ -465,36 +299,6 @@ struct ps_applied_reply {
     const struct ps_applied_row *rows;
     size_t row_count;
     bool more;
-};
-
-struct ps_drain_request {
-    uint64_t epoch; /* of the server that is meant */
-};
-
-struct ps_save_request {
-    bool once; /* the reason of an attempt that failed is an answer, too */
-};
-
-struct ps_save_reply {
-    const char *uuid;
-    const char *path;
-    uint64_t position;
-    uint64_t bytes;
-};
-
-struct ps_saved_shard {
-    uint32_t index;
-    const char *uuid;
-    const char *path;
-    uint64_t position, bytes, epoch, unix_ns;
-};
-
-struct ps_model_reply {
-    const char *set;
-    bool whole, existed;
-    uint32_t shard_count; /* PS_SHARDS_MAX at most */
-    const struct ps_saved_shard *shards;
-    size_t count; /* of the rows; their indices are the server's word */
 };
 
 #endif

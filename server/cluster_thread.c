@@ -5,33 +5,22 @@
 #include "server/cluster_thread.h"
 
 #include "base/assert.h"
+#include "server/watching_thread.h"
 
 #include <string.h>
 
 /* Most for one look or one question. */
 #define STORE_MS 2000
-/* Without any change, everything is read again after this long. */
-#define REFRESH_MS 30000
-/* After a failure of the store. */
-#define PAUSE_MS 500
 
 struct ps_cluster_thread {
     struct ps_cluster_thread_options options;
     struct ps_cluster cluster;
-    struct ps_thread thread;
-    uint64_t look_ms;      /* the thread's: when to read again */
-    bool watching;         /* the thread's */
-    struct ps_mutex mutex; /* PS_RANK_LEAF; guards what follows */
-    struct ps_condition told;
-    bool asked;
-    bool is_stale; /* what was read is to be read again */
-    bool stopping;
+    struct ps_watching_thread watching; /* the store, or nothing in memory */
 };
 
 static void asked(void *self);
 static void changed(void *self, uint64_t topics);
 static void run(void *argument);
-static bool wait_for_news(struct ps_cluster_thread *thread);
 static void answer_all(struct ps_cluster_thread *thread);
 static enum ps_status answer(struct ps_cluster_thread *thread, struct ps_init_question *question,
                              struct ps_error *error);
@@ -52,9 +41,8 @@ enum ps_status ps_cluster_thread_create(const struct ps_cluster_thread_options *
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the thread that knows the servers");
     /* Copied; what it points to outlives the thread. */
     thread->options = *options;
-    thread->look_ms = options->is_in_memory ? PS_DEADLINE_NEVER : 0;
-    ps_mutex_init(&thread->mutex, PS_RANK_LEAF);
-    ps_condition_init(&thread->told);
+    ps_watching_thread_init(&thread->watching, options->is_in_memory ? NULL : options->registry->kv,
+                            options->clock, options->is_in_memory ? PS_DEADLINE_NEVER : 0);
     /* From here on calls may ask; their questions wait for the start. */
     ps_cluster_init(
         &thread->cluster, options->memory,
@@ -72,7 +60,7 @@ struct ps_cluster *ps_cluster_thread_cluster(struct ps_cluster_thread *thread)
 /* Apart from create, because lanes are woken by news and are made in between. */
 enum ps_status ps_cluster_thread_start(struct ps_cluster_thread *thread, struct ps_error *error)
 {
-    return ps_thread_start(&thread->thread, "cluster", run, thread, error);
+    return ps_watching_thread_start(&thread->watching, "cluster", run, thread, error);
 }
 
 /* Calls that wait are told by the close; a question at work is answered first. */
@@ -80,13 +68,7 @@ void ps_cluster_thread_stop(struct ps_cluster_thread *thread)
 {
     if (thread == NULL)
         return;
-    ps_mutex_lock(&thread->mutex);
-    thread->stopping = true;
-    ps_mutex_unlock(&thread->mutex);
-    asked(thread);
-    /* Destroy calls this again. */
-    ps_thread_join(&thread->thread);
-    thread->thread.started = false;
+    ps_watching_thread_stop(&thread->watching);
     ps_cluster_close(&thread->cluster);
 }
 
@@ -98,22 +80,16 @@ void ps_cluster_thread_destroy(struct ps_cluster_thread *thread)
     /* Also after a failed start, which came before anybody stopped it. */
     ps_cluster_thread_stop(thread);
     ps_cluster_fini(&thread->cluster);
-    ps_condition_fini(&thread->told);
-    ps_mutex_fini(&thread->mutex);
+    ps_watching_thread_fini(&thread->watching);
     ps_release(thread->options.memory, thread);
 }
 
-/* The thread waits in one of two places, and whoever asks does not know in which. */
+/* Of the cluster, by a call that has a question: any thread's. */
 static void asked(void *self)
 {
     struct ps_cluster_thread *thread = self;
     PS_ASSERT(thread != NULL);
-    ps_mutex_lock(&thread->mutex);
-    thread->asked = true;
-    ps_condition_signal_all(&thread->told);
-    ps_mutex_unlock(&thread->mutex);
-    if (!thread->options.is_in_memory)
-        ps_kv_interrupt(thread->options.registry->kv);
+    ps_watching_thread_ask(&thread->watching);
 }
 
 /* A server in memory has nothing to read. */
@@ -122,11 +98,7 @@ void ps_cluster_thread_look_again(struct ps_cluster_thread *thread)
     PS_ASSERT(thread != NULL);
     if (thread->options.is_in_memory || thread->options.wish == NULL)
         return;
-    /* Noted first: the thread may be in the middle of a look that began before. */
-    ps_mutex_lock(&thread->mutex);
-    thread->is_stale = true;
-    ps_mutex_unlock(&thread->mutex);
-    asked(thread);
+    ps_watching_thread_look_again(&thread->watching);
 }
 
 /* The listener of the cluster is this thread; the instance hears of news through it. */
@@ -147,53 +119,16 @@ static void run(void *argument)
     const struct ps_clock *clock = thread->options.clock;
     do {
         answer_all(thread);
-        if (ps_time_left_ms(clock, thread->look_ms) > 0)
+        if (ps_time_left_ms(clock, thread->watching.look_ms) > 0)
             continue;
         bool is_read = look(thread) == PS_OK;
-        thread->watching = thread->watching && is_read;
-        thread->look_ms = ps_deadline_after(clock, is_read ? REFRESH_MS : PAUSE_MS);
+        ps_watching_thread_looked(&thread->watching, is_read, PS_WATCHING_REFRESH_MS);
         /* Snapshots of the model by time are asked for by a look. */
         uint64_t due_ms = thread->options.wish != NULL ? ps_set_wish_due_ms(thread->options.wish)
                                                        : PS_DEADLINE_NEVER;
-        if (is_read && due_ms < thread->look_ms)
-            thread->look_ms = due_ms;
-    } while (wait_for_news(thread));
-}
-
-/* False at the end. A watch that broke is opened anew behind the next reading. */
-static bool wait_for_news(struct ps_cluster_thread *thread)
-{
-    const struct ps_clock *clock = thread->options.clock;
-    ps_mutex_lock(&thread->mutex);
-    /* What was asked since the last look is answered before anything is waited for. */
-    bool pending = thread->asked || thread->stopping;
-    uint64_t left_ms = thread->look_ms == PS_DEADLINE_NEVER
-                           ? PS_DEADLINE_NEVER
-                           : ps_time_left_ms(clock, thread->look_ms);
-    if (!pending && !thread->watching && left_ms > 0)
-        (void)ps_condition_wait(&thread->told, &thread->mutex, left_ms);
-    ps_mutex_unlock(&thread->mutex);
-
-    /* Without the lock: whoever asks takes it, and then interrupts this wait. */
-    bool changed = false;
-    if (!pending && thread->watching) {
-        enum ps_status status =
-            ps_kv_watch_wait(thread->options.registry->kv, thread->look_ms, &changed, NULL);
-        thread->watching = status == PS_OK;
-        if (status != PS_OK)
-            thread->look_ms = ps_deadline_after(clock, PAUSE_MS);
-        else if (changed)
-            thread->look_ms = 0;
-    }
-    ps_mutex_lock(&thread->mutex);
-    thread->asked = false;
-    /* Behind the wait, so that a look which is asked for during it comes at once. */
-    if (thread->is_stale)
-        thread->look_ms = 0;
-    thread->is_stale = false;
-    bool go_on = !thread->stopping;
-    ps_mutex_unlock(&thread->mutex);
-    return go_on;
+        if (is_read && due_ms < thread->watching.look_ms)
+            thread->watching.look_ms = due_ms;
+    } while (ps_watching_thread_wait(&thread->watching));
 }
 
 /* Reads everything, and watches from right behind that, so that no change falls between the two. */
@@ -212,10 +147,10 @@ static enum ps_status look(struct ps_cluster_thread *thread)
     if (thread->options.wish != NULL)
         PS_TRY(ps_set_wish_look(thread->options.wish, registry, deadline_ms, NULL));
     /* A watch that works goes on from where it was: what it tells twice is read twice. */
-    if (thread->watching)
+    if (thread->watching.has_watch)
         return PS_OK;
     PS_TRY(ps_registry_watch_members(registry, revision + 1, deadline_ms, NULL));
-    thread->watching = true;
+    thread->watching.has_watch = true;
     return PS_OK;
 }
 
@@ -249,7 +184,7 @@ static enum ps_status answer_set(struct ps_cluster_thread *thread, struct ps_set
     PS_ASSERT(question->name[0] != '\0');
     /* Looking costs three small reads, and what it finds may be the last row. */
     if (question->begins && !thread->options.is_in_memory)
-        thread->look_ms = 0;
+        thread->watching.look_ms = 0;
     return ps_set_question_ask(thread->options.registry, question,
                                ps_unix_ns(thread->options.clock),
                                ps_deadline_after(thread->options.clock, STORE_MS), error);

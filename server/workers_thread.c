@@ -4,34 +4,24 @@
 #include "server/workers_thread.h"
 
 #include "base/assert.h"
+#include "server/watching_thread.h"
 
 /* Most for one look or one question. */
 #define STORE_MS 2000
-/* Without any change, the list is read again after this long while somebody waits for it. A store
- * in memory has no watch: there, the ends of leases show so. */
-#define REFRESH_MS 30000
+/* A store in memory has no watch: while somebody waits for changes, the ends of leases show so. */
 #define REFRESH_IN_MEMORY_MS 500
-/* After a failure of the store. */
-#define PAUSE_MS 500
 /* Calls are told of their answers at least so often. */
 #define TELL_MS 100
 
 struct ps_workers_thread {
     struct ps_workers_thread_options options;
     struct ps_workers workers;
-    struct ps_thread thread;
-    uint64_t look_ms;      /* the thread's: when to read again */
-    bool watching;         /* the thread's */
-    struct ps_mutex mutex; /* PS_RANK_LEAF; guards what follows */
-    struct ps_condition told;
-    bool asked;
-    bool stopping;
+    struct ps_watching_thread watching; /* the store, or nothing in memory */
 };
 
 static void asked(void *self);
 static void changed(void *self, uint64_t topics);
 static void run(void *argument);
-static bool wait_for_news(struct ps_workers_thread *thread);
 static void answer_all(struct ps_workers_thread *thread);
 static enum ps_status answer(struct ps_workers_thread *thread, struct ps_worker_reading *reading,
                              struct ps_worker_question *question, struct ps_error *error);
@@ -47,9 +37,8 @@ enum ps_status ps_workers_thread_create(const struct ps_workers_thread_options *
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the thread that knows the workers");
     thread->options = *options;
     /* Nothing is read before somebody asks. */
-    thread->look_ms = PS_DEADLINE_NEVER;
-    ps_mutex_init(&thread->mutex, PS_RANK_LEAF);
-    ps_condition_init(&thread->told);
+    ps_watching_thread_init(&thread->watching, options->is_in_memory ? NULL : options->registry->kv,
+                            options->clock, PS_DEADLINE_NEVER);
     /* From here on calls may ask; their questions wait for the start. */
     ps_workers_init(
         &thread->workers, options->memory, options->clock,
@@ -68,7 +57,7 @@ struct ps_workers *ps_workers_thread_workers(struct ps_workers_thread *thread)
 /* Apart from create, because lanes are woken by news and are made in between. */
 enum ps_status ps_workers_thread_start(struct ps_workers_thread *thread, struct ps_error *error)
 {
-    return ps_thread_start(&thread->thread, "workers", run, thread, error);
+    return ps_watching_thread_start(&thread->watching, "workers", run, thread, error);
 }
 
 /* Calls that wait are told by the close; a question at work is answered first. */
@@ -76,13 +65,7 @@ void ps_workers_thread_stop(struct ps_workers_thread *thread)
 {
     if (thread == NULL)
         return;
-    ps_mutex_lock(&thread->mutex);
-    thread->stopping = true;
-    ps_mutex_unlock(&thread->mutex);
-    asked(thread);
-    /* Destroy calls this again. */
-    ps_thread_join(&thread->thread);
-    thread->thread.started = false;
+    ps_watching_thread_stop(&thread->watching);
     ps_workers_close(&thread->workers);
 }
 
@@ -93,21 +76,16 @@ void ps_workers_thread_destroy(struct ps_workers_thread *thread)
         return;
     ps_workers_thread_stop(thread);
     ps_workers_fini(&thread->workers);
-    ps_condition_fini(&thread->told);
-    ps_mutex_fini(&thread->mutex);
+    ps_watching_thread_fini(&thread->watching);
     ps_release(thread->options.memory, thread);
 }
 
-/* The thread waits in one of two places, and whoever asks does not know in which. */
+/* Of the workers, by a call that has a question: any thread's. */
 static void asked(void *self)
 {
     struct ps_workers_thread *thread = self;
-    ps_mutex_lock(&thread->mutex);
-    thread->asked = true;
-    ps_condition_signal_all(&thread->told);
-    ps_mutex_unlock(&thread->mutex);
-    if (!thread->options.is_in_memory)
-        ps_kv_interrupt(thread->options.registry->kv);
+    PS_ASSERT(thread != NULL);
+    ps_watching_thread_ask(&thread->watching);
 }
 
 /* The listener of the workers is this thread; the instance hears of news through it. */
@@ -128,57 +106,22 @@ static void run(void *argument)
     PS_ASSERT(thread != NULL);
     const struct ps_clock *clock = thread->options.clock;
     /* A store that does not tell of changes is looked at more often. */
-    uint64_t refresh_ms = thread->options.is_in_memory ? REFRESH_IN_MEMORY_MS : REFRESH_MS;
+    uint64_t refresh_ms =
+        thread->options.is_in_memory ? REFRESH_IN_MEMORY_MS : PS_WATCHING_REFRESH_MS;
     do {
         answer_all(thread);
         if (!ps_workers_is_watched(&thread->workers)) {
-            thread->look_ms = PS_DEADLINE_NEVER;
+            thread->watching.look_ms = PS_DEADLINE_NEVER;
             continue;
         }
         /* Somebody waits whose first call found the list old. */
-        if (thread->look_ms == PS_DEADLINE_NEVER)
-            thread->look_ms = 0;
-        if (ps_time_left_ms(clock, thread->look_ms) > 0)
+        if (thread->watching.look_ms == PS_DEADLINE_NEVER)
+            thread->watching.look_ms = 0;
+        if (ps_time_left_ms(clock, thread->watching.look_ms) > 0)
             continue;
         bool is_read = look(thread, NULL) == PS_OK;
-        thread->watching = thread->watching && is_read;
-        thread->look_ms = ps_deadline_after(clock, is_read ? refresh_ms : PAUSE_MS);
-    } while (wait_for_news(thread));
-}
-
-/* False at the end. A watch that broke is opened anew behind the next reading. */
-static bool wait_for_news(struct ps_workers_thread *thread)
-{
-    const struct ps_clock *clock = thread->options.clock;
-    ps_mutex_lock(&thread->mutex);
-    bool pending = thread->asked || thread->stopping;
-    uint64_t left_ms = thread->look_ms == PS_DEADLINE_NEVER
-                           ? PS_DEADLINE_NEVER
-                           : ps_time_left_ms(clock, thread->look_ms);
-    bool watches = thread->watching;
-    if (!pending && !watches && left_ms > 0)
-        (void)ps_condition_wait(&thread->told, &thread->mutex, left_ms);
-    ps_mutex_unlock(&thread->mutex);
-
-    /* Without the lock: whoever asks takes it, and then interrupts this wait. */
-    bool has_changed = false;
-    if (!pending && watches) {
-        /* A wait has an end also where nobody looks. */
-        uint64_t until_ms = ps_deadline_after(clock, REFRESH_MS);
-        enum ps_status status = ps_kv_watch_wait(
-            thread->options.registry->kv, until_ms < thread->look_ms ? until_ms : thread->look_ms,
-            &has_changed, NULL);
-        thread->watching = status == PS_OK;
-        if (status != PS_OK)
-            thread->look_ms = ps_deadline_after(clock, PAUSE_MS);
-        else if (has_changed)
-            thread->look_ms = 0;
-    }
-    ps_mutex_lock(&thread->mutex);
-    thread->asked = false;
-    bool go_on = !thread->stopping;
-    ps_mutex_unlock(&thread->mutex);
-    return go_on;
+        ps_watching_thread_looked(&thread->watching, is_read, refresh_ms);
+    } while (ps_watching_thread_wait(&thread->watching));
 }
 
 /* Reads everything, and watches from right behind that, so that no change falls between the two. A
@@ -193,10 +136,10 @@ static enum ps_status look(struct ps_workers_thread *thread, struct ps_error *er
     /* Publishing takes the rows. */
     int64_t revision = rows.revision;
     ps_workers_publish(&thread->workers, &rows);
-    if (thread->watching || thread->options.is_in_memory)
+    if (thread->watching.has_watch || thread->options.is_in_memory)
         return PS_OK;
     PS_TRY(ps_registry_watch_workers(registry, revision + 1, deadline_ms, error));
-    thread->watching = true;
+    thread->watching.has_watch = true;
     return PS_OK;
 }
 
@@ -246,7 +189,8 @@ static enum ps_status answer(struct ps_workers_thread *thread, struct ps_worker_
 {
     PS_ASSERT(question->task != PS_WORKER_LIST);
     if (question->incarnation == 0)
-        thread->look_ms = thread->look_ms == PS_DEADLINE_NEVER ? PS_DEADLINE_NEVER : 0;
+        thread->watching.look_ms =
+            thread->watching.look_ms == PS_DEADLINE_NEVER ? PS_DEADLINE_NEVER : 0;
     question->worker.joined_unix_ms = ps_unix_ns(thread->options.clock) / 1000000;
     return ps_worker_question_ask(thread->options.registry, thread->options.memory, reading,
                                   question, ps_deadline_after(thread->options.clock, STORE_MS),

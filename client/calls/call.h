@@ -12,6 +12,8 @@
 
 #include "base/device_share.h"
 #include "base/status.h"
+#include "proto/admin_messages.h"
+#include "proto/clock_messages.h"
 #include "proto/messages.h"
 
 /* Content lies in so many pieces at most: that of an asked call, whose pieces are the caller's

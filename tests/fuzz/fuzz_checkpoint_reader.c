@@ -6,7 +6,7 @@
 
 #include "checkpoint/array_layout.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 #include "checkpoint/journal.h"
 #include "tests/support/memory_files.h"
 

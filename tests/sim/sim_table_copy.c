@@ -4,6 +4,7 @@
 #include "tests/sim/sim_table_copy.h"
 
 #include "base/assert.h"
+#include "server/core/tables/row_evict.h"
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_rows.h"
 
@@ -195,7 +196,8 @@ static void let_oldest_go(struct sim_table_copy *copy, const struct demand *dema
 }
 
 /* As row_evict.h has it for tables as small as these: where there would be too many, so many of
- * the oldest go that a sixteenth of the limit is free, but no row of the push. */
+ * the oldest go that a sixteenth of the limit is free, but no row of the push. Above a limit that
+ * was lowered a push lets some more go than it makes, and the next ones the others. */
 static void make_room(struct sim_table_copy *copy, const struct demand *demand)
 {
     uint64_t most = copy->rows_max;
@@ -204,6 +206,8 @@ static void make_room(struct sim_table_copy *copy, const struct demand *demand)
     if (!copy->about->oldest_go || demand->made == 0 || rows + demand->made <= most)
         return;
     uint64_t wanted = rows + demand->made - (most - most / 16);
+    if (rows > most && wanted > demand->made + PS_ROW_EVICT_MORE)
+        wanted = demand->made + PS_ROW_EVICT_MORE;
     for (uint64_t i = 0; i < wanted && i < others; i++)
         let_oldest_go(copy, demand);
 }

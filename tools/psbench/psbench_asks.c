@@ -76,6 +76,8 @@ enum ps_status ps_bench_asks(struct ps_bench *bench, struct ps_error *error)
     return status;
 }
 
+/* One kind from its servers' start to their end. The answers are checked when all is measured: a
+ * sum that is wrong says that some request was lost or came twice, whichever it was. */
 static enum ps_status run(struct ps_bench *bench, struct asks *asks, struct ps_error *error)
 {
     /* Servers and clients come after everything that is forked. */
@@ -138,6 +140,7 @@ static enum ps_status start_servers(struct ps_bench *bench, struct asks *asks,
                               PS_BENCH_MEMORY, asks->options->server_count, error);
 }
 
+/* Servers first, since a program is told where they are, and clients last, which ask both. */
 static enum ps_status begin(struct ps_bench *bench, struct asks *asks, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;

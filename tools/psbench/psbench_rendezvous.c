@@ -63,6 +63,8 @@ static void choose_sizes(struct bench *all, const struct ps_bench_options *optio
         all->sizes[i] = options->size != 0 ? options->size : usual[i];
 }
 
+/* What one size leaves behind is of use to the next: clients, server and raw sockets are opened
+ * once, for the largest. */
 enum ps_status ps_bench_rendezvous(struct ps_bench *bench, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
@@ -71,8 +73,8 @@ enum ps_status ps_bench_rendezvous(struct ps_bench *bench, struct ps_error *erro
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a benchmark");
     choose_sizes(all, options);
     bench->steps = options->repeat * all->size_count * 3 + 1;
-    /* The other process is forked first, while this one has one thread. */
-    /* Sizes are in their order. */
+    /* The other process is forked first, while this one has one thread. Sizes are in their
+     * order. */
     uint64_t largest = all->sizes[all->size_count - 1];
     enum ps_status status = ps_bench_peer_open(
         &all->peer, (size_t)(largest < RAW_BYTES_MAX ? largest : RAW_BYTES_MAX), error);

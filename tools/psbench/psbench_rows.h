@@ -21,7 +21,7 @@
 
 #define PS_BENCH_REPEATS_MAX 100
 #define PS_BENCH_ROWS_MAX 64
-#define PS_BENCH_SERIES_MAX 12
+#define PS_BENCH_SERIES_MAX 16
 #define PS_BENCH_ROW_NAME_BYTES 48
 
 /* What is compared with runs at least so often, however short its time: one is chance. */

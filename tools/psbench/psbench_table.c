@@ -45,6 +45,8 @@ struct spent {
     uint64_t plain_get, table_get, plain_add, table_add;
 };
 
+static enum ps_status measure_tables(struct ps_bench *bench, struct ps_bench_witness *witness,
+                                     struct ps_error *error);
 static enum ps_status measure_pair(struct ps_bench *bench, size_t width, size_t rule,
                                    struct ps_error *error);
 static enum ps_status open_pair(struct pair *pair, struct ps_error *error);
@@ -59,11 +61,22 @@ static void report_row(struct ps_bench_row *row, uint64_t batches, uint64_t tabl
 static struct ps_bench_row *row_of(struct pair *pair, bool adds, enum ps_bench_keys keys);
 static enum ps_status check_pair(struct pair *pair, struct ps_error *error);
 
-/* Tables come and go one by one: at ten million rows the largest of them, with its array, takes
- * half of the memory of a usual machine. */
+/* The witness comes before any table, when there is little memory that the two would share. */
 enum ps_status ps_bench_table(struct ps_bench *bench, struct ps_error *error)
 {
-    bench->steps = bench->options->repeat * PS_BENCH_KEYS_COUNT * WIDTHS * RULES + 11;
+    struct ps_bench_witness witness;
+    PS_TRY(ps_bench_witness_open(&witness, error));
+    enum ps_status status = measure_tables(bench, &witness, error);
+    ps_bench_witness_close(&witness);
+    return status;
+}
+
+/* Tables come and go one by one: at ten million rows the largest of them, with its array, takes
+ * half of the memory of a usual machine. */
+static enum ps_status measure_tables(struct ps_bench *bench, struct ps_bench_witness *witness,
+                                     struct ps_error *error)
+{
+    bench->steps = bench->options->repeat * PS_BENCH_KEYS_COUNT * WIDTHS * RULES + 12;
     for (size_t width = 0; width < WIDTHS; width++) {
         if (bench->options->width != 0 && bench->options->width != widths[width])
             continue;
@@ -73,9 +86,10 @@ enum ps_status ps_bench_table(struct ps_bench *bench, struct ps_error *error)
     }
     /* All of them are of rows of 16 elements. */
     if (bench->options->width == 0 || bench->options->width == 16) {
-        PS_TRY(ps_bench_table_growth(bench, error));
-        PS_TRY(ps_bench_table_hold(bench, error));
+        PS_TRY(ps_bench_table_growth(bench, witness, error));
+        PS_TRY(ps_bench_table_hold(bench, witness, error));
         PS_TRY(ps_bench_table_sweep(bench, error));
+        PS_TRY(ps_bench_table_limit(bench, error));
     }
     return ps_bench_table_remote(bench, error);
 }

@@ -2,8 +2,8 @@
 /* The longest pushes to a table of width 16: while its index and directories grow, and while one
  * instant of it is written to a file. Both as time on the wall, which is what a client waits,
  * and as processor time, which is what the table itself took of that. A machine that does
- * something else at that moment makes a push look long on the wall alone: where the two differ
- * by much, the machine was not quiet, and the figure says nothing of the table. */
+ * something else at that moment makes a push look long on the wall alone; one that stands still
+ * makes it long by both, and then the witness says so (psbench_witness.h). */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -13,7 +13,6 @@
 #include "tools/psbench/psbench_table.h"
 #include "tools/psbench/psbench_table_alone.h"
 #include "tools/psbench/psbench_touch.h"
-#include "tools/psbench/psbench_turns.h"
 #include "tools/psbench/psbench_values.h"
 
 #include <errno.h>
@@ -25,13 +24,25 @@
 /* A table is larger than this before its growth is looked at. */
 #define GROWS_FROM 1000000
 #define QUIET_PUSHES 200
+/* What a machine takes back without anybody's noticing. */
+#define SETTLED_FROM_BYTES (256.0 * (1 << 20))
 #define PIECE_BYTES ((size_t)1 << 20)
+
+/* Pushes that are told apart by what the witness saw; later ones count as undisturbed. */
+#define NOTED_MAX 16384
+
+/* When a push began, and what it took by both clocks. */
+struct noted {
+    uint64_t from_ns, wall_ns, processor_ns;
+};
 
 /* Times of pushes by both clocks; too large for a stack. */
 struct pushes {
     struct ps_bench_times wall, processor;
     uint64_t count;
     uint64_t begun_ns;
+    struct noted noted[NOTED_MAX];
+    struct noted longest_later; /* by each clock, of those that found no place */
 };
 
 /* The thread that touches memory before the table comes to it, as a server has one
@@ -61,7 +72,8 @@ static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, st
 static enum ps_status timed_push(struct ps_bench_table_alone *table, const uint64_t *numbers,
                                  struct pushes *pushes, struct ps_error *error);
 static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_alone *table,
-                                  struct pushes *times, struct ps_error *error);
+                                  struct pushes *times, struct ps_bench_witness *witness,
+                                  struct ps_error *error);
 static enum ps_status push_random(struct ps_bench *bench, struct ps_bench_table_alone *table,
                                   uint64_t count, const atomic_bool *until, struct pushes *pushes,
                                   struct ps_error *error);
@@ -98,18 +110,50 @@ static void note_touch(struct ps_bench_row *row, double bytes)
     ps_bench_row_detail(row, "touch_2mib_longest_us", touch.longest_us);
 }
 
-/* What the machine took for as many lines of plain memory, beside the longest push: where this is
- * long as well, the push says nothing. It is measured behind the pushes, and the machine may have
- * been another one by then: only several runs say whether a long push is the table's. */
-static void note_turns(struct ps_bench_row *row, const struct ps_bench_turns *turns)
+/* Each clock has its own longest push. */
+static uint64_t larger(uint64_t one, uint64_t other)
 {
-    ps_bench_row_detail(row, "plain_longest_us", turns->longest_us);
-    ps_bench_row_detail(row, "plain_longest_processor_us", turns->longest_processor_us);
+    return one > other ? one : other;
+}
+
+/* The longest of the pushes during which the machine did not stand still, beside the longest of
+ * all, and how many are left out: few, or the figure says little. Returns the longest on the wall.
+ * A witness sees most standstills and not all, since each process loses translations of its own:
+ * a push that is left may still be long for the machine's reasons. */
+static double note_undisturbed(struct ps_bench_row *row, const struct pushes *pushes,
+                               const struct ps_bench_witness *witness)
+{
+    struct noted longest = pushes->longest_later;
+    uint64_t disturbed = 0;
+    for (uint64_t i = 0; i < pushes->count && i < NOTED_MAX; i++) {
+        const struct noted *push = &pushes->noted[i];
+        if (ps_bench_witness_stood_still(witness, push->from_ns, push->from_ns + push->wall_ns)) {
+            disturbed++;
+            continue;
+        }
+        longest.wall_ns = larger(longest.wall_ns, push->wall_ns);
+        longest.processor_ns = larger(longest.processor_ns, push->processor_ns);
+    }
+    ps_bench_row_detail(row, "disturbed_pushes", (double)disturbed);
+    ps_bench_row_detail(row, "witness_longest_us", ps_bench_witness_longest_us(witness));
+    ps_bench_row_detail(row, "undisturbed_longest_us", (double)longest.wall_ns / 1e3);
+    ps_bench_row_detail(row, "undisturbed_longest_processor_us",
+                        (double)longest.processor_ns / 1e3);
+    return (double)longest.wall_ns / 1e3;
+}
+
+/* The table before this one, and the memory that was touched ahead, have just been given back, and
+ * the host may be at it. Small tables, as a test has them, give back too little for anybody to
+ * notice. */
+static enum ps_status settle(struct ps_bench_witness *witness, double bytes, struct ps_error *error)
+{
+    return bytes < SETTLED_FROM_BYTES ? PS_OK : ps_bench_witness_settle(witness, error);
 }
 
 /* Twice the rows of the other measurements, so that the index of every stripe is made anew some
  * times. The limit is 10 ms for whoever waits. */
-enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *error)
+enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_bench_witness *witness,
+                                     struct ps_error *error)
 {
     struct ps_bench_table_alone table;
     uint64_t rows = 2 * bench->options->rows;
@@ -129,8 +173,12 @@ enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *er
     enum ps_status status =
         ps_bench_table_alone_open(&table, PS_RULE_SGD, WIDTH, &toucher.ahead, error);
     if (status == PS_OK)
+        status = settle(witness, bytes, error);
+    if (status == PS_OK)
+        status = ps_bench_witness_watch(witness, error);
+    if (status == PS_OK)
         status = grow(&table, rows, pushes, error);
-    uint64_t length_ns = ps_clock_precise_ns() - pushes->begun_ns;
+    ps_bench_witness_rest(witness);
     if (status == PS_OK) {
         const struct ps_bench_figures figures = figures_of(pushes);
         ps_bench_row_add(row, &figures);
@@ -138,16 +186,12 @@ enum ps_status ps_bench_table_growth(struct ps_bench *bench, struct ps_error *er
         ps_bench_row_detail(row, "longest_us", figures.longest_us);
         ps_bench_row_detail(row, "longest_processor_us",
                             (double)pushes->processor.longest_ns / 1e3);
+        (void)note_undisturbed(row, pushes, witness);
         ps_bench_row_detail(row, "pause_limit_us", 10000);
         ps_bench_row_detail(row, "overhead_bytes_a_row", ps_bench_table_alone_overhead(&table));
     }
     ps_bench_table_alone_close(&table);
     stop_toucher(&toucher);
-    /* For as long as the table grew, and over as much memory. */
-    struct ps_bench_turns turns = {0};
-    if (status == PS_OK)
-        status = ps_bench_turns_alone((size_t)bytes, length_ns, &turns, error);
-    note_turns(row, &turns);
     ps_release(ps_allocator_heap(), pushes);
     return status;
 }
@@ -228,19 +272,26 @@ static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, st
 static enum ps_status timed_push(struct ps_bench_table_alone *table, const uint64_t *numbers,
                                  struct pushes *pushes, struct ps_error *error)
 {
-    /* The push times itself by processor time. */
-    uint64_t taken_ns = 0;
-    uint64_t start_ns = ps_clock_precise_ns();
-    PS_TRY(ps_bench_table_alone_push(table, numbers, &taken_ns, error));
-    ps_bench_times_note(&pushes->wall, ps_clock_precise_ns() - start_ns);
-    ps_bench_times_note(&pushes->processor, taken_ns);
+    struct noted push = {.from_ns = ps_clock_precise_ns()};
+    /* The push times itself by processor time, without the writing of the keys. */
+    PS_TRY(ps_bench_table_alone_push(table, numbers, &push.processor_ns, error));
+    push.wall_ns = ps_clock_precise_ns() - push.from_ns;
+    ps_bench_times_note(&pushes->wall, push.wall_ns);
+    ps_bench_times_note(&pushes->processor, push.processor_ns);
+    if (pushes->count < NOTED_MAX)
+        pushes->noted[pushes->count] = push;
+    else
+        pushes->longest_later = (struct noted){
+            .wall_ns = larger(pushes->longest_later.wall_ns, push.wall_ns),
+            .processor_ns = larger(pushes->longest_later.processor_ns, push.processor_ns)};
     pushes->count++;
     return PS_OK;
 }
 
 /* By Adagrad, so that the file has states. The table is filled and pushed to by the thread that
  * measures, and read by the saver alone, as a server has it. */
-enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *error)
+enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_bench_witness *witness,
+                                   struct ps_error *error)
 {
     struct ps_bench_table_alone table;
     uint64_t rows = bench->options->rows;
@@ -264,14 +315,10 @@ enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *erro
         status = ps_bench_table_alone_fill(&table, rows, error);
     if (status == PS_OK) {
         ps_bench_fill_gradient(table.gradients, (size_t)PS_BENCH_TABLE_KEYS * WIDTH);
-        status = save_beside(bench, &table, times, error);
+        status = settle(witness, bytes, error);
     }
-    struct ps_bench_turns turns = {0};
     if (status == PS_OK)
-        /* As many bytes of memory, and a file as large. */
-        status = ps_bench_turns_beside_file((size_t)(rows * 8 * WIDTH), bench->folder,
-                                            rows * (8 * WIDTH + 12), &turns, error);
-    note_turns(row, &turns);
+        status = save_beside(bench, &table, times, witness, error);
     ps_bench_table_alone_close(&table);
     stop_toucher(&toucher);
     ps_release(ps_allocator_heap(), times);
@@ -281,13 +328,15 @@ enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_error *erro
 /* Quiet, beside the saver, and quiet again. The take is counted as a push: nobody pushes
  * meanwhile. What the pages that were copied take is the difference of the table's memory. */
 static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_alone *table,
-                                  struct pushes *times, struct ps_error *error)
+                                  struct pushes *times, struct ps_bench_witness *witness,
+                                  struct ps_error *error)
 {
     struct saver saver = {.folder = bench->folder};
     struct pushes *quiet = &times[0], *beside = &times[1], *after = &times[2];
     PS_TRY(push_random(bench, table, QUIET_PUSHES, NULL, quiet, error));
     /* Reduced at once: the rate is up to now. */
     const struct ps_bench_figures before = figures_of(quiet);
+    PS_TRY(ps_bench_witness_watch(witness, error));
     /* As a snapshot does before its instant (server/core/update/parameter.c). */
     ps_row_hold_expect(table->table);
     /* Behind the quiet pushes, which may have made the last pages. */
@@ -302,6 +351,7 @@ static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_
     const struct ps_bench_figures meanwhile = figures_of(beside);
     uint64_t more_bytes = ps_row_table_bytes(table->table) - bytes;
     ps_thread_join(&saver.thread);
+    ps_bench_witness_rest(witness);
     ps_row_hold_release(saver.hold);
     if (status == PS_OK && saver.error.status != PS_OK)
         status = ps_fail(error, saver.error.status, "%s", saver.error.text);
@@ -318,6 +368,8 @@ static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_
     ps_bench_row_detail(row, "take_us", (double)take_ns / 1e3);
     ps_bench_row_detail(row, "longest_us", meanwhile.longest_us);
     ps_bench_row_detail(row, "longest_to_quiet", meanwhile.longest_us / before.p50_us);
+    ps_bench_row_detail(row, "undisturbed_longest_to_quiet",
+                        note_undisturbed(row, beside, witness) / before.p50_us);
     /* What the copying of pages costs by itself, without the waiting for a processor or for
      * memory's first touch by others. */
     ps_bench_row_detail(row, "longest_processor_to_quiet",

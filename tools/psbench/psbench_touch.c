@@ -12,6 +12,8 @@
 
 static struct ps_bench_touch touch_all(void **slabs, size_t count);
 
+/* A host that takes free memory back gets all of this in the seconds behind it, and the machine
+ * stands still meanwhile: whoever measures pauses waits first (psbench_witness.h). */
 struct ps_bench_touch ps_bench_touch_memory(double bytes)
 {
     size_t count = (size_t)(bytes / PS_SLAB_BYTES) + 1;

@@ -9,8 +9,8 @@
 #ifndef PS_TOOLS_CHECKPOINT_SURVEY_H
 #define PS_TOOLS_CHECKPOINT_SURVEY_H
 
+#include "checkpoint/header_format.h"
 #include "checkpoint/header_reader.h"
-#include "checkpoint/header_writer.h"
 #include "tools/psckpt/toolbox.h"
 
 /* Damaged places that a survey lists; it counts all. */

@@ -5,7 +5,8 @@
  * read; npy is for numpy alone, one array to a file. */
 #include "tools/psckpt/tensor_file.h"
 
-#include "checkpoint/header_writer.h"
+#include "checkpoint/array_layout.h"
+#include "checkpoint/header_format.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/paths.h"
 #include "tools/psckpt/sha256.h"

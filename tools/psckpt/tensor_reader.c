@@ -5,7 +5,7 @@
 #include "tools/psckpt/tensor_reader.h"
 
 #include "base/hash.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 #include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/tensor_type.h"
 #include "json/json_reader.h"

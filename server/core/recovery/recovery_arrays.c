@@ -5,10 +5,8 @@
 #include "server/core/recovery/recovery_arrays.h"
 
 #include "base/assert.h"
-#include "base/thread.h"
 #include "checkpoint/checksum.h"
-
-#include <stdatomic.h>
+#include "server/core/values/crew_pieces.h"
 
 /* Of one part: 8 MiB. */
 #define PART_BLOCKS 32
@@ -27,22 +25,15 @@ struct arrays {
     struct part *parts; /* in the order of the file */
     size_t part_count;
     const struct ps_allocator *memory;
-    _Atomic size_t next; /* part that nobody has taken */
-    _Atomic bool failed;
-    struct ps_mutex lock;    /* guards what follows */
-    struct ps_error failure; /* the first */
 };
 
 static size_t part_count_of(const struct ps_parameter *parameter);
 static void list_parts(struct arrays *arrays, size_t parameter_count);
-static void work(void *argument);
-static enum ps_status read_part(const struct arrays *arrays, struct part *part,
-                                struct ps_error *error);
+static enum ps_status read_part(void *self, size_t index, void *room, struct ps_error *error);
 static enum ps_status read_to_device(const struct arrays *arrays, struct part *part,
                                      struct ps_parameter *parameter, struct ps_error *error);
 static enum ps_status load_to_device(struct ps_parameter *parameter, const struct part *part,
                                      const void *content, struct ps_error *error);
-static void note_failure(struct arrays *arrays, const struct ps_error *failure);
 static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error);
 
 /* State arrays are numbered from 0, and the values are -1, as in the file. */
@@ -52,9 +43,9 @@ static struct ps_blocks *array_of(const struct ps_parameter *parameter, int32_t 
     return state < 0 ? parameter->values : parameter->states[state];
 }
 
-/* The list of all parts is made first, so that threads take work by one atomic count and none of
- * them is left with one array that is most of the shard. A failure lets the others finish the part
- * that they are at, and no more: after damage nothing that is read will be used. */
+/* The list of all parts is made first, so that threads take parts as they come to them and none of
+ * them is left with one array that is most of the shard. After a failure nothing that was read will
+ * be used. */
 enum ps_status ps_recovery_fill_arrays(struct ps_checkpoint_reader *reader,
                                        struct ps_parameter *const *parameters,
                                        const struct ps_crew *crew,
@@ -70,18 +61,10 @@ enum ps_status ps_recovery_fill_arrays(struct ps_checkpoint_reader *reader,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %zu parts", arrays.part_count);
     list_parts(&arrays, parameter_count);
 
-    ps_mutex_init(&arrays.lock, PS_RANK_QUEUE);
-    if (crew != NULL)
-        crew->run(crew->self, work, &arrays);
-    else
-        work(&arrays);
-    ps_mutex_fini(&arrays.lock);
-    /* Every thread has ended by now, so that `failure` and the checksums of the parts are read
-     * without the lock. */
-    enum ps_status status = PS_OK;
-    if (atomic_load(&arrays.failed))
-        status = ps_fail(error, arrays.failure.status, "%s", arrays.failure.text);
-    else
+    const struct ps_crew_pieces pieces = {
+        .work = read_part, .self = &arrays, .count = arrays.part_count};
+    enum ps_status status = ps_crew_pieces_run(&pieces, crew, error);
+    if (status == PS_OK)
         status = check_arrays(&arrays, error);
     ps_release(memory, arrays.parts);
     return status;
@@ -124,27 +107,13 @@ static void list_parts(struct arrays *arrays, size_t parameter_count)
     PS_ASSERT(part == arrays->parts + arrays->part_count);
 }
 
-/* Runs in each thread of the crew until no part is left or one has failed. */
-static void work(void *argument)
-{
-    PS_ASSERT(argument != NULL);
-    struct arrays *arrays = argument;
-    while (!atomic_load(&arrays->failed)) {
-        struct ps_error reason = {0};
-        /* Beyond the end the count goes on rising, once for each thread: that ends them all. */
-        size_t taken = atomic_fetch_add(&arrays->next, 1);
-        if (taken >= arrays->part_count)
-            return;
-        if (read_part(arrays, &arrays->parts[taken], &reason) != PS_OK)
-            note_failure(arrays, &reason);
-    }
-}
-
 /* The bytes go straight to the blocks where they stay. Nobody else has the parameter yet, so no
  * lock is taken and every block is written in place. */
-static enum ps_status read_part(const struct arrays *arrays, struct part *part,
-                                struct ps_error *error)
+static enum ps_status read_part(void *self, size_t index, void *room, struct ps_error *error)
 {
+    const struct arrays *arrays = self;
+    PS_ASSERT(index < arrays->part_count);
+    struct part *part = &arrays->parts[index];
     struct ps_parameter *parameter = arrays->parameters[part->parameter];
     /* The device has its own memory and its own way in. */
     if (ps_parameter_on_device(parameter))
@@ -153,6 +122,7 @@ static enum ps_status read_part(const struct arrays *arrays, struct part *part,
     struct ps_checkpoint_piece pieces[PART_BLOCKS];
     size_t first = (size_t)(part->offset / PS_BLOCK_BYTES);
     size_t count = 0;
+    (void)room; /* the blocks are where the bytes go */
     for (; count < PART_BLOCKS && first + count < blocks->block_count; count++)
         pieces[count] = (struct ps_checkpoint_piece){
             .data = ps_blocks_write(blocks, first + count, parameter->version),
@@ -203,24 +173,11 @@ static enum ps_status load_to_device(struct ps_parameter *parameter, const struc
     return status;
 }
 
-/* Of several failures the first is told: the others may be its consequences, such as a disk that is
- * gone. */
-static void note_failure(struct arrays *arrays, const struct ps_error *failure)
-{
-    PS_ASSERT(failure->status != PS_OK);
-    ps_mutex_lock(&arrays->lock);
-    if (!atomic_load(&arrays->failed))
-        arrays->failure = *failure;
-    atomic_store(&arrays->failed, true);
-    ps_mutex_unlock(&arrays->lock);
-}
-
 /* CRC-32C of a whole is computed from those of its parts and their lengths, so that the bytes are
  * read once and by many threads, and what is compared is still the one checksum that the file has
  * for an array. */
 static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error)
 {
-    PS_ASSERT(!atomic_load(&arrays->failed));
     uint32_t crc32c = 0;
     for (size_t i = 0; i < arrays->part_count; i++) {
         const struct part *part = &arrays->parts[i];

@@ -3,19 +3,18 @@
  * pass through buffers, whose size does not depend on the table's.
  *
  * All arrays of a table are read side by side, so many rows of each at a time, since a row is made
- * of a piece of every one. Each thread takes the next piece that nobody has; the checksums of the
- * pieces are joined to those of the arrays when all were read. */
+ * of a piece of every one. The threads of the crew take pieces (crew_pieces.h), whose checksums are
+ * joined to those of the arrays when all were read. */
 #include "server/core/recovery/recovery_rows.h"
 
 #include "base/assert.h"
-#include "base/thread.h"
 #include "checkpoint/array_layout.h"
 #include "checkpoint/checksum.h"
 #include "server/core/tables/row_load.h"
 #include "server/core/update/parameter_rows.h"
+#include "server/core/values/crew_pieces.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 
 /* Values, states, keys and versions of the last pushes: the version is what decides later which
  * rows are old. */
@@ -29,7 +28,6 @@ struct filling {
     struct ps_checkpoint_reader *reader;
     size_t index; /* of the parameter in the file */
     struct ps_parameter *parameter;
-    const struct ps_allocator *memory;
     uint32_t state_count;
     uint32_t array_count;
     size_t row_bytes[ARRAYS_MAX]; /* of one row in each array */
@@ -37,21 +35,16 @@ struct filling {
     uint64_t rows;
     size_t at_once; /* rows of a piece */
     size_t piece_count;
-    uint32_t *sums;      /* owned; array_count checksums for each piece */
-    _Atomic size_t next; /* piece that nobody has taken */
-    _Atomic bool failed;
-    struct ps_mutex lock;    /* guards what follows */
-    struct ps_error failure; /* the first */
+    uint32_t *sums; /* owned; array_count checksums for each piece */
 };
 
 static void lay_out(struct filling *filling);
 static enum ps_status check_sizes(const struct filling *filling, struct ps_error *error);
 static enum ps_status fill(struct filling *filling, const struct ps_crew *crew,
-                           struct ps_error *error);
-static void work(void *argument);
-static enum ps_status fill_piece(const struct filling *filling, size_t piece, uint8_t *buffer,
+                           const struct ps_allocator *memory, struct ps_error *error);
+static enum ps_status fill_piece(void *self, size_t piece, void *buffer, struct ps_error *error);
+static enum ps_status read_piece(const struct filling *filling, size_t piece, uint8_t *buffer,
                                  struct ps_error *error);
-static void note_failure(struct filling *filling, const struct ps_error *failure);
 static enum ps_status check_arrays(const struct filling *filling, struct ps_error *error);
 
 /* The limit is asked with what the file has, which is less than the rows will take: a table that
@@ -64,7 +57,6 @@ enum ps_status ps_recovery_fill_rows(struct ps_checkpoint_reader *reader, size_t
     struct filling filling = {.reader = reader,
                               .index = i,
                               .parameter = parameter,
-                              .memory = memory,
                               .rows = ps_checkpoint_parameter(reader, i)->rows};
     PS_ASSERT(parameter->rows != NULL);
     lay_out(&filling);
@@ -86,7 +78,7 @@ enum ps_status ps_recovery_fill_rows(struct ps_checkpoint_reader *reader, size_t
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read rows");
     enum ps_status status = ps_row_table_expect(parameter->rows, filling.rows, error);
     if (status == PS_OK)
-        status = fill(&filling, crew, error);
+        status = fill(&filling, crew, memory, error);
     ps_release(memory, filling.sums);
     ps_parameter_rows_count(parameter);
     return status;
@@ -131,52 +123,33 @@ static enum ps_status check_sizes(const struct filling *filling, struct ps_error
 /* Taken into the table before the checksums of the arrays are known: when one is wrong, the table
  * is nobody's and goes. */
 static enum ps_status fill(struct filling *filling, const struct ps_crew *crew,
-                           struct ps_error *error)
+                           const struct ps_allocator *memory, struct ps_error *error)
 {
+    const struct ps_crew_pieces pieces = {.work = fill_piece,
+                                          .self = filling,
+                                          .count = filling->piece_count,
+                                          .room_bytes = filling->at_once * filling->each,
+                                          .memory = memory};
     PS_ASSERT(filling->at_once > 0);
-    ps_mutex_init(&filling->lock, PS_RANK_QUEUE);
-    if (crew != NULL)
-        crew->run(crew->self, work, filling);
-    else
-        work(filling);
-    ps_mutex_fini(&filling->lock);
-    /* Every thread has ended by now: no lock is needed to read what they left. */
-    if (atomic_load(&filling->failed))
-        return ps_fail(error, filling->failure.status, "%s", filling->failure.text);
+    PS_TRY(ps_crew_pieces_run(&pieces, crew, error));
     return check_arrays(filling, error);
 }
 
-/* Runs in each thread of the crew until no piece is left or one has failed. A thread that comes too
- * late for a piece takes no memory. */
-static void work(void *argument)
+/* Rows that a table cannot have are damage, and not a lack of room. */
+static enum ps_status fill_piece(void *self, size_t piece, void *buffer, struct ps_error *error)
 {
-    struct filling *filling = argument;
-    uint8_t *buffer = NULL;
-    PS_ASSERT(filling != NULL);
-    while (!atomic_load(&filling->failed)) {
-        struct ps_error reason = {0};
-        size_t taken = atomic_fetch_add(&filling->next, 1);
-        if (taken >= filling->piece_count)
-            break;
-        if (buffer == NULL)
-            buffer = ps_plain(filling->memory, filling->at_once * filling->each);
-        enum ps_status status = buffer != NULL
-                                    ? fill_piece(filling, taken, buffer, &reason)
-                                    : ps_fail(&reason, PS_ERR_NO_MEMORY, "no memory to read rows");
-        if (status == PS_OK)
-            continue;
-        /* Rows that a table cannot have are damage, and not a lack of room. */
-        if (reason.status == PS_ERR_OUT_OF_RANGE)
-            reason.status = PS_ERR_CORRUPT;
-        note_failure(filling, &reason);
-    }
-    ps_release(filling->memory, buffer);
+    PS_ASSERT(buffer != NULL && error != NULL);
+    enum ps_status status = read_piece(self, piece, buffer, error);
+    if (status != PS_ERR_OUT_OF_RANGE)
+        return status;
+    error->status = PS_ERR_CORRUPT;
+    return PS_ERR_CORRUPT;
 }
 
 /* In the buffer keys stand first and the 32 bits of the versions last: so each is aligned as its
  * elements are. What was read of the file is let go of at once, so that a recovery needs the memory
  * of the rows and not that of the file as well. */
-static enum ps_status fill_piece(const struct filling *filling, size_t piece, uint8_t *buffer,
+static enum ps_status read_piece(const struct filling *filling, size_t piece, uint8_t *buffer,
                                  struct ps_error *error)
 {
     uint64_t first = (uint64_t)piece * filling->at_once;
@@ -185,6 +158,7 @@ static enum ps_status fill_piece(const struct filling *filling, size_t piece, ui
     uint32_t keys = filling->state_count + 1;
     uint8_t *next = buffer + rows * filling->row_bytes[keys];
     uint8_t *arrays[ARRAYS_MAX];
+    PS_ASSERT(piece < filling->piece_count);
     PS_ASSERT(rows > 0);
     /* As in the file: the values are array -1, states from 0 on, then keys and versions. */
     for (uint32_t i = 0; i < filling->array_count; i++) {
@@ -203,17 +177,6 @@ static enum ps_status fill_piece(const struct filling *filling, size_t piece, ui
     return ps_row_table_load(filling->parameter->rows, (const uint64_t *)(const void *)arrays[keys],
                              (const uint32_t *)(const void *)arrays[keys + 1], arrays[0],
                              (const void *const *)(arrays + 1), rows, error);
-}
-
-/* Of several failures the first is told. */
-static void note_failure(struct filling *filling, const struct ps_error *failure)
-{
-    PS_ASSERT(failure->status != PS_OK);
-    ps_mutex_lock(&filling->lock);
-    if (!atomic_load(&filling->failed))
-        filling->failure = *failure;
-    atomic_store(&filling->failed, true);
-    ps_mutex_unlock(&filling->lock);
 }
 
 /* Each array has a checksum of its own: damage is named with the array that has it. */

@@ -15,6 +15,7 @@
 #ifndef PS_SERVER_CORE_CLOCK_CALLS_H
 #define PS_SERVER_CORE_CLOCK_CALLS_H
 
+#include "proto/clock_messages.h"
 #include "server/core/requests/service.h"
 
 /* Clocks of that name, from here on by these settings. Equal ones change nothing and are not

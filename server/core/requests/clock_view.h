@@ -9,6 +9,7 @@
 #ifndef PS_SERVER_CORE_CLOCK_VIEW_H
 #define PS_SERVER_CORE_CLOCK_VIEW_H
 
+#include "proto/clock_messages.h"
 #include "server/core/requests/service.h"
 
 /* How far the workers are. */

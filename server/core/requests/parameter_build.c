@@ -4,7 +4,8 @@
 #include "server/core/requests/parameter_build.h"
 
 #include "base/assert.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_bytes.h"
+#include "checkpoint/header_format.h"
 #include "server/core/update/parameter_rows.h"
 #include "server/core/update/parameter_settings.h"
 #include "server/core/update/row_ages_text.h"

@@ -41,7 +41,7 @@ enum ps_status ps_service_check_row_width(const struct ps_parameter_spec *spec, 
         return PS_OK;
     return ps_fail(error, PS_ERR_BAD_INPUT,
                    "Name: %s, rows of %" PRIu32 " elements were pushed, and the table has rows of "
-                   "%" PRIu64 ": open the table again, and push rows of its width",
+                   "%" PRIu64 ": open the table again",
                    (const char *)spec->name.data, row_width, spec->count);
 }
 

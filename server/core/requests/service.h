@@ -33,6 +33,7 @@
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/journal.h"
+#include "proto/admin_messages.h"
 #include "proto/messages.h"
 #include "server/core/requests/topics.h"
 #include "server/core/update/device_store.h"

@@ -41,11 +41,18 @@ struct need {
     uint64_t rows;   /* that the group has */
     uint64_t made;   /* that the push makes */
     uint64_t pushed; /* of its rows, those that the push steps */
-    uint64_t gone;   /* that must go */
+    uint64_t above;  /* that may go, since the group is above its limit already */
+    uint64_t gone;   /* that go */
 };
 
-static enum ps_status count_needs(struct ps_row_push *push, const struct ps_row_shares *shares,
-                                  struct need *needs, struct ps_error *error);
+static void count_needs(const struct ps_row_push *push, const struct ps_row_shares *shares,
+                        struct need *needs);
+static enum ps_status check_own_rows(const struct ps_row_push *push,
+                                     const struct ps_row_shares *shares, const struct need *needs,
+                                     struct ps_error *error);
+static uint64_t share_out(const struct ps_row_push *push, const struct ps_row_shares *shares,
+                          struct need *needs);
+static uint64_t bring_down(struct need *needs, uint32_t groups, uint64_t made, uint64_t gone);
 static enum ps_status choose_in_group(struct ps_row_push *push, uint32_t group, uint32_t stripes,
                                       const struct need *need, struct ps_error *error);
 
@@ -57,6 +64,17 @@ struct ps_row_shares ps_row_shares(uint64_t rows_max)
         shares.groups *= 2;
     shares.share = rows_max / shares.groups;
     PS_ASSERT(PS_ROW_STRIPES % shares.groups == 0);
+    return shares;
+}
+
+/* By half of the rows: with more than twice as many as there may be, what is above the limits of
+ * finer groups is more than any push that is let in can make, so that its rows never come on top.
+ * Nearer to the limit they might, where the keys of a push are all of one fine group. */
+struct ps_row_shares ps_row_shares_above(uint64_t rows_max, uint64_t rows)
+{
+    PS_ASSERT(rows_max > 0);
+    struct ps_row_shares shares = ps_row_shares(rows / 2 > rows_max ? rows / 2 : rows_max);
+    shares.share = rows_max / shares.groups;
     return shares;
 }
 
@@ -100,11 +118,14 @@ enum ps_status ps_row_evict_choose(struct ps_row_push *push, struct ps_error *er
                    ? PS_OK
                    : refuse(push, error);
     struct ps_row_shares shares = ps_row_shares(most);
-    struct need needs[PS_ROW_STRIPES] = {{0}};
-    PS_TRY(count_needs(push, &shares, needs, error));
-    uint64_t gone = 0;
-    for (uint32_t i = 0; i < shares.groups; i++)
-        gone += needs[i].gone;
+    struct need needs[PS_ROW_STRIPES];
+    count_needs(push, &shares, needs);
+    PS_TRY(check_own_rows(push, &shares, needs, error));
+    const struct ps_row_shares finer = ps_row_shares_above(most, ps_row_table_rows(table));
+    if (finer.groups != shares.groups)
+        count_needs(push, &finer, needs);
+    shares = finer;
+    uint64_t gone = share_out(push, &shares, needs);
     PS_ASSERT(gone <= ps_row_table_rows(table));
     if (gone == 0)
         return PS_OK;
@@ -119,12 +140,12 @@ enum ps_status ps_row_evict_choose(struct ps_row_push *push, struct ps_error *er
     return PS_OK;
 }
 
-/* A group that stays within its limit loses nothing; another one is brought down to its target, as
- * far as rows that the push does not step go. */
-static enum ps_status count_needs(struct ps_row_push *push, const struct ps_row_shares *shares,
-                                  struct need *needs, struct ps_error *error)
+static void count_needs(const struct ps_row_push *push, const struct ps_row_shares *shares,
+                        struct need *needs)
 {
     uint32_t each = PS_ROW_STRIPES / shares->groups;
+    PS_ASSERT(each * shares->groups == PS_ROW_STRIPES);
+    memset(needs, 0, shares->groups * sizeof *needs);
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
         struct need *need = &needs[i / each];
         need->rows += push->table->stripes[i].rows;
@@ -133,19 +154,66 @@ static enum ps_status count_needs(struct ps_row_push *push, const struct ps_row_
             need->pushed += push->numbers[k] == PS_ROW_NONE ? 0 : 1;
         }
     }
+}
+
+/* Its own rows alone would be too many: nothing that could go would help. */
+static enum ps_status check_own_rows(const struct ps_row_push *push,
+                                     const struct ps_row_shares *shares, const struct need *needs,
+                                     struct ps_error *error)
+{
+    PS_ASSERT(push->made > 0);
+    for (uint32_t i = 0; i < shares->groups && !push->is_taken; i++)
+        if (needs[i].made > 0 && needs[i].pushed + needs[i].made > ps_row_share_limit(shares, i))
+            return refuse(push, error);
+    return PS_OK;
+}
+
+/* A group that stays within its limit loses nothing; one that the push takes above it is brought
+ * down to its target, as far as rows that the push does not step go. What is above it already has
+ * time. Returns how many rows go. */
+static uint64_t share_out(const struct ps_row_push *push, const struct ps_row_shares *shares,
+                          struct need *needs)
+{
+    uint64_t gone = 0;
     for (uint32_t i = 0; i < shares->groups; i++) {
         struct need *need = &needs[i];
+        uint64_t limit = ps_row_share_limit(shares, i);
         uint64_t after = need->rows + need->made;
-        if (need->made == 0 || after <= ps_row_share_limit(shares, i))
+        if (after <= limit)
             continue;
-        /* Its own rows alone would be too many: nothing that could go would help. */
-        if (need->pushed + need->made > ps_row_share_limit(shares, i) && !push->is_taken)
-            return refuse(push, error);
         uint64_t wanted = after - ps_row_share_target(shares, i);
+        PS_ASSERT(need->pushed <= need->rows);
         uint64_t others = need->rows - need->pushed;
-        need->gone = wanted < others ? wanted : others;
+        uint64_t most = wanted < others ? wanted : others;
+        if (need->rows > limit)
+            need->above = most;
+        else
+            need->gone = most;
+        gone += need->gone;
     }
-    return PS_OK;
+    return bring_down(needs, shares->groups, push->made, gone);
+}
+
+/* Of groups above their limits: the one with most to lose, of equal ones the first, so that few are
+ * looked at for what goes; and further ones while the table would grow. Where `gone` rows go
+ * anyway, returns how many do in all. */
+static uint64_t bring_down(struct need *needs, uint32_t groups, uint64_t made, uint64_t gone)
+{
+    uint64_t left = made + PS_ROW_EVICT_MORE;
+    do {
+        struct need *most = &needs[0];
+        for (uint32_t i = 1; i < groups; i++)
+            if (needs[i].above > most->above)
+                most = &needs[i];
+        if (most->above == 0)
+            break;
+        PS_ASSERT(most->gone == 0 && left > 0);
+        most->gone = most->above < left ? most->above : left;
+        most->above = 0;
+        left -= most->gone;
+        gone += most->gone;
+    } while (gone < made);
+    return gone;
 }
 
 /* The older one first; of the same age the smaller key, of which there are no two. */
@@ -207,24 +275,35 @@ static bool is_pushed(const struct ps_row_push *push, uint32_t stripe, uint64_t 
     return low < push->begins[stripe + 1] && push->hashes[low] == hash;
 }
 
-/* Every row of the stripe but those that the push steps, which are about to be the youngest. */
+static void add_candidate(const struct ps_row_push *push, uint32_t number, uint32_t row,
+                          struct candidates *candidates)
+{
+    const struct ps_row_table *table = push->table;
+    const uint8_t *at = ps_row_at(&table->shape, &table->stripes[number], row);
+    uint64_t key = ps_row_key(at);
+    /* Its version is about to be the newest; it may look like the oldest until then. */
+    if (is_pushed(push, number, ps_row_table_hash(table, key)))
+        return;
+    candidates->list[candidates->count++] =
+        (struct candidate){key, (uint32_t)table->version - ps_row_touched(at), row};
+}
+
+/* Every row of the stripe but those that the push steps, which are about to be the youngest. By the
+ * words that say which rows there are: a table that has come down has ten times as many places as
+ * rows, since pages never go. */
 static void add_candidates(const struct ps_row_push *push, uint32_t number,
                            struct candidates *candidates)
 {
-    const struct ps_row_table *table = push->table;
-    const struct ps_row_stripe *stripe = &table->stripes[number];
-    uint32_t end = stripe->page_count << table->shape.page_bits;
-    for (uint32_t row = 0; row < end; row++) {
-        if (!ps_row_is_live(&table->shape, stripe, row))
-            continue;
-        const uint8_t *at = ps_row_at(&table->shape, stripe, row);
-        uint64_t key = ps_row_key(at);
-        /* Its version is about to be the newest; it may look like the oldest until then. */
-        if (is_pushed(push, number, ps_row_table_hash(table, key)))
-            continue;
-        candidates->list[candidates->count++] =
-            (struct candidate){key, (uint32_t)table->version - ps_row_touched(at), row};
-    }
+    const struct ps_row_shape *shape = &push->table->shape;
+    const struct ps_row_stripe *stripe = &push->table->stripes[number];
+    PS_ASSERT(shape->live_words > 0);
+    for (uint32_t page = 0; page < stripe->page_count; page++)
+        for (uint32_t i = 0; i < shape->live_words; i++) {
+            uint32_t first = (page << shape->page_bits) + 64 * i;
+            uint64_t live = stripe->live[page * (size_t)shape->live_words + i];
+            for (; live != 0; live &= live - 1)
+                add_candidate(push, number, first + (uint32_t)__builtin_ctzll(live), candidates);
+        }
 }
 
 /* Sixteen bytes a row while one group is looked at, some hundred kilobytes of a large table. */

@@ -94,9 +94,11 @@ uint64_t ps_row_table_bytes(const struct ps_row_table *table);
  * row). NULL: a key gets its row with its first push. */
 struct ps_row_table *ps_row_table_candidates(const struct ps_row_table *table);
 
-/* Takes over what may change of the settings: rows_max, full, expiry, candidates_max. A limit below
- * what there is lets no new row in, and with PS_TABLE_OLDEST the next pushes bring the table to
- * it.
+/* Takes over what may change of the settings: rows_max, full, expiry, candidates_max. No row goes
+ * with this. A limit below what there is lets no new row in (PS_TABLE_REFUSE), or each of the next
+ * pushes that make rows takes out more than it makes, but no more than holds others up for a
+ * millisecond or two, until the table is within it (PS_TABLE_OLDEST, row_evict.h). A push whose own
+ * rows are more than the limit is refused from here on.
  *
  * PS_ERR_BAD_INPUT    something else is not as it was
  */

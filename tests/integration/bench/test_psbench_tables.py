@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""psbench table with tiny sizes: rows beside plain arrays, growing, saved, swept, and asked for."""
+"""psbench table with tiny sizes: beside plain arrays, grown, saved, swept, limited, asked for."""
 
 import unittest
 
@@ -20,12 +20,24 @@ class TablesTest(Measuring):
                               self.row(document, f"{name}_{width}")["details"])
         growth = self.row(document, "growth_16")["details"]
         self.assertEqual(growth["rows"], 40000)
+        self.witness_was_there(growth)
         saving = self.row(document, "push_beside_saving_16")["details"]
         self.assertGreater(saving["file_mib"], 2)
+        self.witness_was_there(saving)
         walk = self.row(document, "push_beside_walk_16")["details"]
         self.assertEqual((walk["pieces"], walk["rows_gone"]), (0, 0))
         sweep = self.row(document, "push_beside_sweep_16")["details"]
         self.assertTrue(0 < sweep["rows_gone"] <= sweep["pieces"] * 512)
+        limit = self.row(document, "push_at_lower_limit_16")["details"]
+        self.assertGreater(limit["pushes"], 0)
+        self.assertLessEqual(limit["rows_left"], 20000)
+
+    def witness_was_there(self, details):
+        """Turns were taken, and no push but a disturbed one is left out of the longest."""
+        self.assertGreater(details["witness_longest_us"], 0)
+        self.assertLessEqual(details["undisturbed_longest_us"], details["longest_us"] + 1)
+        if details["disturbed_pushes"] == 0:
+            self.assertAlmostEqual(details["undisturbed_longest_us"], details["longest_us"], -2)
 
     def test_a_table_of_one_width_and_what_is_none(self):
         document = self.measure("table", "--time", "20ms", "--repeat", "1", "--rows", "1000",

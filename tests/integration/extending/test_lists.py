@@ -50,7 +50,7 @@ class Lists(unittest.TestCase):
             self.assertRegex(page, rf"(?m)^\| [^|]*`{rule}`[^|]* \|")
 
     def test_calls_for_operators_are_those_of_the_proto(self):
-        table = re.findall(r'"pserver\.v1\.Admin", "(\w+)"', read("proto", "messages.h"))
+        table = re.findall(r'"pserver\.v1\.Admin", "(\w+)"', read("proto", "methods.h"))
         proto = re.findall(r"rpc (\w+)\(", read("proto", "pserver", "v1", "admin.proto"))
         self.assertEqual(sorted(table), sorted(proto))
         served = re.findall(r'ADMIN_PATH\("(\w+)"\)', read("server", "rpc", "unary_methods.c"))

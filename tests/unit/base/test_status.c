@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,13 +73,31 @@ START_TEST(a_refusal_says_its_bound_until_the_error_is_used_again)
 }
 END_TEST
 
-START_TEST(long_texts_are_cut)
+START_TEST(a_long_text_keeps_its_begin_and_what_is_said_behind_a_long_name)
 {
     struct ps_error error;
+    char name[513];
+    char expected[sizeof error.text];
 
     (void)ps_fail(&error, PS_ERR_BUSY, "%01000d", 7);
-
     ck_assert_uint_eq(strlen(error.text), sizeof error.text - 1);
+    ck_assert_str_eq(error.text + sizeof error.text - 3, "07");
+
+    /* The length that just fits, and one more. */
+    memset(name, 'n', sizeof name - 1);
+    for (int more = 0; more < 2; more++) {
+        (void)ps_fail(&error, PS_ERR_BUSY, "Name: %.*s, is full", 240 + more, name);
+        snprintf(expected, sizeof expected, "Name: %.*s%s%.*s, is full", more == 0 ? 0 : 57, name,
+                 more == 0 ? "" : "...", more == 0 ? 240 : 180, name);
+        ck_assert_str_eq(error.text, expected);
+    }
+
+    /* Two of the longest names, and what is said of the second one. */
+    name[512] = '\0';
+    (void)ps_fail(&error, PS_ERR_BUSY, "Name: %s, %s, is full", name, name);
+    ck_assert_int_eq(strncmp(error.text, "Name: nnn", 9), 0);
+    ck_assert_ptr_nonnull(strstr(error.text, "n...n"));
+    ck_assert_str_eq(error.text + strlen(error.text) - 9, ", is full");
 }
 END_TEST
 
@@ -116,7 +135,7 @@ int main(void)
     tcase_add_test(tests, fail_fills_the_error_and_returns_its_status);
     tcase_add_test(tests, nobody_has_to_listen);
     tcase_add_test(tests, a_refusal_says_its_bound_until_the_error_is_used_again);
-    tcase_add_test(tests, long_texts_are_cut);
+    tcase_add_test(tests, a_long_text_keeps_its_begin_and_what_is_said_behind_a_long_name);
     tcase_add_test(tests, try_returns_failures_at_once);
     tcase_add_test_raise_signal(tests, failing_with_success_is_a_bug, SIGABRT);
     suite_add_tcase(suite, tests);

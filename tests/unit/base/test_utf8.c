@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 static size_t first(const char *text)
 {
@@ -82,6 +83,48 @@ START_TEST(cut_falls_between_characters)
 }
 END_TEST
 
+START_TEST(a_text_that_does_not_fit_loses_its_middle)
+{
+    char to[21];
+
+    ps_utf8_shorten(to, sizeof to, "");
+    ck_assert_str_eq(to, "");
+    ps_utf8_shorten(to, sizeof to, "01234567890123456789");
+    ck_assert_str_eq(to, "01234567890123456789");
+    ps_utf8_shorten(to, sizeof to, "012345678901234567890");
+    ck_assert_str_eq(to, "0123...8901234567890");
+}
+END_TEST
+
+/* Whatever stands where the cuts fall: no character is split, and bytes that are none of UTF-8
+ * still fit. */
+START_TEST(a_shortened_text_splits_no_character)
+{
+    static const char *const characters[] = {"\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    char from[256];
+    char to[32];
+    for (size_t before = 0; before < 8; before++) {
+        size_t length = before;
+        memset(from, 'a', before);
+        while (length < 200) {
+            memcpy(from + length, characters[_i], strlen(characters[_i]) + 1);
+            length += strlen(characters[_i]);
+        }
+        for (size_t size = 16; size <= sizeof to; size++) {
+            ps_utf8_shorten(to, size, from);
+            ck_assert(ps_utf8_valid(ps_bytes_of_text(to)));
+            ck_assert_uint_lt(strlen(to), size);
+            ck_assert_uint_gt(strlen(to), size - 8);
+            ck_assert_ptr_nonnull(strstr(to, "..."));
+        }
+    }
+    memset(from, 0x80, 200);
+    from[200] = '\0';
+    ps_utf8_shorten(to, sizeof to, from);
+    ck_assert_str_eq(to, "...");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("utf8");
@@ -94,6 +137,8 @@ int main(void)
     tcase_add_test(tests, nothing_begins_no_character_but_is_valid);
     tcase_add_test(tests, text_is_valid_up_to_its_last_byte);
     tcase_add_test(tests, cut_falls_between_characters);
+    tcase_add_test(tests, a_text_that_does_not_fit_loses_its_middle);
+    tcase_add_loop_test(tests, a_shortened_text_splits_no_character, 0, 3);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

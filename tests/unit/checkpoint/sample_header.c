@@ -2,7 +2,7 @@
 /* Builds and reads one header at a time. */
 #include "sample_header.h"
 
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 
 #include <check.h>
 #include <inttypes.h>

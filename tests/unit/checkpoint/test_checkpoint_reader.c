@@ -3,7 +3,6 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/random.h"
-#include "checkpoint/header_writer.h"
 #include "run_suite.h"
 #include "sample_checkpoint.h"
 #include "tests/support/fault_heap.h"

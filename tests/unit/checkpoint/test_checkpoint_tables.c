@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/: tables beside other parameters, written, read, damaged and broken off. */
 #include "checkpoint/catalog.h"
+#include "checkpoint/header_bytes.h"
 #include "checkpoint/header_reader.h"
 #include "checkpoint/header_writer.h"
 

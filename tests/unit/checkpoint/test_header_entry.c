@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/header_entry.c: what entries of ps.parameters may say of what a file carries. The rest
  * of an entry is tested with the header that it stands in (test_header_reader.c). */
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 #include "run_suite.h"
 #include "sample_header.h"
 

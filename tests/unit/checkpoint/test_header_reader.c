@@ -2,7 +2,7 @@
 /* checkpoint/header_reader.c: headers with a right checksum and anything in them. */
 #include "checkpoint/header_reader.h"
 
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 #include "run_suite.h"
 #include "sample_header.h"
 #include "tests/support/fault_heap.h"

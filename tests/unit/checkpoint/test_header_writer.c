@@ -114,61 +114,6 @@ START_TEST(tensors_lie_behind_each_other_without_gaps)
 }
 END_TEST
 
-START_TEST(the_checksum_covers_length_and_header)
-{
-    write_head();
-    uint32_t before = ps_header_checksum((struct ps_bytes){(uint8_t *)head.text, head.size});
-    for (size_t i = 0; i < head.size; i++) {
-        bool digit =
-            i >= PS_HEADER_CHECKSUM_AT && i < PS_HEADER_CHECKSUM_AT + PS_HEADER_CHECKSUM_DIGITS;
-        head.text[i] ^= 1;
-
-        uint32_t after = ps_header_checksum((struct ps_bytes){(uint8_t *)head.text, head.size});
-
-        ck_assert(digit == (before == after));
-        head.text[i] ^= 1;
-    }
-}
-END_TEST
-
-START_TEST(wide_elements_come_first_then_names_decide)
-{
-    struct ps_bytes a = ps_bytes_of_text("a");
-    struct ps_bytes b = ps_bytes_of_text("b");
-
-    ck_assert_int_lt(ps_header_order(PS_F64, b, PS_F32, a), 0);
-    ck_assert_int_gt(ps_header_order(PS_I32, a, PS_U64, b), 0);
-    ck_assert_int_lt(ps_header_order(PS_U32, a, PS_I32, b), 0);
-    ck_assert_int_eq(ps_header_order(PS_U32, a, PS_I32, a), 0);
-}
-END_TEST
-
-START_TEST(a_shape_of_several_dimensions_is_the_tensors_and_another_format)
-{
-    write_head();
-    struct ps_json *document = parsed();
-    const struct ps_json *metadata = ps_json_member(document, "__metadata__");
-    ck_assert_str_eq(ps_json_string(ps_json_member(metadata, "ps.format")), "1");
-    ps_json_destroy(document);
-    ps_buffer_clear(&head);
-
-    sample.parameters[0].shape =
-        (struct ps_shape){.is_given = true, .rank = 2, .lengths = {1, sample.parameters[0].count}};
-    sample.parameters[1].shape =
-        (struct ps_shape){.is_given = true, .rank = 2, .lengths = {2, sample.parameters[1].count}};
-    write_head();
-    document = parsed();
-    metadata = ps_json_member(document, "__metadata__");
-    ck_assert_str_eq(ps_json_string(ps_json_member(metadata, "ps.format")), "2");
-    const struct ps_json *range = ps_json_next(metadata);
-    ck_assert_uint_eq(ps_json_count(ps_json_member(range, "shape")), 1);
-    ck_assert_uint_eq(ps_json_count(ps_json_member(ps_json_next(range), "shape")), 2);
-    ck_assert_ptr_nonnull(
-        strstr(head.text + PS_HEADER_LENGTH_BYTES, "\\\"whole_shape\\\":[\\\"2\\\","));
-    ps_json_destroy(document);
-}
-END_TEST
-
 /* The text of ps.format with one section of some bytes, and on a base or not. */
 static void assert_format(enum ps_checkpoint_section section, const char *base, const char *format)
 {
@@ -213,47 +158,29 @@ START_TEST(a_refused_allocation_gives_no_header)
 }
 END_TEST
 
-/* Names that grow when they are quoted, and every number at its widest. */
-START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
+START_TEST(a_shape_of_several_dimensions_is_the_tensors_and_another_format)
 {
-    const char *names[] = {"w", "\"", "\\\\", "\t\x01", "\xc3\xa9/\x7f"};
-    uint8_t config[] = {1, 2, 3, 4, 5};
-    struct ps_checkpoint_parameter rows[5];
-    struct ps_header_slot slots[5];
-    static const struct ps_shape shapes[] = {
-        {0},
-        {.is_given = true, .rank = 2, .lengths = {UINT64_C(1) << 27, UINT64_C(1) << 27}},
-        {.is_given = true, .rank = 2, .lengths = {UINT64_C(1) << 31, UINT64_C(1) << 31}}};
-    uint64_t most = 0;
-    sample.facts.job = "a-job";
-    sample.facts.position = sample.facts.epoch = sample.facts.unix_ns = UINT64_MAX;
-    sample.facts.index = sample.facts.shard_count = UINT32_MAX;
-    sample.facts.sessions = (struct ps_bytes){config, sizeof config};
-    memset(sample.facts.uuid, 'a', 36);
-    for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
-        sections[i] = (struct ps_header_section){UINT64_C(1) << 60, UINT32_MAX};
-    ck_assert_int_eq(ps_header_facts_bytes("a-job", ps_allocator_heap(), &most, NULL), PS_OK);
-    for (size_t i = 0; i < 5; i++) {
-        uint64_t share = 0;
-        rows[i] = (struct ps_checkpoint_parameter){.name = ps_bytes_of_text(names[i]),
-                                                   .dtype = PS_F64,
-                                                   .count = UINT64_C(1) << 54,
-                                                   .shape = shapes[i % 3],
-                                                   .config = {config, i},
-                                                   .state_count = (uint32_t)i % 3};
-        ck_assert_int_eq(ps_header_parameter_bytes(&rows[i], ps_allocator_heap(), &share, NULL),
-                         PS_OK);
-        most += share;
-        rows[i].version = rows[i].step = rows[i].id = UINT64_MAX;
-        slots[i] = (struct ps_header_slot){.parameter = &rows[i], .crc32c = {UINT32_MAX}};
-    }
+    write_head();
+    struct ps_json *document = parsed();
+    const struct ps_json *metadata = ps_json_member(document, "__metadata__");
+    ck_assert_str_eq(ps_json_string(ps_json_member(metadata, "ps.format")), "1");
+    ps_json_destroy(document);
+    ps_buffer_clear(&head);
 
-    ck_assert_int_eq(
-        ps_header_write(&sample.facts, sections, slots, 5, ps_allocator_heap(), &head, NULL),
-        PS_OK);
-
-    ck_assert_uint_le(head.size, most);
-    ck_assert_uint_gt(head.size + 500, most);
+    sample.parameters[0].shape =
+        (struct ps_shape){.is_given = true, .rank = 2, .lengths = {1, sample.parameters[0].count}};
+    sample.parameters[1].shape =
+        (struct ps_shape){.is_given = true, .rank = 2, .lengths = {2, sample.parameters[1].count}};
+    write_head();
+    document = parsed();
+    metadata = ps_json_member(document, "__metadata__");
+    ck_assert_str_eq(ps_json_string(ps_json_member(metadata, "ps.format")), "2");
+    const struct ps_json *range = ps_json_next(metadata);
+    ck_assert_uint_eq(ps_json_count(ps_json_member(range, "shape")), 1);
+    ck_assert_uint_eq(ps_json_count(ps_json_member(ps_json_next(range), "shape")), 2);
+    ck_assert_ptr_nonnull(
+        strstr(head.text + PS_HEADER_LENGTH_BYTES, "\\\"whole_shape\\\":[\\\"2\\\","));
+    ps_json_destroy(document);
 }
 END_TEST
 
@@ -268,11 +195,8 @@ int main(void)
     tcase_add_test(tests, the_header_is_an_object_padded_with_spaces);
     tcase_add_test(tests, metadata_holds_strings_only);
     tcase_add_test(tests, tensors_lie_behind_each_other_without_gaps);
-    tcase_add_test(tests, the_checksum_covers_length_and_header);
-    tcase_add_test(tests, wide_elements_come_first_then_names_decide);
     tcase_add_test(tests, a_shape_of_several_dimensions_is_the_tensors_and_another_format);
     tcase_add_loop_test(tests, a_refused_allocation_gives_no_header, 0, 16);
-    tcase_add_test(tests, a7_no_header_is_larger_than_the_shares_of_its_parameters);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -2,7 +2,7 @@
 /* checkpoint/section_reader.c: records that were saved come back, or are refused. */
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checksum.h"
-#include "checkpoint/header_writer.h"
+#include "checkpoint/header_format.h"
 #include "checkpoint/journal_record.h"
 #include "checkpoint/little_endian.h"
 #include "checkpoint/section.h"

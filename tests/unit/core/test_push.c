@@ -191,94 +191,6 @@ START_TEST(a_longer_gradient_is_refused)
 }
 END_TEST
 
-START_TEST(a_gradient_with_a_non_finite_element_changes_nothing)
-{
-    struct core_world world;
-    const float poisoned[] = {1, 1, NAN, 1};
-    world_init_ready(&world);
-
-    enum ps_status status = world_push(&world, "w", PS_F32, poisoned, sizeof poisoned, NULL);
-
-    ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
-    world_expect_f32(&world, "w", before, 4);
-    world_fini(&world);
-}
-END_TEST
-
-START_TEST(a_skipped_gradient_counts_as_a_push_and_not_as_a_step)
-{
-    struct core_world world;
-    const float poisoned[] = {INFINITY, 1, 1, 1};
-    struct ps_optimizer_config config;
-    struct ps_snapshot snapshot;
-    uint64_t version = 0;
-    ps_optimizer_config_defaults(&config);
-    config.nonfinite = 1;
-    world_init_empty(&world);
-    ck_assert_int_eq(
-        world_init_param(&world, "w", PS_F32, before, sizeof before, config_bytes(&config)), PS_OK);
-    ck_assert_int_eq(world_finish(&world), PS_OK);
-
-    ck_assert_int_eq(world_push(&world, "w", PS_F32, poisoned, sizeof poisoned, &version), PS_OK);
-
-    ck_assert_uint_eq(version, 1);
-    world_expect_f32(&world, "w", before, 4);
-    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
-    ck_assert_uint_eq(snapshot.parameters[0].version, 1);
-    ck_assert_uint_eq(snapshot.parameters[0].step, 0);
-    ps_snapshot_release(&snapshot);
-    world_fini(&world);
-}
-END_TEST
-
-START_TEST(an_add_that_would_overflow_changes_no_element)
-{
-    struct core_world world;
-    struct ps_optimizer_config config;
-    const int32_t start[] = {0, 0, INT32_MAX};
-    const int32_t one[] = {1, 1, 1};
-    int32_t values[3];
-    size_t size;
-    ps_optimizer_config_defaults(&config);
-    (void)ps_optimizer_config_choose(&config, "add");
-    config.add_overflow = 2;
-    world_init_empty(&world);
-    ck_assert_int_eq(
-        world_init_param(&world, "n", PS_I32, start, sizeof start, config_bytes(&config)), PS_OK);
-    ck_assert_int_eq(world_finish(&world), PS_OK);
-
-    enum ps_status status = world_push(&world, "n", PS_I32, one, sizeof one, NULL);
-
-    ck_assert_int_eq(status, PS_ERR_OUT_OF_RANGE);
-    ck_assert_str_eq(world.error.text, "Name: n, element 2 would overflow; nothing was changed");
-    ck_assert_int_eq(world_pull(&world, "n", values, sizeof values, &size, NULL), PS_OK);
-    ck_assert_mem_eq(values, start, sizeof start);
-    world_fini(&world);
-}
-END_TEST
-
-START_TEST(unsigned_parameters_under_sgd_take_signed_gradients)
-{
-    struct core_world world;
-    const uint32_t start[] = {10, 10};
-    const int32_t gradient[] = {3, -3};
-    const uint32_t after[] = {7, 13};
-    uint32_t values[2];
-    size_t size;
-    world_init_empty(&world);
-    ck_assert_int_eq(world_init_param(&world, "n", PS_U32, start, sizeof start, no_config), PS_OK);
-    ck_assert_int_eq(world_finish(&world), PS_OK);
-
-    ck_assert_int_eq(world_push(&world, "n", PS_U32, gradient, sizeof gradient, NULL),
-                     PS_ERR_BAD_INPUT);
-    ck_assert_int_eq(world_push(&world, "n", PS_I32, gradient, sizeof gradient, NULL), PS_OK);
-
-    ck_assert_int_eq(world_pull(&world, "n", values, sizeof values, &size, NULL), PS_OK);
-    ck_assert_mem_eq(values, after, sizeof after);
-    world_fini(&world);
-}
-END_TEST
-
 START_TEST(acknowledgement_beyond_memory_is_not_promised)
 {
     struct core_world world;
@@ -448,10 +360,6 @@ int main(void)
     tcase_add_test(tests, an_encoded_gradient_of_another_length_is_refused);
     tcase_add_test(tests, whole_numbers_take_no_encoding);
     tcase_add_test(tests, a_longer_gradient_is_refused);
-    tcase_add_test(tests, a_gradient_with_a_non_finite_element_changes_nothing);
-    tcase_add_test(tests, a_skipped_gradient_counts_as_a_push_and_not_as_a_step);
-    tcase_add_test(tests, an_add_that_would_overflow_changes_no_element);
-    tcase_add_test(tests, unsigned_parameters_under_sgd_take_signed_gradients);
     tcase_add_loop_test(tests, acknowledgement_beyond_memory_is_not_promised, 0, 2);
     tcase_add_test(tests, b19_a_push_leaves_nothing_on_the_heap);
     tcase_add_test(tests, b18_each_push_of_a_batch_has_its_own_result);

@@ -61,7 +61,19 @@ START_TEST(rows_of_another_width_are_refused_with_both_widths)
                      PS_ERR_BAD_INPUT);
     ck_assert_str_eq(world.error.text,
                      "Name: t, rows of 10 elements were pushed, and the table has rows of 3: open "
-                     "the table again, and push rows of its width");
+                     "the table again");
+
+    /* Under the longest name there is. */
+    char name[PS_NAME_BYTES_MAX + 1] = {0};
+    struct ps_parameter_spec named = *table;
+    memset(name, 'n', PS_NAME_BYTES_MAX);
+    named.name = text(name);
+    ck_assert_int_eq(ps_service_check_row_width(&named, UINT32_MAX, &world.error),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(world.error.text,
+                                 "nnn, rows of 4294967295 elements were pushed, and the table has "
+                                 "rows of 3: open the table again"));
+    ck_assert_int_eq(strncmp(world.error.text, "Name: nnn", 9), 0);
     world_fini(&world);
 }
 END_TEST

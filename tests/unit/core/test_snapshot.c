@@ -60,62 +60,6 @@ START_TEST(a_snapshot_has_facts_and_parameters_sorted_by_name)
 }
 END_TEST
 
-START_TEST(p3_a_snapshot_keeps_its_bits_while_pushes_go_on)
-{
-    struct core_world world;
-    struct ps_snapshot snapshot;
-    float kept[4];
-    world_init_ready(&world);
-    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
-
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
-
-    ck_assert_uint_eq(snapshot.facts.position, 0);
-    ps_view_copy(snapshot.parameters[0].values, 0, kept, sizeof kept);
-    ck_assert_mem_eq(kept, start, sizeof start);
-    ps_snapshot_release(&snapshot);
-    world_fini(&world);
-}
-END_TEST
-
-START_TEST(what_is_written_is_let_go)
-{
-    struct core_world world;
-    struct ps_snapshot snapshot;
-    world_init_ready(&world);
-    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
-    int64_t held = world.heap.live;
-    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
-    ck_assert_int_gt(world.heap.live, held); /* a copy: the old one is held */
-
-    snapshot.watcher.written(snapshot.watcher.self, 0, 0, sizeof start);
-
-    ck_assert_int_eq(world.heap.live, held);
-    ck_assert(ps_bytes_equal(snapshot.parameters[0].name, text("w")));
-    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
-    ck_assert_int_eq(world.heap.live, held);
-    ps_snapshot_release(&snapshot);
-    world_fini(&world);
-}
-END_TEST
-
-START_TEST(a_snapshot_outlives_reset)
-{
-    struct core_world world;
-    struct ps_snapshot snapshot;
-    world_init_ready(&world);
-    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
-
-    ps_service_reset(world.service);
-
-    ck_assert(ps_bytes_equal(snapshot.parameters[0].name, text("w")));
-    ck_assert_uint_eq(snapshot.parameters[0].values.size, 16);
-    ps_snapshot_release(&snapshot);
-    world_fini(&world);
-}
-END_TEST
-
 /* Takes a snapshot of an empty shard whose uuids come from `seed`. */
 static void take_seeded_uuid(uint64_t seed, uint64_t now_ms, char uuid[37])
 {
@@ -190,29 +134,12 @@ START_TEST(a_snapshot_survives_any_refused_allocation)
 }
 END_TEST
 
-START_TEST(b5_uuids_sort_by_age)
-{
-    char before[37] = "";
-
-    for (uint64_t now_ms = 1; now_ms < (uint64_t)1 << 43; now_ms = now_ms * 3 + 1) {
-        char uuid[37];
-        take_seeded_uuid(now_ms, now_ms, uuid);
-        ck_assert_int_lt(strcmp(before, uuid), 0);
-        memcpy(before, uuid, sizeof before);
-    }
-}
-END_TEST
-
 int main(void)
 {
     TCase *tests = tcase_create("snapshot");
     tcase_add_test(tests, there_is_nothing_to_save_before_finish);
     tcase_add_test(tests, a_snapshot_has_facts_and_parameters_sorted_by_name);
-    tcase_add_test(tests, p3_a_snapshot_keeps_its_bits_while_pushes_go_on);
-    tcase_add_test(tests, what_is_written_is_let_go);
-    tcase_add_test(tests, a_snapshot_outlives_reset);
     tcase_add_test(tests, a_seed_repeats_its_uuids);
-    tcase_add_test(tests, b5_uuids_sort_by_age);
     tcase_add_test(tests, a_fenced_server_still_takes_snapshots);
     tcase_add_loop_test(tests, a_snapshot_survives_any_refused_allocation, 0, 5);
     return run_tests("snapshot", tests);

@@ -99,42 +99,92 @@ static void forget(struct row_model *model, uint32_t id)
     memset(model->states[0] + id * model->row_bytes, 0, model->row_bytes);
 }
 
-/* What goes of one group before a push of `pushed`. */
-static void evict_group(struct row_model *model, const struct ps_row_shares *shares, uint32_t group,
-                        const bool *pushed)
+/* So many rows of the group go, the oldest first, none of `pushed`. */
+static void let_go(struct row_model *model, const struct ps_row_shares *shares, uint32_t group,
+                   const bool *pushed, uint64_t gone)
 {
     static struct old olds[IDS];
-    uint64_t rows = 0;
-    uint64_t made = 0;
     uint64_t count = 0;
-    for (uint32_t id = 0; id < model->ids; id++) {
-        if (group_of(model, shares, id) != group)
-            continue;
-        rows += model->there[id];
-        made += pushed[id] && !model->there[id];
-        if (model->there[id] && !pushed[id])
+    for (uint32_t id = 0; id < model->ids; id++)
+        if (model->there[id] && !pushed[id] && group_of(model, shares, id) == group)
             olds[count++] = (struct old){id, model->touched[id], model->keys[id]};
-    }
-    if (made == 0 || rows + made <= ps_row_share_limit(shares, group))
-        return;
     qsort(olds, count, sizeof olds[0], by_age);
-    uint64_t gone = rows + made - ps_row_share_target(shares, group);
     for (uint64_t i = 0; i < gone && i < count; i++)
         forget(model, olds[i].id);
+}
+
+/* Of one group, beside a push. */
+struct group {
+    uint64_t rows;
+    uint64_t made;
+    uint64_t others; /* rows that the push does not step */
+};
+
+static uint64_t at_most(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
+static uint64_t may_go(const struct ps_row_shares *shares, uint32_t number,
+                       const struct group *group)
+{
+    uint64_t after = group->rows + group->made;
+    if (after <= ps_row_share_limit(shares, number))
+        return 0;
+    return at_most(after - ps_row_share_target(shares, number), group->others);
+}
+
+/* What goes before a push of `pushed`: of groups that it takes above their limits; and of one that
+ * is above its limit already, or more of them if the table would grow. */
+static void evict(struct row_model *model, const bool *pushed)
+{
+    struct ps_row_shares shares =
+        ps_row_shares_above(model->options.settings.rows_max, row_model_rows(model));
+    struct group groups[PS_ROW_STRIPES] = {{0}};
+    uint64_t made = 0;
+    uint64_t gone = 0;
+    for (uint32_t id = 0; id < model->ids; id++) {
+        struct group *group = &groups[group_of(model, &shares, id)];
+        group->rows += model->there[id];
+        group->made += pushed[id] && !model->there[id];
+        group->others += model->there[id] && !pushed[id];
+        made += pushed[id] && !model->there[id];
+    }
+    uint64_t above[PS_ROW_STRIPES] = {0};
+    for (uint32_t i = 0; i < shares.groups && made > 0; i++) {
+        uint64_t most = may_go(&shares, i, &groups[i]);
+        if (groups[i].rows > ps_row_share_limit(&shares, i)) {
+            above[i] = most;
+            continue;
+        }
+        let_go(model, &shares, i, pushed, most);
+        gone += most;
+    }
+    uint64_t left = made + PS_ROW_EVICT_MORE;
+    do {
+        uint32_t first = 0;
+        for (uint32_t i = 0; i < shares.groups; i++)
+            first = above[i] > above[first] ? i : first;
+        uint64_t going = at_most(above[first], left);
+        if (going == 0)
+            return;
+        let_go(model, &shares, first, pushed, going);
+        above[first] = 0;
+        gone += going;
+        left -= going;
+    } while (gone < made);
 }
 
 static void push_and_evict(struct row_model *model, uint32_t count)
 {
     static uint32_t ids[IDS];
     static bool pushed[IDS];
-    struct ps_row_shares shares = ps_row_shares(model->options.settings.rows_max);
     memset(pushed, 0, sizeof pushed);
     for (uint32_t i = 0; i < count; i++) {
         ids[i] = (uint32_t)ps_random_below(&model->random, model->ids);
         pushed[ids[i]] = true;
     }
-    for (uint32_t i = 0; i < shares.groups; i++)
-        evict_group(model, &shares, i, pushed);
+    evict(model, pushed);
     row_model_push(model, ids, count);
 }
 
@@ -173,35 +223,52 @@ START_TEST(a_small_table_loses_no_more_than_it_must)
 }
 END_TEST
 
+/* The table of `model` as one that was loaded has it; the first one is the caller's. */
+static struct ps_row_table *load(struct row_model *model)
+{
+    struct ps_row_hold *hold;
+    struct ps_row_table *first = model->table;
+    ck_assert_int_eq(ps_row_hold_take(first, &hold, NULL), PS_OK);
+    model->table = row_model_loaded(model, hold);
+    ps_row_hold_release(hold);
+    return first;
+}
+
+/* The same push of new and old keys to both tables, and the same rows in them behind it. */
+static void push_to_both(struct row_model *model, struct ps_row_table *first, uint32_t count)
+{
+    struct row_model other = *model;
+    other.table = first;
+    uint32_t begin = (uint32_t)ps_random_below(&model->random, IDS - count);
+    /* The generator of gradients goes on from one state. */
+    other.random = model->random;
+    model->version++;
+    ck_assert_int_eq(push_ids(model, begin, count, model->version), PS_OK);
+    ck_assert_int_eq(push_ids(&other, begin, count, model->version), PS_OK);
+    ck_assert_uint_eq(ps_row_table_digest(first), ps_row_table_digest(model->table));
+}
+
 START_TEST(a_loaded_table_lets_the_same_rows_go)
 {
     struct row_model model;
-    struct ps_row_hold *hold;
     open(&model, ROWS_MAX, PS_TABLE_OLDEST);
     model.version = UINT32_MAX - 5; /* versions begin anew in between */
     for (int i = 0; i < 12; i++)
         push_and_evict(&model, 3000);
-    ck_assert_int_eq(ps_row_hold_take(model.table, &hold, NULL), PS_OK);
-    struct ps_row_table *first = model.table;
-    model.table = row_model_loaded(&model, hold);
-    ps_row_hold_release(hold);
-    struct row_model other = model;
-    other.table = first;
-    for (uint32_t i = 0; i < 20; i++) {
-        /* The same push to both: the generator of gradients goes on from one state. */
-        other.random = model.random;
-        uint32_t begin = (uint32_t)ps_random_below(&model.random, IDS - 1500);
-        (void)ps_random_below(&other.random, IDS);
-        model.version++;
-        ck_assert_int_eq(push_ids(&model, begin, 1500, model.version), PS_OK);
-        ck_assert_int_eq(push_ids(&other, begin, 1500, model.version), PS_OK);
-        ck_assert_uint_eq(ps_row_table_digest(first), ps_row_table_digest(model.table));
-    }
+    struct ps_row_table *first = load(&model);
+    for (uint32_t i = 0; i < 20; i++)
+        push_to_both(&model, first, 1500);
     ps_row_table_check(first);
     ps_row_table_destroy(first);
     row_model_close(&model);
 }
 END_TEST
+
+static void lower(struct row_model *model, uint64_t rows_max)
+{
+    model->options.settings.rows_max = rows_max;
+    ck_assert_int_eq(ps_row_table_configure(model->table, &model->options.settings, NULL), PS_OK);
+}
 
 START_TEST(a_lower_limit_is_reached_by_the_next_pushes)
 {
@@ -209,13 +276,122 @@ START_TEST(a_lower_limit_is_reached_by_the_next_pushes)
     open(&model, ROWS_MAX, PS_TABLE_OLDEST);
     for (int i = 0; i < 5; i++)
         push_and_evict(&model, 3000);
-    model.options.settings.rows_max = 2500;
-    ck_assert_int_eq(ps_row_table_configure(model.table, &model.options.settings, NULL), PS_OK);
-    for (int i = 0; i < 5; i++)
+    lower(&model, 2500);
+    uint64_t rows = ps_row_table_rows(model.table);
+    uint32_t pushes = 0;
+    for (; rows > 2500; pushes++) {
+        ck_assert_uint_lt(pushes, 20);
         push_and_evict(&model, 500);
+        row_model_compare(&model);
+        ck_assert_uint_lt(ps_row_table_rows(model.table), rows);
+        rows = ps_row_table_rows(model.table);
+    }
+    /* One group with each push, and not all of them with the first. */
+    ck_assert_uint_gt(pushes, 2);
+    for (int i = 0; i < 10; i++) {
+        push_and_evict(&model, 500);
+        ck_assert_uint_le(ps_row_table_rows(model.table), 2500);
+    }
     row_model_compare(&model);
-    ck_assert_uint_le(ps_row_table_rows(model.table), 2500);
     row_model_close(&model);
+}
+END_TEST
+
+/* The largest pushes that are let in: what goes for them is more than what one group has. */
+START_TEST(a_table_above_its_limit_never_grows)
+{
+    static const uint64_t limits[] = {1000, 2500, 9000};
+    struct row_model model;
+    open(&model, 0, PS_TABLE_REFUSE);
+    ck_assert_int_eq(push_ids(&model, 0, IDS / 2, 1), PS_OK);
+    model.options.settings.full = PS_TABLE_OLDEST;
+    lower(&model, limits[_i]);
+    model.version = 1;
+    uint64_t rows = ps_row_table_rows(model.table);
+    while (rows > limits[_i]) {
+        /* New ones and old ones. */
+        uint32_t count = (uint32_t)limits[_i] * 8 / 10;
+        uint32_t begin = (uint32_t)ps_random_below(&model.random, IDS - count);
+        ck_assert_int_eq(push_ids(&model, begin, count, ++model.version), PS_OK);
+        ck_assert_uint_le(ps_row_table_rows(model.table), rows);
+        rows = ps_row_table_rows(model.table);
+        ck_assert_uint_lt(model.version, 1000);
+    }
+    ps_row_table_check(model.table);
+    row_model_close(&model);
+}
+END_TEST
+
+START_TEST(a_table_that_was_loaded_above_its_limit_lets_the_same_rows_go)
+{
+    struct row_model model;
+    open(&model, 0, PS_TABLE_REFUSE);
+    ck_assert_int_eq(push_ids(&model, 0, IDS / 3, 1), PS_OK);
+    ck_assert_int_eq(push_ids(&model, IDS / 4, IDS / 3, 2), PS_OK);
+    model.options.settings.full = PS_TABLE_OLDEST;
+    lower(&model, 3000);
+    for (model.version = 2; model.version < 5;)
+        ck_assert_int_eq(push_ids(&model, IDS * 2 / 3, 700, ++model.version), PS_OK);
+    /* In the midst of it, and once more some pushes later. */
+    struct ps_row_table *first = load(&model);
+    for (uint32_t i = 0; i < 3; i++)
+        push_to_both(&model, first, 300);
+    ck_assert_uint_gt(ps_row_table_rows(first), 3000);
+    ps_row_table_destroy(first);
+    first = load(&model);
+    for (uint32_t i = 0; i < 40; i++)
+        push_to_both(&model, first, 300);
+    ck_assert_uint_le(ps_row_table_rows(first), 3000);
+    ps_row_table_check(model.table);
+    ps_row_table_destroy(first);
+    row_model_close(&model);
+}
+END_TEST
+
+/* All keys are of one stripe, so that one group has as many rows as one of millions would have. */
+START_TEST(no_push_lets_more_rows_go_than_what_it_makes_and_a_constant)
+{
+    struct row_model model;
+    row_model_plan(&model, PS_RULE_SGD, PS_F32, 1, IDS);
+    for (uint64_t i = 0; i < IDS; i++)
+        model.keys[i] = row_unhash((uint64_t)5 << 56 | i << 20, row_seed(model.options.id));
+    row_model_begin(&model);
+    ck_assert_int_eq(push_ids(&model, 0, IDS - 100, 1), PS_OK);
+    model.options.settings.full = PS_TABLE_OLDEST;
+    lower(&model, 1000);
+    uint64_t rows = ps_row_table_rows(model.table);
+    uint32_t pushes = 0;
+    for (; rows > 1000; pushes++) {
+        ck_assert_int_eq(push_ids(&model, IDS - 100 + 2 * pushes, 2, 2 + pushes), PS_OK);
+        uint64_t now = ps_row_table_rows(model.table);
+        ck_assert_uint_le(rows + 2 - now, 2 + PS_ROW_EVICT_MORE);
+        rows = now;
+        ck_assert_uint_lt(pushes, 10);
+    }
+    ck_assert_uint_eq(pushes, (IDS - 100 - 1000) / PS_ROW_EVICT_MORE + 1);
+    ps_row_table_check(model.table);
+    row_model_close(&model);
+}
+END_TEST
+
+START_TEST(groups_are_finer_only_far_above_the_limit)
+{
+    for (uint64_t most = 1; most < (uint64_t)1 << 40; most = most * 5 + 1) {
+        struct ps_row_shares least = ps_row_shares(most);
+        for (uint64_t rows = 0; rows < (uint64_t)1 << 42; rows = rows * 3 + 1) {
+            struct ps_row_shares shares = ps_row_shares_above(most, rows);
+            ck_assert_uint_ge(shares.groups, least.groups);
+            ck_assert_uint_le(shares.share * shares.groups, most);
+            if (rows <= 2 * most)
+                ck_assert_uint_eq(shares.groups, least.groups);
+            /* As many rows as in a group of a table that is full. */
+            ck_assert(shares.groups == least.groups || rows / shares.groups >= 2048);
+            ck_assert(shares.groups == PS_ROW_STRIPES || rows / shares.groups <= 4 * 2048 ||
+                      rows <= 2 * most);
+            for (uint32_t i = 0; i < shares.groups; i++)
+                ck_assert_uint_le(ps_row_share_target(&shares, i), ps_row_share_limit(&shares, i));
+        }
+    }
 }
 END_TEST
 
@@ -228,5 +404,9 @@ int main(void)
     tcase_add_test(tests, a_small_table_loses_no_more_than_it_must);
     tcase_add_test(tests, a_loaded_table_lets_the_same_rows_go);
     tcase_add_test(tests, a_lower_limit_is_reached_by_the_next_pushes);
+    tcase_add_loop_test(tests, a_table_above_its_limit_never_grows, 0, 3);
+    tcase_add_test(tests, a_table_that_was_loaded_above_its_limit_lets_the_same_rows_go);
+    tcase_add_test(tests, no_push_lets_more_rows_go_than_what_it_makes_and_a_constant);
+    tcase_add_test(tests, groups_are_finer_only_far_above_the_limit);
     return run_tests("row_evict", tests);
 }

@@ -14,6 +14,8 @@
 enum { PARTS_MAX = 5, ROWS = 40, SPAN = 1600, END = 4000 };
 
 static const struct ps_table_settings by_both = {.expire_ms = SPAN, .expire_clocks = SPAN};
+static const struct ps_table_settings by_clock = {.expire_clocks = 4};
+static const struct ps_table_settings never = {.expire_ms = 0};
 
 /* One shard's part of a table: which version it was at when each of its rows was pushed to last. */
 static struct part {
@@ -45,85 +47,93 @@ static void tear_down(void)
     shard_state_fini(&joined);
 }
 
-static void say(uint32_t i, uint64_t version, const char *ages)
+static void say(uint32_t i, uint64_t version, uint64_t rows, const char *ages)
 {
     made[i].row.version = version;
+    made[i].row.rows = rows;
     made[i].row.ages = ps_bytes_of_text(ages);
 }
 
-static void expect(uint32_t count, uint64_t version, const char *ages)
-{
-    const struct ps_table_settings *settings = &by_both;
-    table.version = version;
-    ck_assert_int_eq(table_ages_join(&joined, parts, count, settings, &table, &error), PS_OK);
-    ck_assert_uint_eq(table.ages.size, strlen(ages));
-    ck_assert_msg(memcmp(table.ages.data != NULL ? (const char *)table.ages.data : "", ages,
-                         strlen(ages)) == 0,
-                  "%s and not %s", (const char *)table.ages.data, ages);
-}
+/* What one part or two say, and what is then said of the table that has come to `version`. */
+static const struct joint {
+    const char *why;
+    struct said {
+        uint64_t version;
+        const char *ages; /* NULL: there is no such part */
+        bool is_empty;
+    } said[2];
+    uint64_t version;
+    const char *ages;
+    const struct ps_table_settings *settings; /* NULL: by both */
+} joints[] = {
+    {.why = "one part says what it said",
+     .said = {{10, "due 3 time 900 4 500 7 clocks 5 4 6 7"}},
+     .version = 10,
+     .ages = "due 3 time 900 4 500 7 clocks 5 4 6 7"},
+    {.why = "its versions move with its rows",
+     .said = {{10, "due 3 time 900 4 500 7 clocks 5 4 6 7"}},
+     .version = 110,
+     .ages = "due 103 time 900 104 500 107 clocks 5 104 6 107"},
+    {.why = "of two holds what holds of both: 900 ms ago the second is known to have had nothing, "
+            "500: version 5, 100: version 12",
+     .said = {{10, "time 900 4 500 7 100 9"}, {20, "time 850 5 450 12"}},
+     .version = 20,
+     .ages = "time 500 5 100 12"},
+    {.why = "a part of which nothing is known holds back",
+     .said = {{10, "due 3 time 900 4"}, {20, ""}},
+     .version = 20,
+     .ages = ""},
+    {.why = "but its own rows alone: all of them have moved up above those of the other",
+     .said = {{20, "due 3 time 900 4"}, {10, ""}},
+     .version = 20,
+     .ages = "due 3 time 900 4"},
+    {.why = "or some of them have",
+     .said = {{20, "due 13 time 900 14"}, {10, ""}},
+     .version = 20,
+     .ages = "due 10 time 900 9"},
+    {.why = "a part without rows holds back nothing",
+     .said = {{10, "time 900 4"}, {20, "", true}},
+     .version = 20,
+     .ages = "time 900 14"},
+    {.why = "without any rows nothing is said",
+     .said = {{10, "time 900 4", true}, {20, "", true}},
+     .version = 20,
+     .ages = ""},
+    {.why = "a version that the table never had",
+     .said = {{10, "time 900 4"}, {10, "time 900 11"}},
+     .version = 10,
+     .ages = ""},
+    {.why = "a word of some later program",
+     .said = {{10, "time 900 4"}, {10, "time 900 4 reads 7"}},
+     .version = 10,
+     .ages = ""},
+    {.why = "rows that stay have no ages",
+     .said = {{10, "time 900 4 clocks 5 4"}},
+     .version = 10,
+     .ages = "",
+     .settings = &never},
+    {.why = "nor those that go by clocks one by time",
+     .said = {{10, "time 900 4 clocks 5 4"}},
+     .version = 10,
+     .ages = "clocks 5 4",
+     .settings = &by_clock}};
 
-START_TEST(one_part_says_what_it_said)
+START_TEST(a_table_says_what_holds_of_all_its_parts)
 {
-    say(0, 10, "due 3 time 900 4 500 7 clocks 5 4 6 7");
-    expect(1, 10, "due 3 time 900 4 500 7 clocks 5 4 6 7");
-    /* Its versions have moved with its rows. */
-    expect(1, 110, "due 103 time 900 104 500 107 clocks 5 104 6 107");
-}
-END_TEST
+    const struct joint *joint = &joints[_i];
+    uint32_t count = 0;
+    for (; count < 2 && joint->said[count].ages != NULL; count++)
+        say(count, joint->said[count].version, joint->said[count].is_empty ? 0 : 1,
+            joint->said[count].ages);
+    table.version = joint->version;
 
-START_TEST(of_two_parts_holds_what_holds_of_both)
-{
-    say(0, 10, "time 900 4 500 7 100 9");
-    say(1, 20, "time 850 5 450 12");
-    /* 900 ms ago: the second is known to have had nothing, 500: version 5, 100: version 12. */
-    expect(2, 20, "time 500 5 100 12");
-}
-END_TEST
+    ck_assert_int_eq(table_ages_join(&joined, parts, count,
+                                     joint->settings != NULL ? joint->settings : &by_both, &table,
+                                     &error),
+                     PS_OK);
 
-START_TEST(a_part_of_which_nothing_is_known_holds_back_its_own_rows_alone)
-{
-    say(0, 10, "due 3 time 900 4");
-    say(1, 20, "");
-    expect(2, 20, "");
-    /* All of its rows have moved up above those of the other. */
-    say(0, 20, "due 3 time 900 4");
-    say(1, 10, "");
-    expect(2, 20, "due 3 time 900 4");
-    say(0, 20, "due 13 time 900 14");
-    expect(2, 20, "due 10 time 900 9");
-}
-END_TEST
-
-START_TEST(a_part_without_rows_holds_back_nothing)
-{
-    say(0, 10, "time 900 4");
-    say(1, 20, "");
-    made[1].row.rows = 0;
-    expect(2, 20, "time 900 14");
-    made[0].row.rows = 0;
-    expect(2, 20, "");
-}
-END_TEST
-
-START_TEST(rows_that_stay_have_no_ages)
-{
-    const struct ps_table_settings none = {.expire_ms = 0}, by_clock = {.expire_clocks = 4};
-    say(0, 10, "time 900 4 clocks 5 4");
-    ck_assert_int_eq(table_ages_join(&joined, parts, 1, &none, &table, &error), PS_OK);
-    ck_assert_uint_eq(table.ages.size, 0);
-    ck_assert_int_eq(table_ages_join(&joined, parts, 1, &by_clock, &table, &error), PS_OK);
-    ck_assert_str_eq((const char *)table.ages.data, "clocks 5 4");
-}
-END_TEST
-
-/* A version that the table never had, and a word of some later program. */
-START_TEST(of_a_part_that_says_it_otherwise_nothing_is_known)
-{
-    say(0, 10, "time 900 4");
-    say(1, 10, "time 900 11");
-    expect(2, 10, "");
-    say(1, 10, "time 900 4 reads 7");
-    expect(2, 10, "");
+    ck_assert_msg(ps_bytes_equal(table.ages, ps_bytes_of_text(joint->ages)), "%s: %.*s and not %s",
+                  joint->why, (int)table.ages.size, (const char *)table.ages.data, joint->ages);
 }
 END_TEST
 
@@ -132,7 +142,7 @@ START_TEST(a_refused_allocation_is_said)
     struct fault_heap heap = {.refuse_at = -1};
     struct ps_allocator memory = fault_heap_allocator(&heap);
     enum ps_status status = PS_ERR_NO_MEMORY;
-    say(0, 10, "time 900 4");
+    say(0, 10, 1, "time 900 4");
     for (int refused = 0; status != PS_OK; refused++) {
         struct shard_state state;
         shard_state_init(&state, &memory);
@@ -206,12 +216,8 @@ int main(void)
 {
     TCase *tests = tcase_create("table_ages");
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, one_part_says_what_it_said);
-    tcase_add_test(tests, of_two_parts_holds_what_holds_of_both);
-    tcase_add_test(tests, a_part_of_which_nothing_is_known_holds_back_its_own_rows_alone);
-    tcase_add_test(tests, a_part_without_rows_holds_back_nothing);
-    tcase_add_test(tests, rows_that_stay_have_no_ages);
-    tcase_add_test(tests, of_a_part_that_says_it_otherwise_nothing_is_known);
+    tcase_add_loop_test(tests, a_table_says_what_holds_of_all_its_parts, 0,
+                        (int)(sizeof joints / sizeof joints[0]));
     tcase_add_test(tests, a_refused_allocation_is_said);
     tcase_add_loop_test(tests, no_row_of_any_part_seems_older_than_it_is, 0, 100);
     Suite *suite = suite_create("table_ages");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proto/messages.c: the paths by which calls are found. */
-#include "proto/messages.h"
+/* proto/methods.c: the paths by which calls are found. */
+#include "proto/methods.h"
 
 #include "run_suite.h"
 
@@ -37,8 +37,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("messages");
-    TCase *tests = tcase_create("messages");
+    Suite *suite = suite_create("methods");
+    TCase *tests = tcase_create("methods");
     tcase_add_test(tests, methods_have_their_paths);
     tcase_add_test(tests, each_method_has_a_path_of_its_own);
     tcase_add_test_raise_signal(tests, a_number_beyond_the_methods_aborts, SIGABRT);

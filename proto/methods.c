@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The paths of the calls, from the table. The strings are joined by the compiler: a path never has
  * to be put together, allocated or compared in parts. */
-#include "proto/messages.h"
+#include "proto/methods.h"
 
 #include "base/assert.h"
+
+#include <stdbool.h>
 
 const char *ps_method_path(enum ps_method method)
 {
