@@ -46,8 +46,8 @@ def save(server):
 
 
 def recover(server, options):
-    """Killed and started, again and again with the same files, which are in memory. Nothing is saved
-    in between: rows that were loaded are written in another order, which is loaded faster."""
+    """Killed and started, again and again with the same files, which are in memory. Nothing is
+    saved in between: rows that were loaded are written in an order that is loaded faster."""
     taken = []
     for _ in range(options.repeat):
         server.process.kill()

@@ -218,11 +218,11 @@ static void keep_probe(struct sim_history *history, const struct ps_push_request
     memcpy(probe->name, request->name.data, request->name.size);
 }
 
-/* Those of a table may have ended by now. */
+/* They may have ended by now. */
 static bool is_in_rounds(const struct sim_server *server, struct ps_bytes name)
 {
     return sim_is_table(name) ? sim_rows_are_in_rounds(server, name)
-                              : sim_rounds_of(sim_checker_rounds(server->world), name) != NULL;
+                              : sim_rounds_are_on(server, name);
 }
 
 size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *server,

@@ -405,7 +405,8 @@ static void on_batch(struct sim_client *client)
         pause_for(client, client->think_ms);
         return;
     }
-    if (phase == SIM_PHASE_PUSHING || phase == SIM_PHASE_PULLING || phase == SIM_PHASE_ROWS) {
+    if (phase == SIM_PHASE_PUSHING || phase == SIM_PHASE_PULLING || phase == SIM_PHASE_ROWS ||
+        phase == SIM_PHASE_CONFIGURING) {
         bool again = client->trains && (status == PS_ERR_NOT_READY || status == PS_ERR_TIMEOUT);
         client->phase = again ? SIM_PHASE_QUEUEING : SIM_PHASE_IDLE;
         client->rounds += phase == SIM_PHASE_PULLING && status == PS_OK;
@@ -427,6 +428,8 @@ static void train(struct sim_client *client)
     double value = (double)sim_between(client->world, 0, 8) - 4.0;
     if (client->world->options.tables > 0 && sim_chance(client->world, 500)) {
         sim_tables_train(client);
+    } else if (sim_client_configures(client)) {
+        return;
     } else if (sim_chance(client->world, 200)) {
         catch_up(client);
     } else if (sim_chance(client->world, 300)) {

@@ -16,6 +16,7 @@
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_reads.h"
+#include "tests/sim/sim_settings.h"
 #include "tests/sim/sim_tables.h"
 
 #define SIM_ATTEMPTS_MAX 256
@@ -34,6 +35,7 @@ enum sim_phase {
     SIM_PHASE_PULLING,
     SIM_PHASE_CATCHING_UP, /* by delta pulls */
     SIM_PHASE_CHANGING,    /* sim_client_change.h */
+    SIM_PHASE_CONFIGURING, /* rounds: sim_client_rounds.h */
     SIM_PHASE_ROWS         /* sim_tables.h */
 };
 
@@ -146,7 +148,8 @@ struct sim_client {
     bool changes;           /* trains with a parameter of its own */
     struct sim_own own;
     struct sim_table_client tables;
-    bool trains; /* goes on by itself: initialise, push, pull, push ... */
+    uint8_t setting[SIM_SETTING_BYTES]; /* of the batch under way, if it configures */
+    bool trains;                        /* goes on by itself: initialise, push, pull, push ... */
     uint64_t think_ms;
     int64_t skew_us; /* by which its clock is ahead of the servers' */
     uint64_t next_ms;

@@ -264,10 +264,10 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
 void sim_client_trace_items(const struct sim_client *client)
 {
     static const char *const words[] = {
-        [SIM_PHASE_INITIALISING] = "init", [SIM_PHASE_FINISHING] = "finish",
-        [SIM_PHASE_PUSHING] = "push",      [SIM_PHASE_PULLING] = "pull",
-        [SIM_PHASE_CATCHING_UP] = "since", [SIM_PHASE_CHANGING] = "change",
-        [SIM_PHASE_ROWS] = "rows"};
+        [SIM_PHASE_INITIALISING] = "init",     [SIM_PHASE_FINISHING] = "finish",
+        [SIM_PHASE_PUSHING] = "push",          [SIM_PHASE_PULLING] = "pull",
+        [SIM_PHASE_CATCHING_UP] = "since",     [SIM_PHASE_CHANGING] = "change",
+        [SIM_PHASE_CONFIGURING] = "configure", [SIM_PHASE_ROWS] = "rows"};
     for (size_t i = 0; i < client->item_count; i++) {
         const struct ps_item *item = &client->items[i];
         char what[64];

@@ -12,6 +12,8 @@
 #define OPEN_PERMILLE 200   /* of contributions: to the open round, whichever that is */
 #define AWAIT_PERMILLE 700  /* of pulls: for the version to which the trainer has contributed */
 #define BEYOND_PERMILLE 100 /* of pulls: for the version behind the one that it has */
+#define CONFIGURE_PERMILLE 250
+#define CONFIGURE_MS 6000
 
 /* Of the parameter that the item is about. */
 static struct sim_round_place *place_of(struct sim_client *client, const struct ps_item *item)
@@ -65,6 +67,45 @@ void sim_client_join_rounds(struct sim_client *client, enum ps_method method)
         else if (method == PS_METHOD_PULL)
             item->at_least_version = version_to_await(client, place);
     }
+}
+
+/* Of a parameter in one piece only: ranges whose rounds go on by different rules come apart, and a
+ * trainer has one round for all of them. */
+static bool may_configure(const struct sim_client *client, const struct ps_item *item,
+                          uint32_t *shard)
+{
+    const struct ps_layout layout = sim_client_layout(client);
+    const struct ps_placement placement =
+        ps_placement_of(item->size, ps_dtype_size(item->dtype), &layout);
+    if (!is_in_rounds(client, item) || placement.range_count > 1)
+        return false;
+    *shard = ps_placement_range(&placement, item->name, 0).shard;
+    return true;
+}
+
+bool sim_client_configures(struct sim_client *client)
+{
+    struct sim_world *world = client->world;
+    struct ps_item *item = &client->items[0];
+    uint32_t shard = 0;
+    if (!world->options.rounds || !sim_chance(world, CONFIGURE_PERMILLE))
+        return false;
+    /* The first from any on. */
+    size_t from = (size_t)sim_between(world, 0, client->parameter_count - 1);
+    size_t tried = 0;
+    do
+        sim_client_fill(client, 0, (from + tried++) % client->parameter_count, 0);
+    while (!may_configure(client, item, &shard) && tried < client->parameter_count);
+    if (!may_configure(client, item, &shard))
+        return false;
+    const struct sim_round_rules *first = sim_rounds_of(sim_checker_rounds(world), item->name);
+    item->shard = shard;
+    item->content = NULL;
+    item->size = 0;
+    client->item_count = 1;
+    sim_settings_ask(item, sim_settings_draw(world, first->workers, true), client->setting);
+    sim_client_start_batch(client, PS_METHOD_CONFIGURE, SIM_PHASE_CONFIGURING, CONFIGURE_MS);
+    return true;
 }
 
 /* A contribution that failed may have been counted or not; after a recovery without a journal there

@@ -16,6 +16,10 @@
  * a worker, a round and a weight, or a version to wait for. */
 void sim_client_join_rounds(struct sim_client *client, enum ps_method method);
 
+/* Sometimes: begins a batch that changes how one of the parameters is trained in rounds. False: not
+ * this time. */
+bool sim_client_configures(struct sim_client *client);
+
 /* The batch is over: remembers what it says of rounds. */
 void sim_client_note_rounds(struct sim_client *client);
 

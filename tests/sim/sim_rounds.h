@@ -54,9 +54,24 @@ bool sim_rounds_can_read(enum ps_encoding encoding);
 bool sim_rounds_count(const struct sim_server *server, struct ps_bytes name,
                       const struct ps_push_reply *reply);
 
+/* Do rounds make the versions of the server's parameter? Its workers may have gone, and come again.
+ * */
+bool sim_rounds_are_on(const struct sim_server *server, struct ps_bytes name);
+
 /* A server has taken a push: before anybody looks at the state that it has made. */
 void sim_rounds_pushed(struct sim_world *world, const struct sim_server *server,
                        const struct ps_push_request *request, const struct ps_push_reply *reply);
+
+/* The server has configured a parameter at that position (0: there is no journal), for the first
+ * time; or refused to, since a round is open. */
+void sim_rounds_changed(struct sim_world *world, const struct sim_server *server,
+                        struct ps_bytes name, uint64_t position, struct sim_new_setting setting);
+void sim_rounds_unchanged(struct sim_world *world, const struct sim_server *server,
+                          struct ps_bytes name, struct sim_new_setting setting);
+
+/* The server answers a pull of a parameter that is no table. */
+void sim_rounds_pulled(struct sim_world *world, const struct sim_server *server,
+                       const struct ps_pull_request *request, const struct ps_pull_reply *reply);
 
 /* A state that a server of this shard is in. */
 void sim_rounds_state(struct sim_world *world, const struct sim_server *server, uint32_t index,

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_clocks_told.h"
+#include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_faults.h"
 #include "tests/sim/sim_table_follow.h"
 #include "tests/sim/sim_table_rows.h"
@@ -90,6 +91,7 @@ void sim_served_note_pulls(struct sim_server *server, struct sim_served *served)
             sim_rows_pulled(server, &served->asked[i], pull);
             continue;
         }
+        sim_rounds_pulled(server->world, server, &served->asked[i], pull);
         if (served->wanted[i] > 0)
             pull->version = served->wanted[i] - 1;
         const struct ps_pull_request request = {.name = pull->name};

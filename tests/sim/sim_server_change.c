@@ -7,6 +7,8 @@
 #include "proto/change_codec.h"
 #include "server/core/requests/change.h"
 #include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_server_aside.h"
 #include "tests/sim/sim_server_serve.h"
 #include "tests/sim/sim_table_rows.h"
 
@@ -67,17 +69,31 @@ static enum ps_status define(struct sim_server *server, struct sim_change *chang
     return status;
 }
 
-/* What becomes of a table; a repeat changes nothing. */
-static void note_table(struct sim_server *server, const struct sim_change *change,
-                       const struct ps_change_request *request)
+/* Of a table, or of a parameter that is trained in rounds; what a trainer has for itself it knows
+ * about itself. A repeat changes nothing. */
+static void note_setting(struct sim_server *server, const struct sim_change *change,
+                         const struct ps_change_request *request)
 {
-    if (!sim_is_table(request->name) || change->changed.reply.duplicate)
+    const struct sim_rounds *rounds = sim_checker_rounds(server->world);
+    uint64_t position = change->wait.position;
+    if (change->changed.reply.duplicate)
         return;
-    if (change->message->method == PS_METHOD_DROP)
-        sim_rows_dropped(server, request->name, change->wait.position);
-    else
-        sim_rows_changed(server, request->name, change->wait.position,
-                         sim_tables_change_of(request->change));
+    if (sim_is_table(request->name) && change->message->method == PS_METHOD_DROP)
+        sim_rows_dropped(server, request->name, position);
+    else if (sim_is_table(request->name))
+        sim_rows_changed(server, request->name, position, sim_settings_read(request->change));
+    else if (sim_rounds_of(rounds, request->name) != NULL)
+        sim_rounds_changed(server->world, server, request->name, position,
+                           sim_settings_read(request->change));
+}
+
+static void note_refusal(struct sim_server *server, const struct ps_change_request *request)
+{
+    if (sim_is_table(request->name))
+        sim_rows_unchanged(server, request->name, sim_settings_read(request->change));
+    else if (sim_rounds_of(sim_checker_rounds(server->world), request->name) != NULL)
+        sim_rounds_unchanged(server->world, server, request->name,
+                             sim_settings_read(request->change));
 }
 
 static enum ps_status drop_or_configure(struct sim_server *server, struct sim_change *change,
@@ -94,9 +110,11 @@ static enum ps_status drop_or_configure(struct sim_server *server, struct sim_ch
             : ps_service_configure(server->service, &request, &change->changed, &change->wait,
                                    error);
     if (status == PS_OK)
-        note_table(server, change, &request);
-    if (status == PS_ERR_MISMATCH && sim_is_table(request.name))
-        sim_rows_unchanged(server, request.name, sim_tables_change_of(request.change));
+        note_setting(server, change, &request);
+    if (status == PS_OK && change->message->method == PS_METHOD_CONFIGURE)
+        sim_server_pull_aside(server, request.name);
+    if (status == PS_ERR_MISMATCH)
+        note_refusal(server, &request);
     if (status == PS_OK)
         note(server, change, request.name, &request.request);
     ps_decoded_release(&decoded);

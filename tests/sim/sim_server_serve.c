@@ -7,6 +7,7 @@
 #include "proto/bundle_codec.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_server_aside.h"
 #include "tests/sim/sim_served.h"
 #include "tests/sim/sim_table_faults.h"
 #include "tests/sim/sim_table_rows.h"
@@ -69,6 +70,9 @@ static void close_content(void *self)
     given.content = served->contents[i];
     if (reply->version > 0)
         sim_rows_pushed(server, &given, reply);
+    /* Of a round that this push has ended, perhaps. */
+    if (reply->version > 0 && !reply->held && !reply->duplicate)
+        sim_server_pull_aside(server, request->name);
     if (reply->held && is_mutated(server, SIM_MUTATION_HELD_TWICE))
         hold_twice(server, request, reply->position);
     sim_checker_state(server->world, server);

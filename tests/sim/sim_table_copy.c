@@ -299,8 +299,7 @@ static void change_workers(struct sim_table_copy *copy, uint32_t workers)
     copy->evicted = 0;
 }
 
-void sim_table_copy_change(struct sim_table_copy *copy, enum sim_table_setting setting,
-                           uint64_t value)
+void sim_table_copy_change(struct sim_table_copy *copy, enum sim_setting setting, uint64_t value)
 {
     if (setting == SIM_CHANGES_LIMIT)
         copy->rows_max = value;

@@ -10,6 +10,7 @@
 #ifndef PS_TESTS_SIM_SIM_TABLE_COPY_H
 #define PS_TESTS_SIM_SIM_TABLE_COPY_H
 
+#include "tests/sim/sim_settings.h"
 #include "tests/sim/sim_tables.h"
 
 /* When something was pushed. */
@@ -85,8 +86,7 @@ uint64_t sim_table_copy_first_ms(const struct sim_table_copy *copy);
  * it ended or before. */
 void sim_table_copy_end_round(struct sim_table_copy *copy);
 
-void sim_table_copy_change(struct sim_table_copy *copy, enum sim_table_setting setting,
-                           uint64_t value);
+void sim_table_copy_change(struct sim_table_copy *copy, enum sim_setting setting, uint64_t value);
 
 /* May the push be refused for the number of rows? A contribution together with what is held; one
  * without rows never. */

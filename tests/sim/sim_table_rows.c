@@ -32,9 +32,9 @@ struct event {
     uint32_t table;
     uint64_t epoch, position;
     struct sim_when at;
-    uint64_t version;               /* that a push made; value, or variant; round */
-    enum sim_table_setting setting; /* of a value */
-    uint8_t *content;               /* owned */
+    uint64_t version;         /* that a push made; value, or variant; round */
+    enum sim_setting setting; /* of a value */
+    uint8_t *content;         /* owned */
     size_t size;
     uint32_t worker; /* of a contribution, from 0 */
     float weight;
@@ -302,14 +302,14 @@ static struct sim_table_copy *reached(struct sim_server *server, struct ps_bytes
     return copy;
 }
 
-static bool changes_open_round(const struct sim_table_copy *copy, struct sim_table_change change)
+static bool changes_open_round(const struct sim_table_copy *copy, struct sim_new_setting change)
 {
     return change.kind == SIM_CHANGES_WORKERS && change.value != copy->workers &&
            sim_table_copy_there(copy) > 0;
 }
 
 void sim_rows_unchanged(struct sim_server *server, struct ps_bytes name,
-                        struct sim_table_change change)
+                        struct sim_new_setting change)
 {
     struct ps_status_reply now;
     const struct sim_table_copy *copy = reached(server, name, &now);
@@ -319,7 +319,7 @@ void sim_rows_unchanged(struct sim_server *server, struct ps_bytes name,
 }
 
 void sim_rows_changed(struct sim_server *server, struct ps_bytes name, uint64_t position,
-                      struct sim_table_change change)
+                      struct sim_new_setting change)
 {
     struct ps_status_reply now;
     const struct sim_table_copy *copy = reached(server, name, &now);

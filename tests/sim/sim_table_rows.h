@@ -13,6 +13,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "tests/sim/sim_server.h"
+#include "tests/sim/sim_settings.h"
 #include "tests/sim/sim_tables.h"
 
 #define SIM_TABLE_RATE 0.125
@@ -50,11 +51,11 @@ void sim_rows_dropped(struct sim_server *server, struct ps_bytes name, uint64_t 
 /* The server has another limit of rows for the table, or other rules of rounds, for the first
  * time. */
 void sim_rows_changed(struct sim_server *server, struct ps_bytes name, uint64_t position,
-                      struct sim_table_change change);
+                      struct sim_new_setting change);
 
 /* The server has refused a change: a round is open. */
 void sim_rows_unchanged(struct sim_server *server, struct ps_bytes name,
-                        struct sim_table_change change);
+                        struct sim_new_setting change);
 
 /* The server has applied the push as its trainer sent it. */
 void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *request,

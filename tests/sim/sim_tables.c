@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/partition.h"
 #include "tests/sim/sim_client_calls.h"
-#include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_settings.h"
 #include "tests/sim/sim_table_follow.h"
 #include "tests/sim/sim_table_rows.h"
 
@@ -14,13 +14,6 @@
 #define BATCH_MS 6000
 #define FULL_MS 1000 /* a push that finds no room is repeated until then */
 #define SPREAD 0x9E3779B97F4A7C15u
-/* First bytes of what OptimizerConfig has: tables, rounds; in a table rows_max is the second field,
- * and in rounds workers, quorum, grace_ms, combine and late are all. A field of numbers has
- * its own number above three bits. */
-#define TABLE_FIELD 0xA2
-#define ROUNDS_FIELD 0x92
-#define LIMIT_FIELD 2
-#define FIELD_BITS 3
 
 static bool define(struct sim_client *client, const struct sim_table *table);
 static void change_one(struct sim_client *client, const struct sim_table *table);
@@ -116,71 +109,20 @@ static bool define(struct sim_client *client, const struct sim_table *table)
     return true;
 }
 
-struct sim_table_change sim_tables_change_of(struct ps_bytes change)
-{
-    PS_ASSERT(change.size == SIM_TABLE_CHANGE_BYTES);
-    const uint8_t *bytes = change.data;
-    int field = bytes[3] >> FIELD_BITS;
-    return (struct sim_table_change){
-        .kind = bytes[0] == TABLE_FIELD ? SIM_CHANGES_LIMIT
-                                        : (enum sim_table_setting)(SIM_CHANGES_WORKERS + field - 1),
-        .value = (bytes[4] & 0x7FU) | (uint64_t)bytes[5] << 7};
-}
-
-static enum ps_status take_answer(void *self, const struct ps_call_reply *reply,
-                                  struct ps_error *error)
-{
-    (void)self;
-    (void)reply;
-    (void)error;
-    return PS_OK;
-}
-
-static struct sim_table_change draw_change(struct sim_world *world, const struct sim_table *table)
-{
-    bool is_of_rounds = table->workers > 0 && (table->rows_max == 0 || sim_chance(world, 600));
-    if (!is_of_rounds)
-        return (struct sim_table_change){SIM_CHANGES_LIMIT, sim_between(world, 6, SIM_TABLE_KEYS)};
-    /* Of workers often: most of these come while a round is open, and are refused. */
-    enum sim_table_setting kind = SIM_CHANGES_WORKERS;
-    if (sim_chance(world, 500))
-        kind = (enum sim_table_setting)sim_between(world, SIM_CHANGES_QUORUM, SIM_CHANGES_LATE);
-    /* Squares of averages are not exact: sim_table_choose.c. */
-    if (kind == SIM_CHANGES_COMBINE && table->rule != SIM_TABLE_ROW_WISE)
-        return (struct sim_table_change){
-            kind, sim_between(world, SIM_COMBINE_AVERAGE, SIM_COMBINE_WEIGHTED)};
-    if (kind == SIM_CHANGES_LATE)
-        return (struct sim_table_change){kind, sim_between(world, 0, 1)};
-    if (kind == SIM_CHANGES_GRACE)
-        return (struct sim_table_change){
-            kind, sim_chance(world, 300) ? 0 : sim_between(world, 300, 5000)};
-    /* All trainers are workers in most rounds; without workers every push is a version. */
-    if (kind == SIM_CHANGES_WORKERS)
-        return (struct sim_table_change){
-            kind, sim_chance(world, 500) ? table->workers : sim_between(world, 0, table->workers)};
-    return (struct sim_table_change){SIM_CHANGES_QUORUM, sim_between(world, 0, table->workers)};
-}
-
-/* OptimizerConfig {table {rows_max}} or {rounds {one of them}}, on one shard: the settings of
- * shards have nothing to do with each other. */
+/* On one shard. Squares of averages are not exact: sim_table_choose.c. */
 static void change_one(struct sim_client *client, const struct sim_table *table)
 {
-    const struct sim_table_change wish = draw_change(client->world, table);
-    uint8_t *change = client->tables.change;
-    change[0] = wish.kind == SIM_CHANGES_LIMIT ? TABLE_FIELD : ROUNDS_FIELD;
-    change[1] = 0x0D;
-    change[2] = 3;
-    uint32_t field = LIMIT_FIELD;
-    if (wish.kind != SIM_CHANGES_LIMIT)
-        field = (uint32_t)wish.kind - SIM_CHANGES_WORKERS + 1;
-    change[3] = (uint8_t)(field << FIELD_BITS);
-    change[4] = (uint8_t)(wish.value & 0x7F) | 0x80;
-    change[5] = (uint8_t)(wish.value >> 7);
-    uint32_t shard = (uint32_t)sim_between(client->world, 0, client->members.shard_count - 1);
+    struct sim_world *world = client->world;
+    bool is_of_rounds = table->workers > 0 && (table->rows_max == 0 || sim_chance(world, 600));
+    struct sim_new_setting wish = {SIM_CHANGES_LIMIT, 0};
+    if (is_of_rounds)
+        wish = sim_settings_draw(world, table->workers, table->rule != SIM_TABLE_ROW_WISE);
+    else
+        wish.value = sim_between(world, 6, SIM_TABLE_KEYS);
+    uint32_t shard = (uint32_t)sim_between(world, 0, client->members.shard_count - 1);
     struct ps_item *item = add_item(client, table, shard);
     item->of_table = false;
-    item->config = (struct ps_bytes){change, SIM_TABLE_CHANGE_BYTES};
-    item->answer = (struct ps_answer_taker){take_answer, client};
+    sim_settings_ask(item, wish, client->setting);
     sim_client_start_batch(client, PS_METHOD_CONFIGURE, SIM_PHASE_ROWS, BATCH_MS);
 }
 
@@ -190,7 +132,7 @@ static void drop(struct sim_client *client, const struct sim_table *table)
     for (uint32_t i = 0; i < client->members.shard_count; i++) {
         struct ps_item *item = add_item(client, table, i);
         item->of_table = false;
-        item->answer = (struct ps_answer_taker){take_answer, client};
+        item->answer = sim_settings_answer();
     }
     sim_client_start_batch(client, PS_METHOD_DROP, SIM_PHASE_ROWS, BATCH_MS);
 }

@@ -21,7 +21,6 @@
 #define SIM_TABLE_KEYS 48      /* that trainers know of */
 #define SIM_TABLE_BATCH_MAX 12 /* keys of one item */
 #define SIM_TABLE_CONFIG_BYTES_MAX 1024
-#define SIM_TABLE_CHANGE_BYTES 6
 
 #define SIM_TABLE_VARIANTS 2
 
@@ -64,7 +63,6 @@ struct sim_table_client {
     struct ps_bytes ranges[SIM_SHARDS_MAX];
     uint64_t sent[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX * (1 + SIM_TABLE_WIDTH_MAX)];
     uint64_t keys[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX];
-    uint8_t change[SIM_TABLE_CHANGE_BYTES];
     struct sim_follower *follower; /* owned; NULL: it has followed no table yet */
 };
 
@@ -79,21 +77,6 @@ size_t sim_table_row_bytes(const struct sim_table *table);
 
 /* Of what the rule remembers of a row; 0 where it remembers nothing. */
 size_t sim_table_state_bytes(const struct sim_table *table);
-
-/* What a trainer's change of a table sets. */
-enum sim_table_setting {
-    SIM_CHANGES_LIMIT,
-    SIM_CHANGES_WORKERS, /* those of rounds in the order of their fields */
-    SIM_CHANGES_QUORUM,
-    SIM_CHANGES_GRACE,
-    SIM_CHANGES_COMBINE,
-    SIM_CHANGES_LATE
-};
-struct sim_table_change {
-    enum sim_table_setting kind;
-    uint64_t value; /* rows_max, workers, quorum, grace_ms, enum sim_combine, late_is_next */
-};
-struct sim_table_change sim_tables_change_of(struct ps_bytes change);
 
 /* Draws the tables of a world. */
 void sim_tables_choose(struct sim_world *world);

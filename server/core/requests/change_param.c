@@ -15,6 +15,13 @@
 
 #include <inttypes.h>
 
+/* A test build without a safeguard: the tests of the promises must notice (see PS_MUTATE). */
+#ifdef PS_MUTATE_SKIP_ROUND_POSITION
+static const bool positions_are_forgotten = true;
+#else
+static const bool positions_are_forgotten = false;
+#endif
+
 /* One change on its way, and what has to be ended whatever becomes of it. */
 struct attempt {
     struct ps_service *service;
@@ -192,10 +199,11 @@ static enum ps_status apply(struct attempt *attempt, struct ps_parameter *parame
         return status;
     /* In the journal's order: from here on nothing can fail. Who waits for a version that the
      * workers of before have made still waits for its record, which stands before this one. */
+    uint64_t position = positions_are_forgotten ? 0 : place.position;
     if (attempt->rounds != NULL)
-        attempt->rounds->position = place.position;
+        attempt->rounds->position = position;
     else if (attempt->changes_rounds)
-        parameter->rounds_ended_at = place.position;
+        parameter->rounds_ended_at = position;
     commit(attempt, parameter);
     *wakes_writer = place.is_first;
     changed->reply = (struct ps_change_reply){.version = version, .position = place.position};

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A pull that comes by the way, as another thread of a server would serve it, between a change and
+ * the moment at which the change is durable. Trainers are seldom there just then.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   sim_fail, by what the models say of the answer.
+ * Memory:   none that stays.
+ */
+#ifndef PS_TESTS_SIM_SIM_SERVER_ASIDE_H
+#define PS_TESTS_SIM_SIM_SERVER_ASIDE_H
+
+#include "tests/sim/sim_server.h"
+
+/* Who waits for the version that the parameter or table is at asks for it now, and hears of it or
+ * gives up. Nothing in worlds without rounds, nor of a name that is not there. */
+void sim_server_pull_aside(struct sim_server *server, struct ps_bytes name);
+
+#endif
