@@ -19,8 +19,7 @@ static enum ps_status ask_one(struct ps_any_server *any, enum ps_method method,
         .method = method, .items = &item, .item_count = 1, .deadline_ms = deadline_ms};
     /* The buffers are made for the longest texts. */
     PS_ASSERT(!message->failed);
-    PS_TRY(ps_client_run(any->client, &request, error));
-    return item.status == PS_OK ? PS_OK : ps_fail(error, item.status, "%s", item.text);
+    return ps_client_run_one(any->client, &request, error);
 }
 
 /* The next server, or with `stays` the present one if it has a route: one without would be waited

@@ -72,6 +72,15 @@ enum ps_status ps_client_run(struct psclient *client, const struct ps_batch_requ
     return PS_OK;
 }
 
+enum ps_status ps_client_run_one(struct psclient *client, const struct ps_batch_request *request,
+                                 struct ps_error *error)
+{
+    const struct ps_item *item = request->items;
+    PS_ASSERT(request->item_count == 1);
+    PS_TRY(ps_client_run(client, request, error));
+    return item->status == PS_OK ? PS_OK : ps_fail(error, item->status, "%s", item->text);
+}
+
 /* The first messages leave before this returns, unless the operation is held: a caller that begins
  * many works while its messages travel. */
 enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_request *request,

@@ -157,6 +157,11 @@ PS_MUST_USE enum ps_status ps_client_run(struct psclient *client,
                                          const struct ps_batch_request *request,
                                          struct ps_error *error);
 
+/* The same of a batch of one item: what became of the item, in its words. */
+PS_MUST_USE enum ps_status ps_client_run_one(struct psclient *client,
+                                             const struct ps_batch_request *request,
+                                             struct ps_error *error);
+
 /* The same in pieces. A job that was begun is waited for, here or with ps_client_next, and then
  * ended. Takes a job that is not announced, and may be zero otherwise. */
 PS_MUST_USE enum ps_status ps_client_begin(struct psclient *client,
@@ -204,6 +209,13 @@ bool ps_client_route(struct psclient *client, uint32_t shard, const char *addres
 
 /* An item of any batch of parameters; a NULL name is judged later, with the rest. */
 struct ps_item ps_client_item(const char *name, enum psclient_type type);
+
+/* Items of a push and of a pull, with all that the caller says of number `i`, and no other way than
+ * that of plain content. */
+struct ps_item ps_client_push_item(const struct psclient *client,
+                                   const struct psclient_gradient *gradients, size_t i);
+struct ps_item ps_client_pull_item(const struct psclient *client,
+                                   const struct psclient_parameter *parameters, size_t i);
 
 /* Runs the items as one batch and says what the public functions say: every item has its result,
  * also when the batch could not be started. `results` may be NULL. */

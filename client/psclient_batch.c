@@ -49,18 +49,25 @@ struct ps_item *ps_client_push_items(struct psclient *client,
     struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
     /* NULL is passed on: the caller says that there was no memory, in the words of its own call. */
     for (size_t i = 0; items != NULL && i < count; i++) {
-        const struct psclient_gradient gradient = ps_caller_gradient(&client->sizes, gradients, i);
-        items[i] = ps_client_item(gradient.name, gradient.type);
-        items[i].content = gradient.content;
-        items[i].size = gradient.content_size;
-        /* Passed on in any case: only the server knows whether a parameter has rounds. */
-        items[i].worker = gradient.worker;
-        items[i].round = gradient.round;
-        items[i].weight = gradient.weight;
-        ps_half_fit(&items[i], gradient.type);
+        items[i] = ps_client_push_item(client, gradients, i);
+        ps_half_fit(&items[i], ps_caller_gradient(&client->sizes, gradients, i).type);
         encode(client, &items[i]);
     }
     return items;
+}
+
+/* Rounds are passed on in any case: only the server knows whether a parameter has them. */
+struct ps_item ps_client_push_item(const struct psclient *client,
+                                   const struct psclient_gradient *gradients, size_t i)
+{
+    const struct psclient_gradient gradient = ps_caller_gradient(&client->sizes, gradients, i);
+    struct ps_item item = ps_client_item(gradient.name, gradient.type);
+    item.content = gradient.content;
+    item.size = gradient.content_size;
+    item.worker = gradient.worker;
+    item.round = gradient.round;
+    item.weight = gradient.weight;
+    return item;
 }
 
 /* The encoder learns what became of each push from the item's status, so that this comes after the
@@ -194,19 +201,25 @@ struct ps_item *ps_client_pull_items(struct psclient *client,
 {
     struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
     for (size_t i = 0; items != NULL && i < count; i++) {
-        const struct psclient_parameter parameter =
-            ps_caller_parameter(&client->sizes, parameters, i);
-        items[i] = ps_client_item(parameter.name, parameter.type);
-        items[i].destination = parameter.content;
-        items[i].size = parameter.content_size;
-        items[i].at_least_version = parameter.at_least_version;
-        items[i].worker = parameter.worker;
-        items[i].clock = parameter.clock;
-        items[i].clocks = ps_bytes_of_text(parameter.clocks);
-        ps_half_fit(&items[i], parameter.type);
+        items[i] = ps_client_pull_item(client, parameters, i);
+        ps_half_fit(&items[i], ps_caller_parameter(&client->sizes, parameters, i).type);
         choose_reply(client, &items[i]);
     }
     return items;
+}
+
+struct ps_item ps_client_pull_item(const struct psclient *client,
+                                   const struct psclient_parameter *parameters, size_t i)
+{
+    const struct psclient_parameter parameter = ps_caller_parameter(&client->sizes, parameters, i);
+    struct ps_item item = ps_client_item(parameter.name, parameter.type);
+    item.destination = parameter.content;
+    item.size = parameter.content_size;
+    item.at_least_version = parameter.at_least_version;
+    item.worker = parameter.worker;
+    item.clock = parameter.clock;
+    item.clocks = ps_bytes_of_text(parameter.clocks);
+    return item;
 }
 
 /* The type changes only for pulls that take any; else it is the one that was asked for. */

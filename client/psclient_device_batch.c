@@ -6,7 +6,6 @@
 #include "client/psclient_device.h"
 
 #include "base/assert.h"
-#include "client/caller_structs.h"
 #include "client/client_device.h"
 #include "client/client_state.h"
 #include "client/half_types.h"
@@ -141,16 +140,8 @@ static enum ps_status take_gradients(struct device_batch *batch,
                                      const struct psclient_gradient *gradients,
                                      struct ps_error *error)
 {
-    const struct psclient_sizes *sizes = &batch->client->sizes;
     for (size_t i = 0; i < batch->count; i++) {
-        const struct psclient_gradient gradient = ps_caller_gradient(sizes, gradients, i);
-        struct ps_item *item = &batch->items[i];
-        *item = ps_client_item(gradient.name, gradient.type);
-        item->content = gradient.content;
-        item->size = gradient.content_size;
-        item->worker = gradient.worker;
-        item->round = gradient.round;
-        item->weight = gradient.weight;
+        batch->items[i] = ps_client_push_item(batch->client, gradients, i);
         PS_TRY(find_content(batch, i, error));
     }
     return PS_OK;
@@ -181,17 +172,9 @@ PS_EXPORT int psclient_push_device(struct psclient *client, struct psclient_devi
  * was given another (pull_by_host). */
 static void take_parameters(struct device_batch *batch, const struct psclient_parameter *parameters)
 {
-    const struct psclient_sizes *sizes = &batch->client->sizes;
     for (size_t i = 0; i < batch->count; i++) {
-        const struct psclient_parameter parameter = ps_caller_parameter(sizes, parameters, i);
         struct ps_item *item = &batch->items[i];
-        *item = ps_client_item(parameter.name, parameter.type);
-        item->destination = parameter.content;
-        item->size = parameter.content_size;
-        item->at_least_version = parameter.at_least_version;
-        item->worker = parameter.worker;
-        item->clock = parameter.clock;
-        item->clocks = ps_bytes_of_text(parameter.clocks);
+        *item = ps_client_pull_item(batch->client, parameters, i);
         if (item->destination != NULL && item->size > 0 &&
             ps_client_device_place(batch->device, item->destination, &batch->places[i], NULL) ==
                 PS_OK)

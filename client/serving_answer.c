@@ -72,9 +72,7 @@ static enum ps_status send(struct ps_serving *serving, struct ps_answer_request 
         ps_client_request(client, PS_METHOD_ANSWER, &item, 1, timeout_ms);
     enum ps_status status = ps_buffer_status(&message, error);
     if (status == PS_OK)
-        status = ps_client_run(client, &batch, error);
-    if (status == PS_OK && item.status != PS_OK)
-        status = ps_fail(error, item.status, "%s", item.text);
+        status = ps_client_run_one(client, &batch, error);
     ps_buffer_fini(&message);
     ps_mutex_lock(&serving->lock);
     for (size_t i = 0; status == PS_OK && i < request->answer_count; i++)

@@ -93,9 +93,7 @@ static enum ps_status ask(struct ps_serving *serving, const struct ps_take_reque
         ps_client_request(client, PS_METHOD_TAKE, &item, 1, timeout_ms);
     enum ps_status status = ps_buffer_status(&message, error);
     if (status == PS_OK)
-        status = ps_client_run(client, &batch, error);
-    if (status == PS_OK && item.status != PS_OK)
-        status = ps_fail(error, item.status, "%s", item.text);
+        status = ps_client_run_one(client, &batch, error);
     ps_buffer_fini(&message);
     return status;
 }

@@ -170,22 +170,3 @@ static enum ps_status hook_listen(void *self, struct ps_error *error)
 }
 
 /* ---- Options ---- */
-
-/* Called before the service is made, and once.
- *
- * Seven numbers that belong together and concern nothing else of the instance: they stand here
- * rather than in the middle of what is built. The rules of the options have held each of them to
- * its bounds, so that a cast loses nothing; a lifetime of 0 is the service's own, as every other
- * setting that is not said. */
-void ps_instance_bound_rendezvous(const struct ps_pserver_options *options,
-                                  struct ps_service_options *service)
-{
-    PS_ASSERT(options->rendezvous_steps <= UINT32_MAX && options->rendezvous_keys <= UINT32_MAX);
-    service->rendezvous_bytes = options->rendezvous_bytes;
-    service->rendezvous_step_bytes = options->rendezvous_step_bytes;
-    service->rendezvous_steps = (uint32_t)options->rendezvous_steps;
-    service->rendezvous_keys = (uint32_t)options->rendezvous_keys;
-    service->rendezvous_idle_ms = options->rendezvous_idle_ms;
-    service->program_bytes = options->program_bytes;
-    service->program_requests = (uint32_t)options->program_requests;
-}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of an instance: its parts, shared by what builds them (instance.c) and what lets them call
- * each other (instance_hooks.c). Nobody else includes this.
+/* Inside of an instance: its parts, shared by what builds them (instance_build.c), what lets them
+ * call each other (instance_hooks.c) and what begins and ends them all (instance.c). Nobody else
+ * includes this.
  *
  * Threads:  said at the fields; what is not said there is set before the threads run.
  * Blocking: never.
@@ -62,6 +63,12 @@ struct ps_instance {
     struct ps_error outcome; /* written by the coordinator thread before it ends */
 };
 
+/* Builds all of them; the threads of the cluster and the coordinator's are started behind it. A
+ * failure leaves what is built to ps_instance_destroy. `prepare` as of ps_instance_create. */
+PS_MUST_USE enum ps_status ps_instance_build(struct ps_instance *instance,
+                                             const struct ps_preparation *prepare,
+                                             struct ps_error *error);
+
 /* What the coordinator's driver starts through this instance. */
 struct ps_coordinator_hooks ps_instance_hooks(struct ps_instance *instance);
 
@@ -74,10 +81,6 @@ PS_MUST_USE enum ps_status ps_instance_start_cluster(struct ps_instance *instanc
 /* Before the lanes are destroyed, whose calls they wake; and behind that. */
 void ps_instance_stop_cluster(struct ps_instance *instance);
 void ps_instance_end_cluster(struct ps_instance *instance);
-
-/* What the options say of values between processes goes into those of the service. */
-void ps_instance_bound_rendezvous(const struct ps_pserver_options *options,
-                                  struct ps_service_options *service);
 
 /* What the service tells this instance. */
 struct ps_service_listener ps_instance_listener(struct ps_instance *instance);

@@ -21,24 +21,29 @@ struct ps_job_place {
     const char *tls_ca, *tls_cert, *tls_key, *token_file;
 };
 
-/* The rows of a program's table that say who its client is: `struct_` is the program's struct,
- * `field_` the struct ps_job_place in it. Where the job is has rows of each program's own, since
- * programs say different things about it. */
-#define PS_JOB_PLACE_ROW(struct_, field_, member_, name_, help_)                        \
-    {                                                                                   \
-        .name = (name_), .type = PS_OPTION_TEXT, .value_name = "FILE", .help = (help_), \
-        .offset = offsetof(struct_, field_) + offsetof(struct ps_job_place, member_)    \
+/* The rows of a program's table that say where the job is and who its client is there: `struct_` is
+ * the program's struct, `field_` the struct ps_job_place in it. */
+#define PS_JOB_PLACE_ROW(struct_, field_, member_, name_, value_, help_)                  \
+    {                                                                                     \
+        .name = (name_), .type = PS_OPTION_TEXT, .value_name = (value_), .help = (help_), \
+        .offset = offsetof(struct_, field_) + offsetof(struct ps_job_place, member_)      \
     }
 #define PS_JOB_PLACE_OPTIONS(struct_, field_)                                                    \
-    PS_ETCD_ACCESS_OPTIONS(struct_, field_.etcd_access),                                         \
+    PS_JOB_PLACE_ROW(struct_, field_, etcd, "etcd", "URL[,URL]", "Find the servers here."),      \
+        PS_JOB_PLACE_ROW(struct_, field_, servers, "servers", "HOST:PORT[,HOST:PORT]",           \
+                         "Some servers of the job, which tell of the others. Without etcd: "     \
+                         "all; position = index."),                                              \
+        PS_JOB_PLACE_ROW(struct_, field_, job, "job", "NAME",                                    \
+                         "Prefix of the job's keys in etcd."),                                   \
+        PS_ETCD_ACCESS_OPTIONS(struct_, field_.etcd_access),                                     \
         PS_JOB_PLACE_ROW(                                                                        \
-            struct_, field_, tls_ca, "tls-ca",                                                   \
+            struct_, field_, tls_ca, "tls-ca", "FILE",                                           \
             "Talk TLS to the servers; certificates (PEM) of who may vouch for them."),           \
-        PS_JOB_PLACE_ROW(struct_, field_, tls_cert, "tls-cert",                                  \
+        PS_JOB_PLACE_ROW(struct_, field_, tls_cert, "tls-cert", "FILE",                          \
                          "Certificate (PEM) that is shown to the servers."),                     \
-        PS_JOB_PLACE_ROW(struct_, field_, tls_key, "tls-key",                                    \
+        PS_JOB_PLACE_ROW(struct_, field_, tls_key, "tls-key", "FILE",                            \
                          "Private key (PEM) of that certificate."),                              \
-        PS_JOB_PLACE_ROW(struct_, field_, token_file, "token-file",                              \
+        PS_JOB_PLACE_ROW(struct_, field_, token_file, "token-file", "FILE",                      \
                          "One line that says who this client is. Goes over TLS, and without it " \
                          "to servers of this host only.")
 

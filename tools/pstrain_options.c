@@ -78,12 +78,6 @@ static const struct ps_option table[] = {
     OPTION(seed, "seed", PS_OPTION_UINT, "N", "1", NULL,
            "Order of the rows, and first values of factors."),
     /* Where the servers are, and who this client is there. */
-    OPTION(place.etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
-    OPTION(
-        place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
-        "Some servers of the job, which tell of the others. Without etcd: all; position = index."),
-    OPTION(place.job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL,
-           "Prefix of the job's keys in etcd."),
     PS_JOB_PLACE_OPTIONS(struct pstrain_options, place),
     /* What the parameters are called, and how they travel. */
     OPTION(name, "name", PS_OPTION_TEXT, "NAME", "linear", NULL,

@@ -17,7 +17,6 @@
 
 #include "base/assert.h"
 #include "server/rpc/audit.h"
-#include "server/rpc/program_methods.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/slots.h"
@@ -456,31 +455,12 @@ static void lose_patience(void *owner)
     (void)grpc_call_cancel(call->call.call, NULL);
 }
 
-/* A call may end before its answer was made, or after the message has taken what was pulled. */
-static void release_served(struct ps_call_answer *answer)
-{
-    if (answer->single.begun) {
-        ps_serve_release_pulls(&answer->single.serve);
-        ps_decoded_release(&answer->single.decoded);
-        answer->single.begun = false;
-    }
-    ps_bundle_call_release(answer->bundle);
-    answer->bundle = NULL;
-    ps_service_leave(answer->context->service, &answer->barrier);
-    ps_service_leave_tensors(answer->context->service, &answer->tensors);
-    ps_program_call_release(answer);
-    ps_cluster_inquiry_release(answer->cluster.inquiry);
-    answer->cluster.inquiry = NULL;
-    ps_workers_inquiry_release(answer->worker.inquiry);
-    answer->worker.inquiry = NULL;
-}
-
 /* When all that is in flight for it has come back. A buffer that grew for a long reply goes. */
 static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)
         return;
-    release_served(&call->answer);
+    ps_unary_reply_release(&call->answer);
     gpr_timespec took = gpr_time_sub(gpr_now(GPR_CLOCK_MONOTONIC), call->began);
     enum ps_status status = call->call.cancelled != 0 ? PS_ERR_CANCELLED : call->answer.status;
     if (call->method->method != PS_METHOD_COUNT)

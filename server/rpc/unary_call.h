@@ -88,7 +88,7 @@ struct ps_call_answer {
     struct ps_barrier_wait barrier;     /* of a member that waits; ended by the call */
     struct ps_tensor_wait tensors;      /* of a receiver, and what it gets; ended by the call */
     struct ps_program_call programs;
-    struct ps_push_wait wait;           /* for what the reply says to be durable */
+    struct ps_push_wait wait; /* for what the reply says to be durable */
     uint64_t until_ms; /* pulls wait for other clients no longer, on the context's clock; 0: none
                           has had to */
     bool may_not_wait; /* as many wait as may: `refusal` */

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "server/rpc/program_message.h"
+#include "server/rpc/program_methods.h"
 #include "server/rpc/pull_message.h"
 #include "server/rpc/rendezvous_message.h"
 #include "server/rpc/rpc_call.h"
@@ -57,4 +58,23 @@ grpc_byte_buffer *ps_unary_reply(struct ps_call_answer *answer, enum ps_method m
     answer->status = ps_pull_message_create(head, answer->pull, answer->context->memory, &message,
                                             &answer->error);
     return message;
+}
+
+/* A call may end before its answer was made, or after the message has taken what was pulled. */
+void ps_unary_reply_release(struct ps_call_answer *answer)
+{
+    if (answer->single.begun) {
+        ps_serve_release_pulls(&answer->single.serve);
+        ps_decoded_release(&answer->single.decoded);
+        answer->single.begun = false;
+    }
+    ps_bundle_call_release(answer->bundle);
+    answer->bundle = NULL;
+    ps_service_leave(answer->context->service, &answer->barrier);
+    ps_service_leave_tensors(answer->context->service, &answer->tensors);
+    ps_program_call_release(answer);
+    ps_cluster_inquiry_release(answer->cluster.inquiry);
+    answer->cluster.inquiry = NULL;
+    ps_workers_inquiry_release(answer->worker.inquiry);
+    answer->worker.inquiry = NULL;
 }

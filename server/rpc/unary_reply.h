@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The message of an answer that was made.
+/* The message of an answer that was made, and the end of every answer.
  *
  * Threads:  the lane's.
  * Blocking: never.
@@ -16,5 +16,8 @@
 /* Of an answer that is PS_OK. NULL when there is no memory for it; the answer then says so, and for
  * a call that has changed something not in a way that reads as "not applied". */
 grpc_byte_buffer *ps_unary_reply(struct ps_call_answer *answer, enum ps_method method);
+
+/* Lets go of what serving the call has begun, whether its answer was made or not. */
+void ps_unary_reply_release(struct ps_call_answer *answer);
 
 #endif

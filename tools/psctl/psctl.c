@@ -21,12 +21,6 @@
 
 /* Options of all commands; --yes and --dry-run are of those that change something. */
 static const struct ps_option table[] = {
-    OPTION(place.etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
-    OPTION(
-        place.servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
-        "Some servers of the job, which tell of the others. Without etcd: all; position = index."),
-    OPTION(place.job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL,
-           "Prefix of the job's keys in etcd."),
     PS_JOB_PLACE_OPTIONS(struct psctl_options, place),
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long to wait for an answer, of each server."),

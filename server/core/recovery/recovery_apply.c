@@ -12,10 +12,10 @@
 
 #include <inttypes.h>
 
+static enum ps_status replay_update(struct ps_service *service, const struct ps_record *record,
+                                    struct ps_error *reason);
 static enum ps_status replay_push(struct ps_service *service, const struct ps_record *record,
                                   struct ps_error *reason);
-static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
-                                    struct ps_error *reason);
 static enum ps_status check_version(struct ps_parameter *parameter, uint64_t version,
                                     struct ps_error *reason);
 
@@ -25,11 +25,10 @@ enum ps_status ps_recovery_apply(struct ps_service *service, const struct ps_rec
                                  struct ps_error *error)
 {
     struct ps_error reason = {0};
-    bool is_of_round = record->type == PS_RECORD_HELD || record->type == PS_RECORD_ROUND;
-    enum ps_status status = is_of_round ? ps_recovery_round(service, record, &reason)
-                            : record->type == PS_RECORD_PUSH
-                                ? replay_push(service, record, &reason)
-                                : ps_recovery_change(service, record, &reason);
+    bool is_of_update = record->type == PS_RECORD_PUSH || record->type == PS_RECORD_HELD ||
+                        record->type == PS_RECORD_ROUND;
+    enum ps_status status = is_of_update ? replay_update(service, record, &reason)
+                                         : ps_recovery_change(service, record, &reason);
     if (status == PS_OK)
         return PS_OK;
     /* Whatever refuses a record that was once applied: they do not belong together. A parameter
@@ -42,12 +41,14 @@ enum ps_status ps_recovery_apply(struct ps_service *service, const struct ps_rec
 }
 
 /* Counted with the cut held, so that whoever looks at positions and versions sees both or none. */
-static enum ps_status replay_push(struct ps_service *service, const struct ps_record *record,
-                                  struct ps_error *reason)
+static enum ps_status replay_update(struct ps_service *service, const struct ps_record *record,
+                                    struct ps_error *reason)
 {
     ps_rwlock_read(&service->cut);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
-    enum ps_status status = replay_in_cut(service, record, reason);
+    enum ps_status status = record->type == PS_RECORD_PUSH
+                                ? replay_push(service, record, reason)
+                                : ps_recovery_round(service, record, reason);
     if (status == PS_OK)
         ps_journal_queue_replayed(&service->queue);
     ps_rwlock_unlock(&service->cut);
@@ -81,8 +82,8 @@ enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struc
 /* The same questions that a push is asked, in the same words, since the answer goes into one text
  * with the position: which record does not fit is the first thing that whoever looks at the damage
  * needs. */
-static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
-                                    struct ps_error *reason)
+static enum ps_status replay_push(struct ps_service *service, const struct ps_record *record,
+                                  struct ps_error *reason)
 {
     struct ps_parameter *parameter = ps_parameter_table_find(&service->table, record->name);
     if (parameter == NULL)

@@ -30,8 +30,6 @@ static const bool held_rows_are_left_out = true;
 static const bool held_rows_are_left_out = false;
 #endif
 
-static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
-                                    struct ps_error *reason);
 static enum ps_status find(const struct ps_parameter_table *table, const struct ps_record *record,
                            struct ps_parameter **parameter, struct ps_error *reason);
 static enum ps_status check_version(const struct ps_record *record, uint64_t present,
@@ -46,26 +44,14 @@ static enum ps_status read_round(const struct ps_parameter *parameter,
 static enum ps_status end_round(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_record *record, struct ps_error *reason);
 
-/* As of a push: the cut is held shared, and what is counted is counted within. Records of one
- * parameter come one at a time, so that what is looked at between its locks stays as it is. */
+/* A contribution is of the version that it was made at, and the end of a round makes the next one:
+ * so a record that is missing, or one too many, shows by its number; records of one parameter come
+ * one at a time, so that this stays as it is between its locks. What may fail comes before the
+ * session, which stays. */
 enum ps_status ps_recovery_round(struct ps_service *service, const struct ps_record *record,
                                  struct ps_error *reason)
 {
-    ps_rwlock_read(&service->cut);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
-    enum ps_status status = replay_in_cut(service, record, reason);
-    if (status == PS_OK)
-        ps_journal_queue_replayed(&service->queue);
-    ps_rwlock_unlock(&service->cut);
-    return status;
-}
-
-/* A contribution is of the version that it was made at, and the end of a round makes the next one:
- * so a record that is missing, or one too many, shows by its number. What may fail comes before the
- * session, which stays. */
-static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
-                                    struct ps_error *reason)
-{
     PS_ASSERT(record->position > 0);
     struct ps_parameter *parameter = NULL;
     PS_TRY(find(&service->table, record, &parameter, reason));

@@ -13,8 +13,8 @@
 #include "server/core/requests/service.h"
 #include "server/core/update/parameter_table.h"
 
-/* Applies a PS_RECORD_HELD or PS_RECORD_ROUND of the journal, while RECOVERING. The grace time of
- * the open round begins anew.
+/* Applies a PS_RECORD_HELD or PS_RECORD_ROUND of the journal, while RECOVERING, with the cut held
+ * shared. The grace time of the open round begins anew.
  *
  * PS_ERR_CORRUPT      it does not fit the state; the text says why
  * PS_ERR_NOT_FOUND, PS_ERR_BAD_INPUT   so

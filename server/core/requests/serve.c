@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
-#include "server/core/requests/serve_wait.h"
+#include "server/core/requests/serve_pull.h"
 #include "server/core/requests/service_state.h"
 
 #include <string.h>
@@ -16,11 +16,7 @@
 #define PS_SERVE_STEP_BYTES (4 * 1024 * 1024)
 #endif
 
-/* An item costs at least as much as so many bytes. */
-enum { STEP_WORK = PS_SERVE_STEP_BYTES, ITEM_WORK = 16 * 1024 };
-
-/* Content of one reply; a pull that finds no room must be asked for again. */
-enum { REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT };
+enum { STEP_WORK = PS_SERVE_STEP_BYTES };
 
 /* About as long as a full queue or a full heap takes to have room again. */
 enum { RETRY_MS = 50 };
@@ -31,17 +27,10 @@ enum { EXPECTED = PS_EXPECTED_NAMES_MAX, EXPECTED_MIN = 4 };
 static bool takes_long(const struct ps_serve *serve);
 static bool push_all(struct ps_serve *serve, size_t *work);
 static size_t push_next(struct ps_serve *serve);
-static enum ps_status ask_guard(const struct ps_serve *serve, struct ps_bytes name, bool changes);
 static bool acknowledge(struct ps_serve *serve);
 static enum ps_serve_progress pull_all(struct ps_serve *serve, const struct ps_serve_turn *turn,
                                        size_t work);
 static void prove_again(struct ps_serve *serve);
-static bool pull_next(struct ps_serve *serve, const struct ps_serve_turn *turn, size_t *work);
-static size_t take_of_budget(struct ps_serve *serve, size_t size);
-static enum ps_status refuse_full(struct ps_serve *serve);
-static enum ps_status take_early_values(const struct ps_pull_request *request, struct ps_pull *pull,
-                                        struct ps_error *error);
-static void note_failure(struct ps_serve *serve, struct ps_item_status *to, enum ps_status status);
 
 /* One block always fits: a client that allows less would never get on. */
 static uint64_t delta_budget(uint64_t wish)
@@ -75,10 +64,10 @@ uint64_t ps_serve_extra_work(const struct ps_serve *serve)
     PS_ASSERT(serve->stage == PS_SERVE_STAGE_PUSHING && serve->next == 0);
     /* What the guard refuses takes no work, and its size is nobody's business. */
     for (size_t i = 0; i < request->push_count; i++)
-        if (ask_guard(serve, request->pushes[i].name, true) == PS_OK)
+        if (ps_serve_ask_guard(serve, request->pushes[i].name, true) == PS_OK)
             bytes += ps_service_extra_push_work(serve->service, &request->pushes[i]);
     for (size_t i = 0; i < request->pull_count; i++)
-        if (ask_guard(serve, request->pulls[i].name, false) == PS_OK)
+        if (ps_serve_ask_guard(serve, request->pulls[i].name, false) == PS_OK)
             bytes += ps_service_extra_pull_work(serve->service, &request->pulls[i], &reply_bytes);
     return bytes;
 }
@@ -158,7 +147,7 @@ static bool takes_long(const struct ps_serve *serve)
 
 /* Every so many items, those up to the next time. Pulls behind pushes are mostly of the same names,
  * which were looked up a moment ago. */
-static void look_ahead(struct ps_serve *serve)
+void ps_serve_look_ahead(struct ps_serve *serve)
 {
     struct ps_bytes names[EXPECTED];
     const struct ps_bundle_request *request = &serve->request;
@@ -183,7 +172,7 @@ static bool push_all(struct ps_serve *serve, size_t *work)
     while (serve->next < serve->request.push_count) {
         if (*work >= STEP_WORK)
             return false;
-        look_ahead(serve);
+        ps_serve_look_ahead(serve);
         *work += push_next(serve);
         serve->next++;
     }
@@ -234,14 +223,14 @@ static size_t push_next(struct ps_serve *serve)
     struct ps_push_wait wait;
     size_t size;
     uint64_t extra = 0;
-    enum ps_status status = ask_guard(serve, request->name, true);
+    enum ps_status status = ps_serve_ask_guard(serve, request->name, true);
     if (status == PS_OK) {
         extra = ps_service_extra_push_work(serve->service, request);
         status = push_opened(serve, request, &wait, &size);
     }
     if (status != PS_OK) {
-        note_failure(serve, &result->status, status);
-        return ITEM_WORK;
+        ps_serve_note_failure(serve, &result->status, status);
+        return PS_SERVE_ITEM_WORK;
     }
     PS_ASSERT(wait.generation > 0);
     /* The shard was lost and won back between two steps: what a push of another generation needs
@@ -252,11 +241,11 @@ static size_t push_next(struct ps_serve *serve)
     else
         ps_push_wait_join(&serve->wait, &wait);
     serve->applied = true;
-    return size + (size_t)extra + ITEM_WORK;
+    return size + (size_t)extra + PS_SERVE_ITEM_WORK;
 }
 
 /* Each item is asked about by itself: the others of its message go on. */
-static enum ps_status ask_guard(const struct ps_serve *serve, struct ps_bytes name, bool changes)
+enum ps_status ps_serve_ask_guard(const struct ps_serve *serve, struct ps_bytes name, bool changes)
 {
     const struct ps_serve_guard *guard = serve->guard;
     PS_ASSERT(guard == NULL || guard->check != NULL);
@@ -282,7 +271,7 @@ static bool acknowledge(struct ps_serve *serve)
             continue;
         result->reply.durable_position = together.durable_position;
         if (status != PS_OK)
-            note_failure(serve, &result->status, status);
+            ps_serve_note_failure(serve, &result->status, status);
     }
     return true;
 }
@@ -297,7 +286,7 @@ static enum ps_serve_progress pull_all(struct ps_serve *serve, const struct ps_s
     PS_ASSERT(serve->stage == PS_SERVE_STAGE_PULLING);
     while (serve->next < serve->request.pull_count) {
         bool enough = work >= STEP_WORK;
-        if (enough || !pull_next(serve, turn, &work)) {
+        if (enough || !ps_serve_pull_next(serve, turn, &work)) {
             serve->in_turns = true;
             return enough ? PS_SERVE_GOES_ON : PS_SERVE_WAITS;
         }
@@ -321,152 +310,17 @@ static void prove_again(struct ps_serve *serve)
         return;
     for (size_t i = 0; i < serve->request.push_count; i++)
         if (serve->pushes[i].status.status == PS_OK)
-            note_failure(serve, &serve->pushes[i].status, status);
+            ps_serve_note_failure(serve, &serve->pushes[i].status, status);
     for (size_t i = 0; i < serve->request.pull_count; i++) {
         if (serve->pulls[i].status.status != PS_OK)
             continue;
         ps_pull_release(&serve->pulls[i].pull);
-        note_failure(serve, &serve->pulls[i].status, status);
+        ps_serve_note_failure(serve, &serve->pulls[i].status, status);
     }
-}
-
-/* What has to be made first is not made for a reply that has no room for it. */
-static enum ps_status check_room(struct ps_serve *serve, const struct ps_pull_request *request,
-                                 size_t *work)
-{
-    uint64_t reply_bytes;
-    size_t used = serve->reply_bytes;
-    uint64_t left = used < REPLY_BYTES_MAX ? REPLY_BYTES_MAX - used : 0;
-    PS_ASSERT(serve->next < serve->request.pull_count);
-    uint64_t extra = ps_service_extra_pull_work(serve->service, request, &reply_bytes);
-    if (used > 0 && reply_bytes > left)
-        return refuse_full(serve);
-    *work += (size_t)extra;
-    return PS_OK;
-}
-
-/* Before the caller's room is looked for: values of this or of another version, or early ones. */
-static enum ps_status find_values(struct ps_serve *serve, struct ps_pull_request *request,
-                                  struct ps_pull *pull, struct ps_pull_wait *wait)
-{
-    PS_ASSERT(request->of_push || (pull->held == NULL && pull->encoded == NULL));
-    if (request->of_push)
-        return take_early_values(request, pull, serve->error);
-    if (serve->request.push_count == 0)
-        look_ahead(serve);
-    /* 0 would be no limit at all. */
-    request->bytes_max = serve->delta_bytes_left > 0 ? serve->delta_bytes_left : 1;
-    return ps_service_pull_or_wait(serve->service, request, pull, wait, serve->error);
-}
-
-/* The values that the push beside this pull has made, if it has made any, and of the range that was
- * asked for. */
-static enum ps_status take_early_values(const struct ps_pull_request *request, struct ps_pull *pull,
-                                        struct ps_error *error)
-{
-    const struct ps_pull_reply *made = &pull->reply;
-    bool is_known = pull->held != NULL || pull->encoded != NULL;
-    PS_ASSERT(request->of_push);
-    if (is_known && ps_bytes_equal(made->name, request->name) &&
-        made->range.first == request->range.first && made->range.count == request->range.count)
-        return PS_OK;
-    ps_pull_release(pull);
-    return ps_fail(error, PS_ERR_CONFLICT,
-                   "what the gradient makes of this range is not known before all of it is there");
-}
-
-/* Not counted as a refusal: every client of a large model meets it, and asks again. */
-static enum ps_status refuse_full(struct ps_serve *serve)
-{
-    return ps_fail(serve->error, PS_ERR_BUSY,
-                   "the reply of this batch is full, at %zu bytes: ask for this one again",
-                   serve->reply_bytes);
-}
-
-/* To the room that the caller has named, or into the reply while that has room. The first content
- * of a reply always has, and may be more than the limit by itself. */
-static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_request *request,
-                                  struct ps_pull *pull)
-{
-    const struct ps_serve_content *content = serve->content;
-    enum ps_status status = PS_OK;
-    PS_ASSERT(pull->held != NULL || pull->encoded != NULL || pull->spec != NULL);
-    /* The room comes before the limit of the reply: content that lies elsewhere takes nothing of
-     * the reply. */
-    if (content != NULL)
-        status = content->give(content->self, &request->shared, &pull->reply, serve->error);
-    size_t used = serve->reply_bytes;
-    size_t left = used < REPLY_BYTES_MAX ? REPLY_BYTES_MAX - used : 0;
-    if (status == PS_OK && used > 0 && pull->reply.content.size > left)
-        status = refuse_full(serve);
-    if (status != PS_OK)
-        ps_pull_release(pull);
-    return status;
-}
-
-/* Finds them and gives them. Room in the device's memory is open for no longer: a pull that waits
- * for others keeps nothing of its client. `*may_wait`: others are to bring what it asks for. */
-static enum ps_status bring_values(struct ps_serve *serve, struct ps_pull_request *request,
-                                   struct ps_pull *pull, struct ps_pull_wait *wait, bool *may_wait)
-{
-    const struct ps_serve_content *content = serve->content;
-    bool has_room = content != NULL && content->open_room != NULL && !request->of_push;
-    request->room = has_room ? content->open_room(content->self, &request->shared) : NULL;
-    request->room_size = request->room != NULL ? (size_t)request->shared.size : 0;
-    enum ps_status status = find_values(serve, request, pull, wait);
-    *may_wait = status == PS_ERR_NOT_READY;
-    if (status == PS_OK)
-        status = give_values(serve, request, pull);
-    if (has_room)
-        content->close_room(content->self);
-    request->room = NULL;
-    return status;
-}
-
-/* False: it waits, and the next step begins with it. */
-static bool pull_next(struct ps_serve *serve, const struct ps_serve_turn *turn, size_t *work)
-{
-    struct ps_served_pull *slot = &serve->pulls[serve->next];
-    struct ps_pull_request *request = &serve->request.pulls[serve->next];
-    const struct ps_pull_reply *reply = &slot->pull.reply;
-    struct ps_pull_wait wait = {.topic = PS_TOPIC_LIFE};
-    PS_ASSERT(serve->next < serve->request.pull_count);
-    enum ps_status status = ask_guard(serve, request->name, false);
-    if (status == PS_OK && request->worker != 0) /* a sign of its life, as its clock is */
-        status = ask_guard(serve, request->clocks, true);
-    if (status == PS_OK)
-        status = check_room(serve, request, work);
-    bool may_wait = false;
-    if (status == PS_OK)
-        status = bring_values(serve, request, &slot->pull, &wait, &may_wait);
-    if (may_wait && ps_serve_waits(serve, turn, &wait, &status))
-        return false;
-    serve->next++;
-    *work += ITEM_WORK;
-    if (status != PS_OK) {
-        note_failure(serve, &slot->status, status);
-        if (request->held.present && status == PS_ERR_BUSY)
-            slot->status.retry_ms = 0; /* at once: only this reply is full */
-        return true;
-    }
-    serve->reply_bytes += reply->content.size;
-    *work += (size_t)reply->shared_size;
-    if (request->held.present && !request->of_push)
-        *work += take_of_budget(serve, reply->content.size);
-    return true;
-}
-
-/* The work of a delta: its digests were made. More than is left is taken by a parameter of a single
- * byte only, for which find_values leaves room. */
-static size_t take_of_budget(struct ps_serve *serve, size_t size)
-{
-    PS_ASSERT(size <= serve->delta_bytes_left || size <= 1);
-    serve->delta_bytes_left -= size < serve->delta_bytes_left ? size : serve->delta_bytes_left;
-    return size;
 }
 
 /* Without memory for the text the word alone says it. */
-static void note_failure(struct ps_serve *serve, struct ps_item_status *to, enum ps_status status)
+void ps_serve_note_failure(struct ps_serve *serve, struct ps_item_status *to, enum ps_status status)
 {
     PS_ASSERT(status != PS_OK);
     to->status = status;

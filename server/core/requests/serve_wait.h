@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May a pull that cannot be answered yet wait, or is it told so? Private to serve.c.
+/* May a pull that cannot be answered yet wait, or is it told so? Private to serve_pull.c.
  *
  * Threads:  that of the serve.
  * Blocking: never.

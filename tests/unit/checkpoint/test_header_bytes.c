@@ -4,29 +4,10 @@
 
 #include "checkpoint/header_writer.h"
 #include "run_suite.h"
-#include "sample_checkpoint.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct ps_buffer head;
-static struct sample sample;
-
-static struct ps_header_section sections[PS_CHECKPOINT_SECTION_COUNT];
-
-static void set_up(void)
-{
-    ps_buffer_init(&head, ps_allocator_heap(), PS_HEADER_LENGTH_BYTES + PS_HEADER_BYTES_MAX);
-    sample_init(&sample, 2, 5, 1);
-}
-
-static void tear_down(void)
-{
-    ps_buffer_fini(&head);
-    sample_fini(&sample);
-    memset(sections, 0, sizeof sections);
-}
 
 /* Names that grow when they are quoted, and every number at its widest. */
 START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
@@ -40,11 +21,17 @@ START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
         {.is_given = true, .rank = 2, .lengths = {UINT64_C(1) << 27, UINT64_C(1) << 27}},
         {.is_given = true, .rank = 2, .lengths = {UINT64_C(1) << 31, UINT64_C(1) << 31}}};
     uint64_t most = 0;
-    sample.facts.job = "a-job";
-    sample.facts.position = sample.facts.epoch = sample.facts.unix_ns = UINT64_MAX;
-    sample.facts.index = sample.facts.shard_count = UINT32_MAX;
-    sample.facts.sessions = (struct ps_bytes){config, sizeof config};
-    memset(sample.facts.uuid, 'a', 36);
+    struct ps_checkpoint_facts facts = {.job = "a-job",
+                                        .position = UINT64_MAX,
+                                        .epoch = UINT64_MAX,
+                                        .unix_ns = UINT64_MAX,
+                                        .index = UINT32_MAX,
+                                        .shard_count = UINT32_MAX,
+                                        .sessions = {config, sizeof config}};
+    struct ps_header_section sections[PS_CHECKPOINT_SECTION_COUNT];
+    struct ps_buffer head;
+    ps_buffer_init(&head, ps_allocator_heap(), PS_HEADER_LENGTH_BYTES + PS_HEADER_BYTES_MAX);
+    memset(facts.uuid, 'a', 36);
     for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
         sections[i] = (struct ps_header_section){UINT64_C(1) << 60, UINT32_MAX};
     ck_assert_int_eq(ps_header_facts_bytes("a-job", ps_allocator_heap(), &most, NULL), PS_OK);
@@ -63,12 +50,12 @@ START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
         slots[i] = (struct ps_header_slot){.parameter = &rows[i], .crc32c = {UINT32_MAX}};
     }
 
-    ck_assert_int_eq(
-        ps_header_write(&sample.facts, sections, slots, 5, ps_allocator_heap(), &head, NULL),
-        PS_OK);
+    ck_assert_int_eq(ps_header_write(&facts, sections, slots, 5, ps_allocator_heap(), &head, NULL),
+                     PS_OK);
 
     ck_assert_uint_le(head.size, most);
     ck_assert_uint_gt(head.size + 500, most);
+    ps_buffer_fini(&head);
 }
 END_TEST
 
@@ -76,7 +63,6 @@ int main(void)
 {
     Suite *suite = suite_create("header_bytes");
     TCase *tests = tcase_create("header_bytes");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a7_no_header_is_larger_than_the_shares_of_its_parameters);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -59,61 +59,61 @@ static const struct joint {
     const char *why;
     struct said {
         uint64_t version;
+        uint64_t rows;
         const char *ages; /* NULL: there is no such part */
-        bool is_empty;
     } said[2];
     uint64_t version;
     const char *ages;
     const struct ps_table_settings *settings; /* NULL: by both */
 } joints[] = {
     {.why = "one part says what it said",
-     .said = {{10, "due 3 time 900 4 500 7 clocks 5 4 6 7"}},
+     .said = {{10, 1, "due 3 time 900 4 500 7 clocks 5 4 6 7"}},
      .version = 10,
      .ages = "due 3 time 900 4 500 7 clocks 5 4 6 7"},
     {.why = "its versions move with its rows",
-     .said = {{10, "due 3 time 900 4 500 7 clocks 5 4 6 7"}},
+     .said = {{10, 1, "due 3 time 900 4 500 7 clocks 5 4 6 7"}},
      .version = 110,
      .ages = "due 103 time 900 104 500 107 clocks 5 104 6 107"},
     {.why = "of two holds what holds of both: 900 ms ago the second is known to have had nothing, "
             "500: version 5, 100: version 12",
-     .said = {{10, "time 900 4 500 7 100 9"}, {20, "time 850 5 450 12"}},
+     .said = {{10, 1, "time 900 4 500 7 100 9"}, {20, 1, "time 850 5 450 12"}},
      .version = 20,
      .ages = "time 500 5 100 12"},
     {.why = "a part of which nothing is known holds back",
-     .said = {{10, "due 3 time 900 4"}, {20, ""}},
+     .said = {{10, 1, "due 3 time 900 4"}, {20, 1, ""}},
      .version = 20,
      .ages = ""},
     {.why = "but its own rows alone: all of them have moved up above those of the other",
-     .said = {{20, "due 3 time 900 4"}, {10, ""}},
+     .said = {{20, 1, "due 3 time 900 4"}, {10, 1, ""}},
      .version = 20,
      .ages = "due 3 time 900 4"},
     {.why = "or some of them have",
-     .said = {{20, "due 13 time 900 14"}, {10, ""}},
+     .said = {{20, 1, "due 13 time 900 14"}, {10, 1, ""}},
      .version = 20,
      .ages = "due 10 time 900 9"},
     {.why = "a part without rows holds back nothing",
-     .said = {{10, "time 900 4"}, {20, "", true}},
+     .said = {{10, 1, "time 900 4"}, {20, 0, ""}},
      .version = 20,
      .ages = "time 900 14"},
     {.why = "without any rows nothing is said",
-     .said = {{10, "time 900 4", true}, {20, "", true}},
+     .said = {{10, 0, "time 900 4"}, {20, 0, ""}},
      .version = 20,
      .ages = ""},
     {.why = "a version that the table never had",
-     .said = {{10, "time 900 4"}, {10, "time 900 11"}},
+     .said = {{10, 1, "time 900 4"}, {10, 1, "time 900 11"}},
      .version = 10,
      .ages = ""},
     {.why = "a word of some later program",
-     .said = {{10, "time 900 4"}, {10, "time 900 4 reads 7"}},
+     .said = {{10, 1, "time 900 4"}, {10, 1, "time 900 4 reads 7"}},
      .version = 10,
      .ages = ""},
     {.why = "rows that stay have no ages",
-     .said = {{10, "time 900 4 clocks 5 4"}},
+     .said = {{10, 1, "time 900 4 clocks 5 4"}},
      .version = 10,
      .ages = "",
      .settings = &never},
     {.why = "nor those that go by clocks one by time",
-     .said = {{10, "time 900 4 clocks 5 4"}},
+     .said = {{10, 1, "time 900 4 clocks 5 4"}},
      .version = 10,
      .ages = "clocks 5 4",
      .settings = &by_clock}};
@@ -123,8 +123,7 @@ START_TEST(a_table_says_what_holds_of_all_its_parts)
     const struct joint *joint = &joints[_i];
     uint32_t count = 0;
     for (; count < 2 && joint->said[count].ages != NULL; count++)
-        say(count, joint->said[count].version, joint->said[count].is_empty ? 0 : 1,
-            joint->said[count].ages);
+        say(count, joint->said[count].version, joint->said[count].rows, joint->said[count].ages);
     table.version = joint->version;
 
     ck_assert_int_eq(table_ages_join(&joined, parts, count,
