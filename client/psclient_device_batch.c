@@ -27,18 +27,8 @@ struct device_batch {
     struct ps_device_place *places; /* one for each item */
     uint8_t **copies;               /* of contents that have no name; NULL entries: none */
     size_t count;
+    uint64_t deadline_ms;
 };
-
-/* Empty batches are fine here, too: arrays of nothing are not NULL. */
-static bool begin(struct device_batch *batch, struct psclient *client,
-                  struct psclient_device *device, size_t count)
-{
-    *batch = (struct device_batch){.client = client, .device = device, .count = count};
-    batch->items = ps_zeroed_array(client->memory, count, sizeof *batch->items);
-    batch->places = ps_zeroed_array(client->memory, count, sizeof *batch->places);
-    batch->copies = ps_zeroed_array(client->memory, count, sizeof *batch->copies);
-    return batch->items != NULL && batch->places != NULL && batch->copies != NULL;
-}
 
 /* Accepts a batch of which only a part was allocated. Places and copies are borrowed by the engine
  * until the batch has run, and not beyond. */
@@ -49,6 +39,23 @@ static void end(struct device_batch *batch)
     ps_release(batch->client->memory, batch->copies);
     ps_release(batch->client->memory, batch->places);
     ps_release(batch->client->memory, batch->items);
+}
+
+/* Empty batches are fine here, too: arrays of nothing are not NULL. The deadline is made before
+ * places are asked for, since a copy of what has no name may take long. False: there is no memory
+ * for it, and nothing is left to end. */
+static bool begin(struct device_batch *batch, struct psclient *client,
+                  struct psclient_device *device, size_t count, uint64_t timeout_ms)
+{
+    *batch = (struct device_batch){.client = client, .device = device, .count = count};
+    batch->deadline_ms = ps_deadline_after(client->clock, timeout_ms);
+    batch->items = ps_zeroed_array(client->memory, count, sizeof *batch->items);
+    batch->places = ps_zeroed_array(client->memory, count, sizeof *batch->places);
+    batch->copies = ps_zeroed_array(client->memory, count, sizeof *batch->copies);
+    if (batch->items != NULL && batch->places != NULL && batch->copies != NULL)
+        return true;
+    end(batch);
+    return false;
 }
 
 /* Until every server has let go, or the time is over. */
@@ -63,17 +70,19 @@ static bool await_let_go(struct psclient *client, const struct ps_device_share *
     return true;
 }
 
-/* A caller that was told of a failure will use its memory for something else. After a success there
- * is nothing to wait for: every server that took part has answered, and by that it has said that it
- * is done with the memory. */
-static int settle(struct psclient *client, int status, uint64_t deadline_ms,
-                  struct psclient_error *error)
+/* Ends the batch; what its call returns. A caller that was told of a failure will use its memory
+ * for something else. After a success there is nothing to wait for: every server that took part has
+ * answered, and by that it has said that it is done with the memory. */
+static int settle(struct device_batch *batch, int status, struct psclient_error *error)
 {
     static const char warning[] = "; the server may still use the memory";
+    struct psclient *client = batch->client;
+    end(batch);
     if (status == PSCLIENT_OK || ps_process_mark_is_child(&client->mark))
         return status;
     uint64_t last_ms = ps_deadline_after(client->clock, LET_GO_MS);
-    bool let_go = await_let_go(client, NULL, deadline_ms > last_ms ? deadline_ms : last_ms);
+    bool let_go =
+        await_let_go(client, NULL, batch->deadline_ms > last_ms ? batch->deadline_ms : last_ms);
     if (let_go || error == NULL)
         return status;
     /* Said in words and not by a status: what became of the push is the status's to say.
@@ -147,8 +156,7 @@ static enum ps_status take_gradients(struct device_batch *batch,
     return PS_OK;
 }
 
-/* The deadline is made before places are asked for, since a copy of what has no name may take
- * long. */
+/* One batch, whatever its contents turn out to be. */
 PS_EXPORT int psclient_push_device(struct psclient *client, struct psclient_device *device,
                                    const struct psclient_gradient *gradients, size_t count,
                                    uint64_t timeout_ms, struct psclient_result *results,
@@ -156,19 +164,15 @@ PS_EXPORT int psclient_push_device(struct psclient *client, struct psclient_devi
 {
     struct device_batch batch;
     struct ps_error why = {0};
-    uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
-    if (!begin(&batch, client, device, count)) {
-        end(&batch);
+    if (!begin(&batch, client, device, count, timeout_ms))
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    }
     int status;
     if (take_gradients(&batch, gradients, &why) == PS_OK)
         status = ps_client_run_items(client, PS_METHOD_PUSH, batch.items, count, timeout_ms,
                                      results, error);
     else
         status = ps_client_refuse_items(client, batch.items, count, &why, results, error);
-    end(&batch);
-    return settle(client, status, deadline_ms, error);
+    return settle(&batch, status, error);
 }
 
 /* ---- Pulls ---- */
@@ -203,7 +207,7 @@ static bool is_for_host(const struct ps_item *item)
 }
 
 /* One of them, to the host and from there to the device. */
-static void pull_by_host(struct device_batch *batch, size_t i, uint64_t deadline_ms)
+static void pull_by_host(struct device_batch *batch, size_t i)
 {
     struct ps_item *item = &batch->items[i];
     struct psclient *client = batch->client;
@@ -221,7 +225,7 @@ static void pull_by_host(struct device_batch *batch, size_t i, uint64_t deadline
     item->place = NULL;
     item->destination = there != NULL ? here : NULL;
     (void)ps_client_run_items(client, PS_METHOD_PULL, item, 1,
-                              ps_time_left_ms(client->clock, deadline_ms), NULL, NULL);
+                              ps_time_left_ms(client->clock, batch->deadline_ms), NULL, NULL);
     item->destination = there;
     if (item->status == PS_OK)
         item->status =
@@ -239,11 +243,8 @@ PS_EXPORT int psclient_pull_device(struct psclient *client, struct psclient_devi
                                    struct psclient_error *error)
 {
     struct device_batch batch;
-    uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
-    if (!begin(&batch, client, device, count)) {
-        end(&batch);
+    if (!begin(&batch, client, device, count, timeout_ms))
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    }
     take_parameters(&batch, parameters);
     /* What has no name would be pulled as if its address were the host's: then none goes there. */
     /* A batch of torch's tensors is of one allocator: all have names, or none has. */
@@ -255,11 +256,10 @@ PS_EXPORT int psclient_pull_device(struct psclient *client, struct psclient_devi
         (void)ps_client_run_items(client, PS_METHOD_PULL, items, count, timeout_ms, NULL, NULL);
     for (size_t i = 0; i < count; i++)
         if (!go_there || is_for_host(&items[i]))
-            pull_by_host(&batch, i, deadline_ms);
+            pull_by_host(&batch, i);
     ps_client_note_pulled(client, items, parameters, count);
     int status = ps_client_verdict(client, items, count, results, error);
-    end(&batch);
-    return settle(client, status, deadline_ms, error);
+    return settle(&batch, status, error);
 }
 
 /* ---- The end of a piece ---- */

@@ -13,19 +13,18 @@ typedef enum ps_status (*change_fn)(struct ps_service *service,
                                     struct ps_error *error);
 
 static enum ps_status define(struct ps_call_answer *answer);
-static enum ps_serve_progress serve_change(struct ps_call_answer *answer, change_fn change);
+static enum ps_status drop(struct ps_call_answer *answer);
+static enum ps_status configure(struct ps_call_answer *answer);
 static enum ps_status change_param(struct ps_call_answer *answer, change_fn change);
+static enum ps_serve_progress go_on(struct ps_call_answer *answer, ps_change_ask_fn ask,
+                                    uint64_t *durable);
+static enum ps_serve_progress await_durable(struct ps_call_answer *answer, uint64_t *durable);
 
+/* Its reply does not say what is durable. */
 enum ps_serve_progress ps_serve_define(struct ps_call_answer *answer)
 {
     uint64_t durable = 0;
-    if (!answer->asked) {
-        answer->status = define(answer);
-        if (answer->status != PS_OK)
-            return ps_change_await_ready(answer);
-        answer->asked = true;
-    }
-    return ps_change_await_durable(answer, &durable);
+    return go_on(answer, define, &durable);
 }
 
 static enum ps_status define(struct ps_call_answer *answer)
@@ -50,27 +49,22 @@ static enum ps_status define(struct ps_call_answer *answer)
 
 enum ps_serve_progress ps_serve_drop(struct ps_call_answer *answer)
 {
-    return serve_change(answer, ps_service_drop);
+    return ps_change_serve(answer, drop);
+}
+
+static enum ps_status drop(struct ps_call_answer *answer)
+{
+    return change_param(answer, ps_service_drop);
 }
 
 enum ps_serve_progress ps_serve_configure(struct ps_call_answer *answer)
 {
-    return serve_change(answer, ps_service_configure);
+    return ps_change_serve(answer, configure);
 }
 
-static enum ps_serve_progress serve_change(struct ps_call_answer *answer, change_fn change)
+static enum ps_status configure(struct ps_call_answer *answer)
 {
-    uint64_t durable = 0;
-    if (!answer->asked) {
-        answer->status = change_param(answer, change);
-        if (answer->status != PS_OK)
-            return ps_change_await_ready(answer);
-        answer->asked = true;
-    }
-    enum ps_serve_progress progress = ps_change_await_durable(answer, &durable);
-    if (progress == PS_SERVE_DONE && answer->status == PS_OK)
-        ps_encode_change_durable(durable, answer->reply);
-    return progress;
+    return change_param(answer, ps_service_configure);
 }
 
 static enum ps_status change_param(struct ps_call_answer *answer, change_fn change)
@@ -118,8 +112,32 @@ enum ps_serve_progress ps_change_await_ready(struct ps_call_answer *answer)
     return PS_SERVE_WAITS;
 }
 
+/* The rest of the reply was made when the change was. */
+enum ps_serve_progress ps_change_serve(struct ps_call_answer *answer, ps_change_ask_fn ask)
+{
+    uint64_t durable = 0;
+    enum ps_serve_progress progress = go_on(answer, ask, &durable);
+    if (progress == PS_SERVE_DONE && answer->status == PS_OK)
+        ps_encode_change_durable(durable, answer->reply);
+    return progress;
+}
+
+/* Twice at most it waits: until the shard is READY, then for the record. What was asked is asked
+ * once, behind `asked`. */
+static enum ps_serve_progress go_on(struct ps_call_answer *answer, ps_change_ask_fn ask,
+                                    uint64_t *durable)
+{
+    if (!answer->asked) {
+        answer->status = ask(answer);
+        if (answer->status != PS_OK)
+            return ps_change_await_ready(answer);
+        answer->asked = true;
+    }
+    return await_durable(answer, durable);
+}
+
 /* As a push that was applied: once the change is made the answer is never a refusal. */
-enum ps_serve_progress ps_change_await_durable(struct ps_call_answer *answer, uint64_t *durable)
+static enum ps_serve_progress await_durable(struct ps_call_answer *answer, uint64_t *durable)
 {
     struct ps_push_reply reply = {0};
     answer->status =

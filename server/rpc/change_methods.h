@@ -27,8 +27,11 @@ PS_MUST_USE enum ps_status ps_change_may(struct ps_call_answer *answer, struct p
  * only. */
 enum ps_serve_progress ps_change_await_ready(struct ps_call_answer *answer);
 
-/* The change is made: it waits until that is as durable as the server promises. `*durable`: what
- * is by then. */
-enum ps_serve_progress ps_change_await_durable(struct ps_call_answer *answer, uint64_t *durable);
+/* Asks the service for one change, and makes the reply but for what is durable. */
+typedef enum ps_status (*ps_change_ask_fn)(struct ps_call_answer *answer);
+
+/* Asks, once, and waits: for the end of the initialisation, as above, and then until the change is
+ * as durable as the server promises. The reply says what is by then. */
+enum ps_serve_progress ps_change_serve(struct ps_call_answer *answer, ps_change_ask_fn ask);
 
 #endif

@@ -15,9 +15,6 @@
 #include "server/rpc/change_methods.h"
 #include "server/rpc/rpc_context.h"
 
-typedef enum ps_status (*clock_change_fn)(struct ps_call_answer *answer);
-
-static enum ps_serve_progress serve_change(struct ps_call_answer *answer, clock_change_fn change);
 static enum ps_status set_clocks(struct ps_call_answer *answer);
 static enum ps_status say_clock(struct ps_call_answer *answer);
 static void answer_with(struct ps_call_answer *answer, const struct ps_clocks_reply *reply);
@@ -28,30 +25,13 @@ static enum ps_serve_progress await_progress(struct ps_call_answer *answer,
 /* Settings are one call of a job's beginning; the audit has a line for each. */
 enum ps_serve_progress ps_serve_set_clocks(struct ps_call_answer *answer)
 {
-    return serve_change(answer, set_clocks);
+    return ps_change_serve(answer, set_clocks);
 }
 
 /* One for each iteration of each worker: as cheap as a push without content. */
 enum ps_serve_progress ps_serve_clock(struct ps_call_answer *answer)
 {
-    return serve_change(answer, say_clock);
-}
-
-/* Twice at most it waits: until the shard is READY, then for the record. What was asked is asked
- * once, behind `asked`. */
-static enum ps_serve_progress serve_change(struct ps_call_answer *answer, clock_change_fn change)
-{
-    uint64_t durable = 0;
-    if (!answer->asked) {
-        answer->status = change(answer);
-        if (answer->status != PS_OK)
-            return ps_change_await_ready(answer);
-        answer->asked = true;
-    }
-    enum ps_serve_progress progress = ps_change_await_durable(answer, &durable);
-    if (progress == PS_SERVE_DONE && answer->status == PS_OK)
-        ps_encode_change_durable(durable, answer->reply);
-    return progress;
+    return ps_change_serve(answer, say_clock);
 }
 
 /* Guarded by their name, as a parameter and a barrier are: a trainer of one part of a job could

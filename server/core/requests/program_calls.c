@@ -48,22 +48,6 @@ static enum ps_status make_answer(struct ps_service *service,
                                   const struct ps_hold *hold, struct ps_parcel **parcel,
                                   struct ps_error *error);
 
-/* Of a copy of the service's numbers, as the rendezvous draws its own: what else is drawn from them
- * in a simulation stays as it is. */
-static uint32_t new_life(const struct ps_service *service)
-{
-    uint32_t life = 0;
-    PS_ASSERT(service != NULL);
-    /* Outside of a simulation. */
-    if (service->random == NULL) {
-        ps_random_system(&life, sizeof life);
-        return life;
-    }
-    struct ps_random numbers = *service->random;
-    /* Half of a number is enough to tell two lives apart. */
-    return (uint32_t)ps_random_next(&numbers);
-}
-
 static struct ps_mailbox_now now_of(const struct ps_service *service)
 {
     PS_ASSERT(service->clock != NULL);
@@ -88,7 +72,7 @@ void ps_service_begin_programs(struct ps_service *service, const struct ps_servi
         .lease_ms = LEASE_MS,
         .hold_ms = HOLD_MS};
     /* Nothing of it is taken before the first request. */
-    ps_mailbox_init(&service->mailbox, service->memory, &bounds, new_life(service));
+    ps_mailbox_init(&service->mailbox, service->memory, &bounds, ps_service_new_life(service));
 }
 
 /* With the cut held alone, so that no call is admitted meanwhile. Whoever waits hears of the end of
@@ -96,7 +80,7 @@ void ps_service_begin_programs(struct ps_service *service, const struct ps_servi
 void ps_service_lose_programs(struct ps_service *service)
 {
     PS_ASSERT(service->mailbox.life != 0);
-    ps_mailbox_lose(&service->mailbox, new_life(service), now_of(service));
+    ps_mailbox_lose(&service->mailbox, ps_service_new_life(service), now_of(service));
     /* The next turn would say so, too; until then people would look for bytes that are gone. */
     ps_gauge_set(service->metrics.program_bytes, 0);
 }

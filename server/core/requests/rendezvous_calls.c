@@ -33,20 +33,6 @@
 #define BYTES_DEFAULT ((uint64_t)1 << 30)
 enum { STEPS_DEFAULT = 4096, ENTRIES_DEFAULT = 65536, LIFETIME_MS_DEFAULT = 10 * 60 * 1000 };
 
-/* Of a copy of the service's numbers: what else is drawn from them in a simulation stays as it
- * is. */
-static uint32_t new_life(const struct ps_service *service)
-{
-    uint32_t life = 0;
-    PS_ASSERT(service != NULL);
-    if (service->random == NULL) {
-        ps_random_system(&life, sizeof life);
-        return life;
-    }
-    struct ps_random numbers = *service->random;
-    return (uint32_t)ps_random_next(&numbers);
-}
-
 /* One step may take all that there is, unless somebody has said otherwise: most jobs have one at a
  * time. */
 void ps_service_begin_rendezvous(struct ps_service *service,
@@ -65,7 +51,8 @@ void ps_service_begin_rendezvous(struct ps_service *service,
         .lifetime_ms =
             options->rendezvous_idle_ms != 0 ? options->rendezvous_idle_ms : LIFETIME_MS_DEFAULT};
     PS_ASSERT(bounds.steps_max > 0);
-    ps_rendezvous_init(&service->rendezvous, service->memory, &bounds, new_life(service));
+    ps_rendezvous_init(&service->rendezvous, service->memory, &bounds,
+                       ps_service_new_life(service));
 }
 
 /* With the cut held alone, so that no call is admitted meanwhile. Whoever waits hears of the end of
@@ -73,7 +60,7 @@ void ps_service_begin_rendezvous(struct ps_service *service,
 void ps_service_lose_rendezvous(struct ps_service *service)
 {
     PS_ASSERT(service->rendezvous.life != 0);
-    ps_rendezvous_lose(&service->rendezvous, new_life(service));
+    ps_rendezvous_lose(&service->rendezvous, ps_service_new_life(service));
     ps_gauge_set(service->metrics.rendezvous_steps, 0);
     ps_gauge_set(service->metrics.rendezvous_bytes, 0);
 }

@@ -189,6 +189,20 @@ void ps_service_begin_chain(struct ps_service *service)
     service->chain = (struct ps_chain){service->epoch, life};
 }
 
+/* Of a copy of the service's numbers: what else is drawn from them in a simulation stays as it is.
+ * Half of a number is enough to tell two lives apart. */
+uint32_t ps_service_new_life(const struct ps_service *service)
+{
+    uint32_t life = 0;
+    PS_ASSERT(service->memory != NULL);
+    if (service->random == NULL) {
+        ps_random_system(&life, sizeof life);
+        return life;
+    }
+    struct ps_random numbers = *service->random;
+    return (uint32_t)ps_random_next(&numbers);
+}
+
 uint64_t ps_service_unix_us(const struct ps_service *service)
 {
     return ps_unix_ns(service->clock) / 1000;

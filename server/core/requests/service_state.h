@@ -237,6 +237,9 @@ void ps_service_watch_journal(struct ps_service *service);
 /* A life of the shard begins, with the cut held alone: what versions meant before is over. */
 void ps_service_begin_chain(struct ps_service *service);
 
+/* A number that tells one life of what nobody saves (rendezvous, mailbox) from the next. */
+uint32_t ps_service_new_life(const struct ps_service *service);
+
 /* Sets the gauge of what is durable. */
 void ps_service_count_durable(struct ps_service *service);
 

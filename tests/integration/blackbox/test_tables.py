@@ -324,6 +324,39 @@ class Tables(unittest.TestCase):
                             "ConfigureParam", request)
         self.assertIn("table.width", text)
 
+    def test_a_lower_limit_comes_true_with_the_same_rows_whenever_the_server_was_killed(self):
+        """Beside a server that was never killed: some rows go with each push, and the next push of
+        a server that was killed in the midst of it takes the same ones."""
+        self.start("--increments", "2")
+        servers = [self.server, Server()]
+        self.addCleanup(servers[1].__exit__)
+        servers[1].make_ready()
+        tables = [Rows(server, "t") for server in servers]
+        change = CONFIG()
+        change.table.rows_max = 3000
+        request = MESSAGES["pserver.v1.ConfigureParamRequest"](
+            name="t", change=change.SerializeToString())
+        keys = [key * 0x9E3779B97F4A7C15 % 2**64 for key in range(25_000)]
+        for table in tables:
+            table.define(configuration(rows_max=30_000, full=1))
+            for first in (0, 10_000):
+                table.push([(key, [1.0] * WIDTH) for key in keys[first:first + 10_000]])
+            table.server.calls.call("ConfigureParam", request)
+        counts = [20_000]
+        while counts[-1] > 3000:
+            made = 20_000 + 50 * len(counts)
+            for table in tables:
+                table.push([(key, [1.0] * WIDTH) for key in keys[made - 50:made]], ack=2)
+            if len(counts) % 3 == 2:
+                self.checkpoint()
+            if len(counts) % 2 == 0:
+                self.restart()
+            there, other = (table.pull(keys)[0] for table in tables)
+            self.assertEqual(there, other)
+            counts.append(len(there) - there.count(bytes(4 * WIDTH)))
+        self.assertGreater(len(counts), 5)
+        self.assertEqual(counts, sorted(counts, reverse=True))
+
     def test_the_memory_limit_counts_rows(self):
         self.start("--memory-bytes", "8MiB")
         table = self.table(configuration(width=1024), width=1024)
