@@ -13,6 +13,8 @@ static const bool rounds_are_told_early = true;
 #else
 static const bool rounds_are_told_early = false;
 #endif
+/* Another one: what a round made behind the first look is told with the values that were taken. The
+ * simulator's other lanes end such rounds. */
 #ifdef PS_MUTATE_SKIP_ROUND_TAKEN
 static const bool what_was_taken_is_told = true;
 #else
