@@ -47,7 +47,7 @@ def save(server):
 
 def recover(server, options):
     """Killed and started, again and again with the same files, which are in memory. Nothing is
-    saved in between: rows that were loaded are written in an order that is loaded faster."""
+    saved in between: rows that were loaded are written in another order, which loads faster."""
     taken = []
     for _ in range(options.repeat):
         server.process.kill()

@@ -93,7 +93,7 @@ check() {
         block_padding | session_floor | replay_keeps_clients | replay_configures | \
             replay_drop_session | replay_evictions | removed_keys | expiry_record | expiry_check | \
             eviction_order | row_versions | rows_aside | held_rows | round_journal | \
-            round_position | \
+            round_position | round_taken | \
             replay_clock_evictions)
             noticed "$1" worlds ;;
         *) echo "mutations: there is no mutation $1"; return 1 ;;
@@ -117,7 +117,7 @@ wanted=("$@")
 [ $# -gt 0 ] || wanted=(none journal_sync block_padding epoch_compare session_lookup session_floor
     replay_keeps_clients replay_configures replay_drop_session replay_evictions removed_keys
     expiry_record expiry_check eviction_order row_versions rows_aside held_rows
-    round_journal round_position replay_clock_evictions)
+    round_journal round_position round_taken replay_clock_evictions)
 failed=0
 for name in "${wanted[@]}"; do
     build "$name" || { failed=1; continue; }

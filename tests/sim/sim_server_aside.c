@@ -4,11 +4,100 @@
 #include "tests/sim/sim_server_aside.h"
 
 #include "base/assert.h"
+#include "server/core/requests/pull_wait.h"
 #include "server/core/requests/serve.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/rounds/contributions.h"
 #include "server/core/update/parameter.h"
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_rows.h"
+
+#include <stdlib.h>
+
+#define CONTRIBUTE_PERMILLE 100 /* of pulls that wait for a version which is there */
+
+/* ---- What the linker puts in the place of the server's function (CMakeLists.txt) ---- */
+
+/* One world at a time. */
+static struct sim_world *present;
+
+enum ps_status __real_ps_pull_wait_check(struct ps_service *service, struct ps_parameter *parameter,
+                                         const struct ps_pull_request *request,
+                                         struct ps_pull_wait *wait,
+                                         struct ps_round_effects *effects, struct ps_error *error);
+enum ps_status __wrap_ps_pull_wait_check(struct ps_service *service, struct ps_parameter *parameter,
+                                         const struct ps_pull_request *request,
+                                         struct ps_pull_wait *wait,
+                                         struct ps_round_effects *effects, struct ps_error *error);
+
+void sim_asides_begin(struct sim_world *world)
+{
+    present = world;
+}
+
+static struct sim_server *server_of(const struct ps_service *service)
+{
+    for (uint32_t i = 0; present != NULL && i < present->options.server_count; i++)
+        if (present->servers[i].running && present->servers[i].service == service)
+            return &present->servers[i];
+    return NULL;
+}
+
+/* As that worker, of whom nobody waits for an answer: the trainer that has its rank hears that it
+ * has contributed already. Each is the first of another session. */
+static void contribute(struct sim_server *server, const struct ps_parameter *parameter,
+                       uint32_t worker)
+{
+    static const uint8_t nobody[] = {'a', 's', 'i', 'd', 'e'};
+    const struct ps_parameter_spec *spec = parameter->spec;
+    struct sim_world *world = server->world;
+    size_t count = (size_t)spec->count;
+    double *zeros = calloc(count, sizeof *zeros);
+    PS_ASSERT(zeros != NULL);
+    const struct ps_bytes piece = {(const uint8_t *)zeros, count * ps_dtype_size(spec->dtype)};
+    const struct ps_push_request request = {
+        .name = spec->name,
+        .dtype = spec->dtype,
+        .content = ps_view_of(&piece),
+        .worker = worker + 1,
+        .request = {.present = true,
+                    .client_id = {nobody, sizeof nobody},
+                    .session = ps_unix_ns(&world->clock) / 1000 + worker,
+                    .sequence = 1}};
+    struct ps_push_reply reply;
+    struct ps_push_wait wait;
+    if (ps_service_push(server->service, &request, &reply, &wait, NULL) == PS_OK)
+        sim_rounds_pushed(world, server, &request, &reply);
+    free(zeros);
+}
+
+/* Other threads have the cut as well: what they do with it they do between two instructions of this
+ * one, which gives it up meanwhile. */
+static void end_round(struct sim_server *server, struct ps_parameter *parameter)
+{
+    const uint64_t version = parameter->version;
+    ps_rwlock_unlock(&server->service->cut);
+    for (uint32_t i = 0; parameter->version == version && i < parameter->rounds->round.workers; i++)
+        contribute(server, parameter, i);
+    ps_rwlock_read(&server->service->cut);
+}
+
+enum ps_status __wrap_ps_pull_wait_check(struct ps_service *service, struct ps_parameter *parameter,
+                                         const struct ps_pull_request *request,
+                                         struct ps_pull_wait *wait,
+                                         struct ps_round_effects *effects, struct ps_error *error)
+{
+    enum ps_status status =
+        __real_ps_pull_wait_check(service, parameter, request, wait, effects, error);
+    struct sim_server *server = server_of(service);
+    bool waits = request->at_least_version > 0 && request->version == 0;
+    if (status == PS_OK && waits && server != NULL && parameter->rounds != NULL &&
+        parameter->rows == NULL && sim_chance(present, CONTRIBUTE_PERMILLE))
+        end_round(server, parameter);
+    return status;
+}
+
+/* ---- Pulls ---- */
 
 /* Any key that the shard may be asked for. */
 static uint64_t key_of(const struct sim_server *server, struct ps_bytes name)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pull that comes by the way, as another thread of a server would serve it, between a change and
- * the moment at which the change is durable. Trainers are seldom there just then.
+/* What comes by the way, as another thread of a server would serve it: a pull between a change and
+ * the moment at which the change is durable, and contributions between the look of a pull and its
+ * taking of the values. Trainers are seldom there just then, or never.
  *
  * Threads:  one.
  * Blocking: never.
@@ -15,5 +16,8 @@
 /* Who waits for the version that the parameter or table is at asks for it now, and hears of it or
  * gives up. Nothing in worlds without rounds, nor of a name that is not there. */
 void sim_server_pull_aside(struct sim_server *server, struct ps_bytes name);
+
+/* A world begins: from here on contributions may come while a pull is answered. */
+void sim_asides_begin(struct sim_world *world);
 
 #endif

@@ -7,8 +7,8 @@
 #include "proto/bundle_codec.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_rounds.h"
-#include "tests/sim/sim_server_aside.h"
 #include "tests/sim/sim_served.h"
+#include "tests/sim/sim_server_aside.h"
 #include "tests/sim/sim_table_faults.h"
 #include "tests/sim/sim_table_rows.h"
 

@@ -6,6 +6,7 @@
 #include "tests/sim/sim_client_change.h"
 #include "tests/sim/sim_clocks.h"
 #include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_server_aside.h"
 #include "tests/sim/sim_table_faults.h"
 #include "tests/sim/sim_table_rows.h"
 #include "tests/sim/sim_tables.h"
@@ -156,6 +157,7 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
 void sim_tables_choose(struct sim_world *world)
 {
     sim_rows_begin(world->options.mutation);
+    sim_asides_begin(world);
     for (uint32_t i = 0; i < world->options.tables; i++) {
         struct sim_table table = {.rows_max = 0};
         choose_table(world, &table, i);

@@ -15,7 +15,9 @@
 
 #include <inttypes.h>
 
-/* A test build without a safeguard: the tests of the promises must notice (see PS_MUTATE). */
+/* A test build without a safeguard: the tests of the promises must notice (see PS_MUTATE). Without
+ * the position nobody knows any more that the last round of the workers before is not durable
+ * yet. */
 #ifdef PS_MUTATE_SKIP_ROUND_POSITION
 static const bool positions_are_forgotten = true;
 #else

@@ -244,6 +244,8 @@ int main(void)
     Suite *suite = suite_create("merged_damage");
     TCase *tests = tcase_create("merged_damage");
     tcase_add_checked_fixture(tests, set_up, tear_down);
+    /* With every byte turned over, under a sanitizer and beside others. */
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, every_byte_is_read_once);
     tcase_add_test(tests, a_part_that_is_read_twice_is_no_damage);
     tcase_add_test(tests, what_was_never_read_is_not_vouched_for);
