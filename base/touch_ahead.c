@@ -105,6 +105,9 @@ static bool take_part(struct ps_touch_ahead *ahead)
 /* The kernel works without the lock, since whoever wants more must not wait for it. */
 bool ps_touch_ahead_turn(struct ps_touch_ahead *ahead)
 {
+    /* The slabs that somebody will want next, so that nobody asks the kernel for them while it is
+     * at work here: both would need the process's memory map. */
+    ps_slabs_prepare();
     ps_mutex_lock(&ahead->mutex);
     bool any = take_part(ahead);
     struct ps_touch_wish part = ahead->touched;

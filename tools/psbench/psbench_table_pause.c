@@ -9,15 +9,13 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "base/touch_ahead.h"
-#include "server/core/tables/row_hold.h"
+#include "tools/psbench/psbench_saver.h"
 #include "tools/psbench/psbench_table.h"
 #include "tools/psbench/psbench_table_alone.h"
 #include "tools/psbench/psbench_touch.h"
 #include "tools/psbench/psbench_values.h"
 
-#include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #define WIDTH 16
@@ -26,7 +24,6 @@
 #define QUIET_PUSHES 200
 /* What a machine takes back without anybody's noticing. */
 #define SETTLED_FROM_BYTES (256.0 * (1 << 20))
-#define PIECE_BYTES ((size_t)1 << 20)
 
 /* Pushes that are told apart by what the witness saw; later ones count as undisturbed. */
 #define NOTED_MAX 16384
@@ -55,31 +52,18 @@ struct toucher {
     struct ps_thread thread;
 };
 
-/* What the thread that writes a hold is given. */
-struct saver {
-    struct ps_row_hold *hold;
-    const char *folder;
-    atomic_bool ended;
-    uint64_t bytes, taken_ns;
-    struct ps_thread thread;
-    struct ps_error error;
-};
-
 static enum ps_status start_toucher(struct toucher *toucher, struct ps_error *error);
 static void stop_toucher(struct toucher *toucher);
 static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, struct pushes *pushes,
                            struct ps_error *error);
 static enum ps_status timed_push(struct ps_bench_table_alone *table, const uint64_t *numbers,
                                  struct pushes *pushes, struct ps_error *error);
-static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_alone *table,
-                                  struct pushes *times, struct ps_bench_witness *witness,
-                                  struct ps_error *error);
+static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_row *row,
+                                  struct ps_bench_table_alone *table, struct pushes *times,
+                                  struct ps_bench_witness *witness, struct ps_error *error);
 static enum ps_status push_random(struct ps_bench *bench, struct ps_bench_table_alone *table,
                                   uint64_t count, const atomic_bool *until, struct pushes *pushes,
                                   struct ps_error *error);
-static void save(void *argument);
-static enum ps_status write_arrays(struct saver *saver, FILE *file, uint8_t *piece,
-                                   struct ps_error *error);
 
 /* Of one push: keys and gradients. */
 static uint64_t push_bytes(void)
@@ -289,23 +273,27 @@ static enum ps_status timed_push(struct ps_bench_table_alone *table, const uint6
 }
 
 /* By Adagrad, so that the file has states. The table is filled and pushed to by the thread that
- * measures, and read by the saver alone, as a server has it. */
+ * measures, and read by the saver alone, as a server has it. Twice: the memory that old rows need
+ * beside a first checkpoint comes from the system meanwhile, and is there for all later ones. */
 enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_bench_witness *witness,
                                    struct ps_error *error)
 {
     struct ps_bench_table_alone table;
     uint64_t rows = bench->options->rows;
-    struct ps_bench_row *row =
+    /* A later row may move none of those before: they lie in one array. */
+    struct ps_bench_row *first =
         ps_bench_report_row(&bench->report, "push_beside_saving_16", push_bytes(), 1);
+    struct ps_bench_row *again =
+        ps_bench_report_row(&bench->report, "push_beside_saving_again_16", push_bytes(), 1);
     /* Every page may be there twice. */
     double bytes = (double)rows * (2 * 8 * WIDTH + 40);
-    if (!ps_bench_table_fits(row, bytes))
+    if (!ps_bench_table_fits(first, bytes) || !ps_bench_table_fits(again, bytes))
         return PS_OK;
-    note_touch(row, bytes);
+    note_touch(first, bytes);
     struct pushes *times = ps_zeroed_array(ps_allocator_heap(), 3, sizeof *times);
     if (times == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
-    ps_bench_progress(bench, row->name);
+    ps_bench_progress(bench, first->name);
     /* Old rows need memory, too. */
     struct toucher toucher;
     PS_TRY(start_toucher(&toucher, error));
@@ -318,7 +306,9 @@ enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_bench_witne
         status = settle(witness, bytes, error);
     }
     if (status == PS_OK)
-        status = save_beside(bench, &table, times, witness, error);
+        status = save_beside(bench, first, &table, times, witness, error);
+    if (status == PS_OK)
+        status = save_beside(bench, again, &table, times, witness, error);
     ps_bench_table_alone_close(&table);
     stop_toucher(&toucher);
     ps_release(ps_allocator_heap(), times);
@@ -327,11 +317,11 @@ enum ps_status ps_bench_table_hold(struct ps_bench *bench, struct ps_bench_witne
 
 /* Quiet, beside the saver, and quiet again. The take is counted as a push: nobody pushes
  * meanwhile. What the pages that were copied take is the difference of the table's memory. */
-static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_alone *table,
-                                  struct pushes *times, struct ps_bench_witness *witness,
-                                  struct ps_error *error)
+static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_row *row,
+                                  struct ps_bench_table_alone *table, struct pushes *times,
+                                  struct ps_bench_witness *witness, struct ps_error *error)
 {
-    struct saver saver = {.folder = bench->folder};
+    struct ps_bench_saver saver = {.folder = bench->folder};
     struct pushes *quiet = &times[0], *beside = &times[1], *after = &times[2];
     PS_TRY(push_random(bench, table, QUIET_PUSHES, NULL, quiet, error));
     /* Reduced at once: the rate is up to now. */
@@ -344,23 +334,21 @@ static enum ps_status save_beside(struct ps_bench *bench, struct ps_bench_table_
     uint64_t start_ns = ps_clock_precise_ns();
     PS_TRY(ps_row_hold_take(table->table, &saver.hold, error));
     uint64_t take_ns = ps_clock_precise_ns() - start_ns;
-    enum ps_status status = ps_thread_start(&saver.thread, "saver", save, &saver, error);
+    enum ps_status status = ps_bench_saver_start(&saver, error);
     /* Without a saver nobody would end these. */
     if (status == PS_OK)
         status = push_random(bench, table, UINT64_MAX, &saver.ended, beside, error);
     const struct ps_bench_figures meanwhile = figures_of(beside);
     uint64_t more_bytes = ps_row_table_bytes(table->table) - bytes;
-    ps_thread_join(&saver.thread);
+    enum ps_status saved = ps_bench_saver_join(&saver, status == PS_OK ? error : NULL);
     ps_bench_witness_rest(witness);
     ps_row_hold_release(saver.hold);
-    if (status == PS_OK && saver.error.status != PS_OK)
-        status = ps_fail(error, saver.error.status, "%s", saver.error.text);
+    if (status == PS_OK)
+        status = saved;
     /* The hold has been released: nothing is left open by leaving here. */
     PS_TRY(status);
     PS_TRY(push_random(bench, table, QUIET_PUSHES, NULL, after, error));
     const struct ps_bench_figures then = figures_of(after);
-    struct ps_bench_row *row =
-        ps_bench_report_row(&bench->report, "push_beside_saving_16", push_bytes(), 1);
     ps_bench_row_add(row, &meanwhile);
     ps_bench_row_ratio(row, "quiet", meanwhile.per_second / before.per_second);
     ps_bench_row_ratio(row, "after_to_quiet", then.per_second / before.per_second);
@@ -397,49 +385,5 @@ static enum ps_status push_random(struct ps_bench *bench, struct ps_bench_table_
             numbers[i] = ps_random_below(&random, bench->options->rows);
         PS_TRY(timed_push(table, numbers, pushes, error));
     } while (pushes->count < count && (until == NULL || !atomic_load(until)));
-    return PS_OK;
-}
-
-/* As a checkpoint does it, array by array, but without its header and checksums. Whatever goes
- * wrong is kept for the thread that measures, and the flag is set in any case: pushes go on
- * until then. */
-static void save(void *argument)
-{
-    struct saver *saver = argument;
-    char path[PS_BENCH_PATH_MAX];
-    uint64_t start_ns = ps_clock_precise_ns();
-    (void)snprintf(path, sizeof path, "%s/held", saver->folder);
-    FILE *file = fopen(path, "we");
-    uint8_t *piece = ps_zeroed(ps_allocator_heap(), PIECE_BYTES);
-    if (file == NULL || piece == NULL)
-        (void)ps_fail(&saver->error, PS_ERR_IO, "create %s: %s", path, strerror(errno));
-    else
-        (void)write_arrays(saver, file, piece, &saver->error);
-    if (file != NULL && fclose(file) != 0)
-        (void)ps_fail(&saver->error, PS_ERR_IO, "write %s: %s", path, strerror(errno));
-    /* It is as large as the table, and the folder is removed only when all is done. */
-    (void)remove(path);
-    ps_release(ps_allocator_heap(), piece);
-    /* With closing the file, which writes its last piece. */
-    saver->taken_ns = ps_clock_precise_ns() - start_ns;
-    /* Last of all: the time that was taken is read behind it. */
-    atomic_store(&saver->ended, true);
-}
-
-/* Through the page cache, with a copy of each piece: a checkpoint that writes around it is
- * faster and disturbs less. */
-static enum ps_status write_arrays(struct saver *saver, FILE *file, uint8_t *piece,
-                                   struct ps_error *error)
-{
-    for (uint32_t array = 0; array < ps_row_hold_arrays(saver->hold); array++) {
-        uint64_t size = ps_row_hold_rows(saver->hold) * ps_row_hold_row_bytes(saver->hold, array);
-        for (uint64_t offset = 0; offset < size; offset += PIECE_BYTES) {
-            size_t part = size - offset < PIECE_BYTES ? (size_t)(size - offset) : PIECE_BYTES;
-            PS_TRY(ps_row_hold_read(saver->hold, array, offset, piece, part, error));
-            if (fwrite(piece, 1, part, file) != part)
-                return ps_fail(error, PS_ERR_IO, "write a held table: %s", strerror(errno));
-            saver->bytes += part;
-        }
-    }
     return PS_OK;
 }

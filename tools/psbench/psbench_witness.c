@@ -26,10 +26,10 @@
 /* Turns that say what is usual: more than fit into one standstill. */
 #define USUAL_TURNS 101
 #define ANSWER_MS 10000
-/* A virtual machine was seen to give memory back for two seconds behind the end of the process that
- * had it. */
-#define SETTLED_MS 3000
-#define SETTLES_MS_MAX 20000
+/* A virtual machine was seen to give a gibibyte back every two seconds, until all was back that a
+ * process had: the last of eight after sixteen seconds. */
+#define SETTLED_MS 5000
+#define SETTLES_MS_MAX 60000
 
 struct ps_bench_watch {
     atomic_bool wanted;   /* set by who measures */

@@ -37,8 +37,8 @@ PS_MUST_USE enum ps_status ps_bench_witness_open(struct ps_bench_witness *witnes
 /* Accepts one that was never opened. */
 void ps_bench_witness_close(struct ps_bench_witness *witness);
 
-/* Waits until the machine has not stood still for three seconds, at most twenty: some of memory
- * that was given back just before, by whomever, may not have reached the host yet.
+/* Waits until the machine has not stood still for five seconds, at most a minute: memory
+ * that was given back just before, by whomever, comes to the host gibibyte by gibibyte.
  * PS_ERR_TIMEOUT   the process does not turn */
 PS_MUST_USE enum ps_status ps_bench_witness_settle(struct ps_bench_witness *witness,
                                                    struct ps_error *error);
