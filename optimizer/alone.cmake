@@ -13,7 +13,7 @@ include(../cmake/PsCuda.cmake)
 
 set(root ${CMAKE_CURRENT_SOURCE_DIR}/..)
 find_package(Threads REQUIRED)
-set(files alloc.c assert.c bytes.c clock.c dtype.c encoding.c random.c status.c thread.c)
+set(files alloc.c assert.c bytes.c clock.c dtype.c encoding.c random.c status.c thread.c utf8.c)
 list(TRANSFORM files PREPEND ${root}/base/)
 add_library(ps_base STATIC ${files})
 target_include_directories(ps_base PUBLIC ${root})
