@@ -63,6 +63,7 @@ static void keep_region(uintptr_t region)
         unmap(region, region + REGION_BYTES);
 }
 
+/* Two threads may both find that one is wanted; the one that comes second gives its own back. */
 void ps_slabs_prepare(void)
 {
     if (room_behind(atomic_load(&region_in_use)) >= REGION_BYTES / 2 ||

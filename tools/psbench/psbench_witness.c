@@ -130,9 +130,9 @@ double ps_bench_witness_longest_us(const struct ps_bench_witness *witness)
     return (double)atomic_load(&witness->watch->stills.longest_ns) / 1e3;
 }
 
-/* Never returns. Only what a signal handler may call: the process was forked from one that has
- * threads. The memory is taken once and kept, since memory that is given back is what makes
- * machines stand still. */
+/* Never returns. Nothing here asks for heap memory or a lock, which another thread may have held
+ * when the process was forked. The memory is taken once and kept, since memory that is given back
+ * is what makes machines stand still. */
 static void be_witness(struct ps_bench_watch *watch)
 {
     struct ps_random random;
