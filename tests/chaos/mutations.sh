@@ -8,8 +8,8 @@
 #   tests/chaos/mutations.sh session_lookup   only this one
 #
 # All are built in build/mutation/build, one after the other: only what a mutation is in is compiled
-# again, and only what its test runs is linked. Exit 0: every mutation was noticed and the build without one
-# passes. 77: a test could not run here (no root, no loop devices).
+# again, and only what its test runs is linked. Exit 0: every mutation was noticed and the build
+# without one passes. 77: a test could not run here (no root, no loop devices).
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -77,7 +77,7 @@ broken() {
         grep -v "lost 0" | sort | uniq | head -5 | paste -sd ' '
 }
 
-# Runs a test with seed after seed until one notices. Worlds repeat exactly: one try is all they get.
+# Runs a test with seed after seed until one notices. Worlds repeat exactly: they get one try.
 noticed() {
     local name=$1 test=$2 seed status tries=$seeds
     [ "$test" = worlds ] && tries=${seeds%% *}

@@ -84,8 +84,8 @@ static size_t choose_in_rounds(struct sim_client *client)
 
 /* As the client library changes a parameter that is cut: one batch with an item for every range,
  * under the range's name and to its shard. What a crash or an open round leaves undone of it makes
- * ranges of different rules, whose versions come apart; a trainer has one round for all of them, and
- * finds back when it contributes to whichever is open. */
+ * ranges of different rules, whose versions come apart. A trainer has one round for all of them,
+ * and finds back when it contributes to whichever is open. */
 static void ask_every_range(struct sim_client *client, struct sim_new_setting wish)
 {
     struct ps_item whole = client->items[0];
