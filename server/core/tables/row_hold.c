@@ -267,8 +267,8 @@ static enum ps_status bring_home(const struct ps_row_hold *hold, uint64_t page, 
     return status;
 }
 
-/* The rows are gathered, and one array read from end to end goes once over all pages; a file with
- * three arrays reads them three times, from memory. */
+/* The rows are gathered. Whoever reads all arrays asks for some rows of each, so that their pages
+ * come from memory once. */
 enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64_t offset, void *to,
                                 size_t size, struct ps_error *error)
 {
@@ -286,6 +286,7 @@ enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64
                               .row = offset / each};
     if (size > 0)
         reading.page = page_of(hold, reading.row);
+    PS_ASSERT(size == 0 || reading.page >= hold->gone_pages);
     /* Keys and versions are the host's. */
     if (hold->table->bodies != NULL && array <= shape->layout.state_count)
         PS_TRY(bring_home(hold, reading.page, (offset + size + each - 1) / each, error));
@@ -298,6 +299,25 @@ enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64
             read_page(&reading);
     }
     return PS_OK;
+}
+
+/* Pages without rows that are read go with those before them. */
+void ps_row_hold_let_go(struct ps_row_hold *hold, uint64_t end)
+{
+    PS_ASSERT(end <= hold->rows);
+    while (hold->gone_stripes < PS_ROW_STRIPES) {
+        uint64_t page = hold->gone_pages;
+        uint64_t stripe_end = hold->aside.first_pages[hold->gone_stripes + 1];
+        while (page < stripe_end && hold->firsts[page + 1] <= end)
+            page++;
+        if (page > hold->gone_pages)
+            ps_row_aside_let_go(hold->table, &hold->aside, hold->gone_stripes, hold->gone_pages,
+                                page);
+        hold->gone_pages = page;
+        if (page < stripe_end)
+            return;
+        hold->gone_stripes++;
+    }
 }
 
 /* The table may end with it, if its owner has let go meanwhile. */

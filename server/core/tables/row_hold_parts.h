@@ -18,6 +18,8 @@ struct ps_row_hold {
     struct ps_row_aside aside;
     uint64_t rows; /* that are read */
     uint64_t page_count;
+    uint64_t gone_pages;   /* nobody reads the first of them any more */
+    uint32_t gone_stripes; /* the same; of the next one some pages may be gone */
     /* Of each page, stripe by stripe. */
     uint64_t *firsts;         /* rows of the pages before it; and one more, which is all rows */
     uint64_t *live;           /* live_words: rows that are read */
