@@ -45,10 +45,10 @@ struct ps_write_piece {
 
 #define PS_WRITE_PIECES_MAX 8
 
-/* Writes `count` pieces to `file` in their order, then syncs the file when `sync` is set and all of
- * them succeeded; behind one that fails, none is written. Until the wait, the bytes stay as they are
- * and nobody else uses `file`; `pieces` themselves are copied. Each begin has its wait: a write that
- * was begun before has been waited for. */
+/* Writes `count` pieces to `file` in their order, and behind them syncs the file when `sync` is
+ * set. Behind a piece that fails nothing more is done. Until the wait, the bytes stay as they are
+ * and nobody else uses `file`; `pieces` themselves are copied. Each begin has its wait: a write
+ * that was begun before has been waited for. */
 void ps_write_behind_begin(struct ps_write_behind *behind, struct ps_file file,
                            const struct ps_write_piece *pieces, size_t count, bool sync);
 

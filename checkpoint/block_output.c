@@ -201,8 +201,8 @@ static enum ps_status hand_over(struct ps_block_output *output, bool sync, struc
     return PS_OK;
 }
 
-/* Nothing is at work: whoever calls has waited. An empty write with a sync is for what a full buffer
- * before has left to be synced. */
+/* Nothing is at work: whoever calls has waited. An empty write with a sync is for what a full
+ * buffer before has left to be synced. */
 static enum ps_status write_now(struct ps_block_output *output, const struct ps_write_piece *pieces,
                                 size_t count, bool sync, struct ps_error *error)
 {
@@ -248,7 +248,7 @@ enum ps_status ps_block_output_lend(struct ps_block_output *output, uint8_t *buf
     return PS_OK;
 }
 
-/* As hand_over does it, of the borrower's pieces. */
+/* As hand_over does it, of the borrower's pieces. Without a sync: the file's end has one. */
 enum ps_status ps_block_output_write(struct ps_block_output *output,
                                      const struct ps_write_piece *pieces, size_t count,
                                      struct ps_error *error)
@@ -263,7 +263,9 @@ enum ps_status ps_block_output_write(struct ps_block_output *output,
     return PS_OK;
 }
 
-/* The bytes may lie in one of the buffers, also where they belong. */
+/* The bytes may lie in one of the buffers, also where they belong. What was written between the
+ * place at which the buffers were lent and this one is the borrower's affair: a hole would be
+ * zeros, and a checksum would say so. */
 void ps_block_output_resume(struct ps_block_output *output, uint64_t offset, struct ps_bytes rest)
 {
     PS_ASSERT(offset % PS_FILE_DIRECT_BYTES == 0 && offset >= output->size);

@@ -83,9 +83,10 @@ PS_MUST_USE enum ps_status ps_block_output_flush(struct ps_block_output *output,
 PS_MUST_USE enum ps_status ps_block_output_end(struct ps_block_output *output,
                                                struct ps_error *error);
 
-/* Lends both buffers, of `buffer_bytes` each, to whoever writes to several places of the file (file_runs.h). What
- * was put is written but for `*rest` bytes, less than a block, which lie at the beginning of
- * buffers[0] and belong to `output->size` in the file. Until resume nothing but write is called. */
+/* Lends both buffers, of `buffer_bytes` each, to whoever writes to several places of the file
+ * (file_runs.h). What was put is written but for `*rest` bytes, less than a block, which lie at the
+ * beginning of buffers[0] and belong to `output->size` in the file. Until resume nothing but write
+ * is called. */
 PS_MUST_USE enum ps_status ps_block_output_lend(struct ps_block_output *output, uint8_t *buffers[2],
                                                 size_t *rest, struct ps_error *error);
 
@@ -95,8 +96,8 @@ PS_MUST_USE enum ps_status ps_block_output_write(struct ps_block_output *output,
                                                  const struct ps_write_piece *pieces, size_t count,
                                                  struct ps_error *error);
 
-/* Takes the buffers back, behind a wait: all before `offset`, a multiple of a block, is written; `rest`, less than a
- * block, belongs there, and what is put next comes behind it. */
+/* Takes the buffers back, behind a wait: all before `offset`, a multiple of a block, is written;
+ * `rest`, less than a block, belongs there, and what is put next comes behind it. */
 void ps_block_output_resume(struct ps_block_output *output, uint64_t offset, struct ps_bytes rest);
 
 /* PS_OK: what was flushed is on the disk. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes one checkpoint file.
  *
- * One pass over the arrays, and over the rows of a table (rows_output.h), past the system's cache: they are copied piece by piece into a buffer
- * and summed there while they are in the processor's cache, while the buffer before is written
- * (block_output.h). The header, which stands first, carries their checksums: its place is left
- * empty and filled in the end, so a file that never got so far is not a checkpoint. */
+ * One pass over the arrays, and over the rows of a table (rows_output.h), past the system's cache:
+ * they are copied piece by piece into a buffer and summed there while they are in the processor's
+ * cache, while the buffer before is written (block_output.h). The header, which stands first,
+ * carries their checksums: its place is left empty and filled in the end, so a file that never got
+ * so far is not a checkpoint. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"
@@ -22,7 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The watcher is told in steps of this, and may rest behind each. */
+/* The watcher is told in steps of this, and may rest behind each: a server that has pushes to
+ * answer gives them two thirds of the time (server/save_task.c). */
 #define PIECE_BYTES ((size_t)1 << 20)
 
 /* Everything about one file, so that helpers take one argument. */

@@ -4,7 +4,13 @@
  * block is kept back; what is behind its last whole block stays in the buffer. At last ends and
  * beginnings are put together.
  *
- * The first run's block is whole from the start: what was put before it is known.
+ *     blocks   |       0       |       1       |       2       |       3       |
+ *     file     | put before |       run 0       |          run 1          | put next
+ *     turn     |<----- run 0 ->|               |<----- run 1 ->|               |
+ *     end                      |<- both, kept ->                |<- the output's
+ *
+ * The first run's block is whole from the start: what was put before it is known. A run may also
+ * begin and end within one block, and then leaves it to the run behind it.
  */
 #include "checkpoint/file_runs.h"
 
@@ -43,7 +49,8 @@ enum ps_status ps_file_runs_begin(struct ps_file_runs *runs, struct ps_block_out
 }
 
 /* Both buffers alike, so that what is left in one goes to the same place of the other: two blocks
- * for each run and the rest as the rows need it, and behind all runs the blocks that are kept back. */
+ * for each run and the rest as the rows need it, and behind all runs the blocks that are kept back.
+ * */
 static void share_out(struct ps_file_runs *runs, uint8_t *const buffers[2], size_t bytes,
                       const uint64_t *row_bytes)
 {
@@ -65,6 +72,7 @@ static void share_out(struct ps_file_runs *runs, uint8_t *const buffers[2], size
     PS_ASSERT(place + runs->count * BLOCK <= bytes);
 }
 
+/* Behind what is kept from before the last turn. */
 uint8_t *ps_file_runs_room(const struct ps_file_runs *runs, size_t i, size_t *size)
 {
     const struct ps_file_run *run = &runs->runs[i];
@@ -73,6 +81,7 @@ uint8_t *ps_file_runs_room(const struct ps_file_runs *runs, size_t i, size_t *si
     return run->buffers[runs->filling] + run->used;
 }
 
+/* Nothing is written before the next turn, so that runs which are made together go together. */
 void ps_file_runs_made(struct ps_file_runs *runs, size_t i, size_t size)
 {
     struct ps_file_run *run = &runs->runs[i];
@@ -101,6 +110,7 @@ static bool turn_run(struct ps_file_runs *runs, struct ps_file_run *run,
     return piece->bytes.size > 0;
 }
 
+/* The pieces are in this function's memory alone: whoever writes them has copies. */
 enum ps_status ps_file_runs_turn(struct ps_file_runs *runs, struct ps_error *error)
 {
     struct ps_write_piece pieces[PS_FILE_RUNS_MAX];
@@ -113,7 +123,8 @@ enum ps_status ps_file_runs_turn(struct ps_file_runs *runs, struct ps_error *err
     return ps_block_output_write(runs->output, pieces, count, error);
 }
 
-/* Joins the end of what is before a run, `*used` bytes of `block`, with the run's beginning, and
+/* Behind the last turn, with every run's last bytes in the buffer that would be filled next. Joins
+ * the end of what is before a run, `*used` bytes of `block`, with the run's beginning, and
  * leaves the run's end in `block`. */
 static enum ps_status join_run(const struct ps_file_runs *runs, const struct ps_file_run *run,
                                uint8_t *block, size_t *used, struct ps_error *error)

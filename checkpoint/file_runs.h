@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several runs of bytes that stand one behind the other in a file, and are written side by side:
  * the arrays of a table, whose rows are read once for all of them. Each run has a part of the
- * output's buffers (block_output.h), and goes to its place in the file in whole blocks. The
- * blocks in which one run ends and the next begins are written last, when both are known.
+ * output's buffers (block_output.h), and goes to its place in the file in whole blocks. The blocks
+ * in which one run ends and the next begins are written last, when both are known.
  *
- *     begin, then for some rows at a time: room and made of each run, and turn when one has no room;
- *     at last end, behind which the output goes on behind the last run
+ *     begin                          ... behind what was put into the output
+ *     room, made of each run         ... for some rows at a time
+ *     turn                           ... when a run has no room
+ *     end                            ... the output goes on behind the last run
  *
  * Threads:  one, besides that of the write behind.
  * Blocking: begin, turn and end wait for the disk.
@@ -20,8 +22,11 @@
 /* Runs at most. */
 #define PS_FILE_RUNS_MAX 6
 
+/* One of them: the bytes from `begin` to before `end` in the file. Those that were made and not yet
+ * handed over lie in the buffer that is being filled, which belongs to `at` in the file; before the
+ * run's first turn there is room before them for what stands in the same block. */
 struct ps_file_run {
-    uint64_t begin; /* in the file, of the run */
+    uint64_t begin;
     uint64_t end;
     uint64_t at;         /* in the file, of what the buffer begins with: a multiple of a block */
     uint8_t *buffers[2]; /* within those of the output */
@@ -31,6 +36,7 @@ struct ps_file_run {
     bool has_first; /* the block is there; until then it is in the buffer */
 };
 
+/* All of them, in their order in the file. In place, and for one use: begin to end. */
 struct ps_file_runs {
     struct ps_block_output *output; /* borrowed */
     struct ps_file_run runs[PS_FILE_RUNS_MAX];
@@ -38,9 +44,9 @@ struct ps_file_runs {
     size_t filling; /* of the two buffers */
 };
 
-/* The runs have sizes[i] bytes, of rows with row_bytes[i] each; the first begins behind what was put
- * into the output. A row of all runs together is no longer than a buffer without three blocks for
- * each run: then each has room for a row, at the beginning and behind every turn. */
+/* The runs have sizes[i] bytes, of rows with row_bytes[i] each; the first begins behind what was
+ * put into the output. A row of all runs together is no longer than a buffer without three blocks
+ * for each run: then each has room for a row, at the beginning and behind every turn. */
 PS_MUST_USE enum ps_status ps_file_runs_begin(struct ps_file_runs *runs,
                                               struct ps_block_output *output, const uint64_t *sizes,
                                               const uint64_t *row_bytes, size_t count,

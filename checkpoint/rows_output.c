@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table that fits into what is free of the output's buffer is put there, array by array: a model
- * may have ten thousand small ones. All others are written side by side (file_runs.h). */
+ * may have ten thousand small ones, and a write for each array of each would take longer than all
+ * of their bytes. All others are written side by side (file_runs.h).
+ *
+ * Array by array all of a table's memory would be gone through once for each of them, a line or two
+ * of every row, and every row would be held until the last array is read. */
 #include "checkpoint/rows_output.h"
 
 #include "base/assert.h"
@@ -14,7 +18,8 @@
 
 _Static_assert(PS_CHECKPOINT_ARRAYS_MAX <= PS_FILE_RUNS_MAX, "a run for every array");
 
-/* The arrays that are written together. */
+/* The arrays that are written together: of one width, so that nothing stands between them in the
+ * file. What is counted in rows is the same for all of them. */
 struct group {
     const struct ps_checkpoint_parameter *parameter; /* borrowed */
     size_t index;
@@ -52,7 +57,8 @@ enum ps_status ps_rows_output_write(struct ps_summed_output *output,
                                : write_side_by_side(output, &group, error);
 }
 
-/* In the order of the file. */
+/* In the order of the file. Only keys that went may stand behind them, which are no array of the
+ * table itself. */
 static void collect(struct group *group, bool wide)
 {
     const struct ps_checkpoint_parameter *parameter = group->parameter;
@@ -68,7 +74,8 @@ static void collect(struct group *group, bool wide)
     PS_ASSERT(group->bytes == parameter->rows * group->row_bytes_of_all);
 }
 
-/* What was read of an array, from its beginning on, will not be read again. */
+/* What was read of an array, from its beginning on, will not be read again. Whoever is told may
+ * take its time, so that pushes have theirs. */
 static void tell(const struct group *group, size_t i, uint64_t rows)
 {
     PS_ASSERT(i < group->count && rows <= group->parameter->rows);
@@ -77,6 +84,7 @@ static void tell(const struct group *group, size_t i, uint64_t rows)
                                 rows * group->row_bytes[i]);
 }
 
+/* All of them have room: only the last can fill the buffer, and have it written. */
 static enum ps_status write_together(struct ps_summed_output *output, struct group *group,
                                      struct ps_error *error)
 {
@@ -94,7 +102,8 @@ static enum ps_status write_together(struct ps_summed_output *output, struct gro
     return PS_OK;
 }
 
-/* So many rows have room in every run, of the next step. */
+/* So many rows are read next: as many as a step has, or as there are left, or as have room in every
+ * run. 0: none, before a turn. */
 static uint64_t rows_of_step(const struct group *group, const struct ps_file_runs *runs,
                              uint64_t rows_left)
 {
@@ -110,6 +119,8 @@ static uint64_t rows_of_step(const struct group *group, const struct ps_file_run
     return rows;
 }
 
+/* The same rows of every array. They are summed while they are near, and by themselves for the file
+ * as well, since what stands before them there may not be known yet. */
 static enum ps_status write_step(struct group *group, struct ps_file_runs *runs, uint64_t first,
                                  uint64_t rows, struct ps_error *error)
 {
@@ -132,7 +143,9 @@ static enum ps_status write_step(struct group *group, struct ps_file_runs *runs,
     return PS_OK;
 }
 
-/* The sum of the file is joined from those of the arrays, in the order in which they stand there. */
+/* A turn each time that a run has no room for a row more: the writing of what was made goes on beside
+ * the reading of the next rows. The sum of the file is joined from those of the arrays, in the order
+ * in which they stand there. */
 static enum ps_status write_side_by_side(struct ps_summed_output *output, struct group *group,
                                          struct ps_error *error)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of a table on their way to a checkpoint file. Arrays of one width stand one behind the
  * other there, and their rows are read once for all of them: some rows of the first array, the same
- * of the second, and so on. So a row is done with when it has been read, and not when the table has:
- * whoever holds it need not set it aside for a push any more, and what was set aside has room for
- * others.
+ * of the second, and so on. So a row is done with when it has been read, and not when the table
+ * has: whoever holds it need not set it aside for a push any more, and what was set aside has room
+ * for others.
  *
  * Threads:  one.
  * Blocking: for the disk, and for whoever gives the rows.
@@ -19,9 +19,13 @@
 /* Writes those arrays of a table with a source that have elements of 8 bytes (`wide`) or of 4; none
  * is fine.
  *
- * slot       its sums are set
  * index      of the parameter, as the watcher knows it
- * watcher    borrowed; told of each array behind each step; may be NULL
+ * watcher    borrowed; may be NULL. Told of all these arrays when some rows of the last have been
+ *            read, so that what it hears of any array is true of the others
+ * crc32c     by the number of an array: the sums of these arrays, which are 0 before
+ *
+ * A row is read once, in steps of some hundred kilobytes in all arrays. What the source says when
+ * it fails is returned, and the file is given up.
  */
 PS_MUST_USE enum ps_status ps_rows_output_write(struct ps_summed_output *output,
                                                 const struct ps_checkpoint_parameter *parameter,

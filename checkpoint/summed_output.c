@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying and both sums read memory once: in steps, of which the second sum finds the bytes where the
- * copy left them. */
+/* Copying and both sums read memory once: in steps, of which the second sum finds the bytes where
+ * the copy left them. */
 #include "checkpoint/summed_output.h"
 
 #include "base/assert.h"

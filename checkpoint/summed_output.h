@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes on their way to a checkpoint file, and their sums. Two run at once: CRC-32C of an array, by
- * which a reader finds what is damaged, and CRC-32 of the whole file, which the pointer in the store
- * carries.
+ * which a reader finds what is damaged, and CRC-32 of the whole file, which the pointer in the
+ * store carries.
  *
  * Threads:  one.
  * Blocking: for the disk, as block_output.h says.

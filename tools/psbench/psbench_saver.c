@@ -60,7 +60,8 @@ static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
         ps_row_hold_let_go(hold, bytes / ps_row_hold_row_bytes(hold, array));
 }
 
-/* The states are as wide as the values. */
+/* The states are as wide as the values. Nothing else of a shard is in the file: no sessions, and no
+ * clocks. */
 static enum ps_status write_file(struct ps_bench_saver *saver, struct ps_checkpoint_place *place,
                                  struct ps_error *error)
 {

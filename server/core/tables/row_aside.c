@@ -51,7 +51,8 @@ void ps_row_aside_fini(struct ps_row_table *table, struct ps_row_aside *aside)
     }
 }
 
-/* Pushes find by the bits that nothing is due, and never look at the lists of these pages again. */
+/* Pushes find by the bits that nothing is due, and never look at the lists of these pages again:
+ * so the lists may point to pages that have other rows by then. */
 void ps_row_aside_let_go(struct ps_row_table *table, struct ps_row_aside *aside, uint32_t number,
                          uint64_t begin, uint64_t end)
 {

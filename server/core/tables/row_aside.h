@@ -3,8 +3,8 @@
  * where they are; before a push writes over one that a hold has, it sets the old bytes aside for
  * that hold, once. So a push beside a hold copies the rows that it steps, and no others.
  *
- * Threads:  keep by the pushing one; init while nobody pushes; let_go and fini by any one. What is read of it
- *           is read under the lock of the row's stripe.
+ * Threads:  keep by the pushing one; init while nobody pushes; let_go and fini by any one. What is
+ *           read of it is read under the lock of the row's stripe.
  * Blocking: keep holds the table's `holds_lock`, for which init and fini wait, and takes the locks
  *           of stripes, as let_go does.
  * Errors:   keep says false when memory is refused.
@@ -51,9 +51,9 @@ struct ps_row_aside {
 void ps_row_aside_init(struct ps_row_table *table, struct ps_row_aside *aside);
 void ps_row_aside_fini(struct ps_row_table *table, struct ps_row_aside *aside);
 
-/* Nobody will read the rows of these pages, of one stripe: they are not set aside any more. All pages
- * before `begin` were let go before; with the last of those that share a lock, the pages with their
- * old rows are free. */
+/* Nobody will read the rows of these pages, of one stripe: they are not set aside any more. All
+ * pages before `begin` were let go before; with the last of those that share a lock, the pages with
+ * their old rows are free. */
 void ps_row_aside_let_go(struct ps_row_table *table, struct ps_row_aside *aside, uint32_t stripe,
                          uint64_t begin, uint64_t end);
 

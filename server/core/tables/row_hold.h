@@ -18,9 +18,9 @@
 
 struct ps_row_hold;
 
-/* A hold is about to be taken: gets memory ready for what the first pushes behind it set aside, who
- * would otherwise wait for the kernel. Beside pushes; takes some milliseconds, and nothing once
- * there was a hold. Memory that is refused is not missed before it is needed. */
+/* A hold is about to be taken: gets memory ready for the hold itself, for which all pushes would
+ * wait, and for what the first pushes behind it set aside. Beside pushes; takes some milliseconds.
+ * Memory that is refused is not missed before it is needed. */
 void ps_row_hold_expect(struct ps_row_table *table);
 
 PS_MUST_USE enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold **hold,
