@@ -71,6 +71,7 @@ static void collect(struct group *group, bool wide)
         group->row_bytes_of_all += group->row_bytes[group->count];
         group->bytes += group->sizes[group->count++];
     }
+    /* Keys and clock have a row for each row, also where the state is one element of it. */
     PS_ASSERT(group->bytes == parameter->rows * group->row_bytes_of_all);
 }
 
@@ -143,9 +144,9 @@ static enum ps_status write_step(struct group *group, struct ps_file_runs *runs,
     return PS_OK;
 }
 
-/* A turn each time that a run has no room for a row more: the writing of what was made goes on beside
- * the reading of the next rows. The sum of the file is joined from those of the arrays, in the order
- * in which they stand there. */
+/* A turn each time that a run has no room for a row more: the writing of what was made goes on
+ * beside the reading of the next rows. The sum of the file is joined from those of the arrays, in
+ * the order in which they stand there. */
 static enum ps_status write_side_by_side(struct ps_summed_output *output, struct group *group,
                                          struct ps_error *error)
 {
