@@ -60,7 +60,7 @@ struct ps_row_table {
     uint64_t seed;
     uint64_t key_first;
     uint64_t key_end;
-    uint64_t version; /* of the newest push, by its low 32 bits at least; ages count from there */
+    uint64_t version;            /* of the newest push; ages count from there */
     _Atomic uint32_t references; /* the owner, and each hold */
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
@@ -78,6 +78,14 @@ struct ps_row_table {
     struct ps_mutex growth;                /* PS_RANK_GROWTH */
     struct ps_row_stripe stripes[PS_ROW_STRIPES];
 };
+
+/* Candidates age with the table whose keys they count. */
+static inline void ps_row_table_set_version(struct ps_row_table *table, uint64_t version)
+{
+    table->version = version;
+    if (table->candidates != NULL)
+        table->candidates->version = version;
+}
 
 void ps_row_table_acquire(struct ps_row_table *table);
 void ps_row_table_release(struct ps_row_table *table);
