@@ -43,6 +43,7 @@ static enum ps_status merge(struct ps_parameter_spec *spec, struct ps_bytes chan
     struct ps_optimizer_config read;
     struct ps_buffer joined;
     PS_ASSERT(config->size == 0);
+    PS_ASSERT(spec->memory != NULL);
     if (change.size == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: nothing to change");
     PS_TRY(ps_optimizer_config_decode(spec->config, spec->memory, &read, error));
@@ -219,7 +220,8 @@ const char *ps_parameter_config_difference(struct ps_bytes there, struct ps_byte
                                            char text[PS_CONFIG_DIFFERENCE_BYTES])
 {
     struct ps_optimizer_config left, right;
-    PS_ASSERT(text != NULL);
+    PS_ASSERT(text != NULL && memory != NULL);
+    /* The first was taken once and can be read; the other is as somebody sent it. */
     if (ps_optimizer_config_decode(there, memory, &left, NULL) != PS_OK ||
         ps_optimizer_config_decode(asked, memory, &right, NULL) != PS_OK ||
         !find_difference(&left, &right, text))
