@@ -287,9 +287,10 @@ static enum ps_status verify_base(struct verifying *verifying, const char *path,
     return PS_OK;
 }
 
-/* At most CHECKPOINT_DAMAGES_MAX places are named, so that a disk full of zeros does not print a
- * line for each tensor of a large model; the total is said at the end. Offsets are those of the
- * file, so that dd can look at the place. */
+/* A file that was cut off has the reason beside its header and then each array that is lost: what
+ * stands before the cut can be salvaged. At most CHECKPOINT_DAMAGES_MAX places are named, so that a
+ * disk full of zeros does not print a line for each tensor of a large model; the total is said at
+ * the end. Offsets are those of the file, so that dd can look at the place. */
 static void report_damage(struct verifying *verifying, const char *path,
                           const struct checkpoint_survey *survey)
 {
@@ -298,7 +299,9 @@ static void report_damage(struct verifying *verifying, const char *path,
     for (size_t i = 0; i < survey->damage_count && i < CHECKPOINT_DAMAGES_MAX; i++) {
         const struct checkpoint_damage *damage = &survey->damages[i];
         bool header = damage->tensor[0] == '\0';
-        const char *reason = header ? survey->why.text : "its checksum does not fit its bytes";
+        const char *reason = header                        ? survey->why.text
+                             : damage->end > survey->bytes ? "the file ends before it does"
+                                                           : "its checksum does not fit its bytes";
         ps_json_begin_object(json, NULL);
         json_text(json, "file", path);
         json_text(json, header ? "part" : "tensor", header ? "header" : damage->tensor);
