@@ -85,7 +85,7 @@ void sim_forget_ids(const struct sim_server *server);
 void sim_checker_acknowledged(struct sim_world *world, const struct sim_server *server,
                               size_t entry);
 
-/* The server has written a checkpoint file: a service of its own loads it at once (sim_states.c). */
+/* The server has written a checkpoint file, which a service of its own loads (sim_states.c). */
 void sim_checker_wrote(struct sim_world *world, const struct sim_server *server);
 
 /* A reply leaves the server. */
