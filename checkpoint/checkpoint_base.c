@@ -28,7 +28,7 @@ struct dropping {
 
 static enum ps_status find_path(const struct ps_checkpoint_reader *reader, const char *path,
                                 char base[PATH_BYTES], struct ps_error *error);
-static enum ps_status open_base(struct ps_checkpoint_reader *reader, const char *path,
+static enum ps_status open_base(struct ps_checkpoint_reader *reader, const char *path, bool damaged,
                                 struct ps_error *error);
 static enum ps_status check_facts(const struct ps_checkpoint_facts *own,
                                   const struct ps_checkpoint_facts *base, struct ps_error *error);
@@ -65,7 +65,7 @@ enum ps_status ps_checkpoint_open_base(struct ps_checkpoint_reader *reader, cons
 {
     PS_ASSERT(reader != NULL && path != NULL);
     PS_ASSERT(reader->base == NULL && reader->header.facts.base[0] != '\0');
-    enum ps_status status = open_base(reader, path, error);
+    enum ps_status status = open_base(reader, path, damaged, error);
     /* Only damage is let pass: of a disk that fails nobody knows what could be had. Of a damaged
      * file the parameters that are its own are wanted all the same. */
     if (status != PS_OK && !(damaged && status == PS_ERR_CORRUPT))
@@ -96,7 +96,7 @@ enum ps_status ps_checkpoint_fail_base(const struct ps_checkpoint_reader *reader
 }
 
 /* The base's header alone: what it remembers of its clients is of its own instant. */
-static enum ps_status open_base(struct ps_checkpoint_reader *reader, const char *path,
+static enum ps_status open_base(struct ps_checkpoint_reader *reader, const char *path, bool damaged,
                                 struct ps_error *error)
 {
     char base_path[PATH_BYTES];
@@ -104,7 +104,7 @@ static enum ps_status open_base(struct ps_checkpoint_reader *reader, const char 
     struct ps_checkpoint_reader *base = NULL;
     PS_TRY(find_path(reader, path, base_path, error));
     enum ps_status status =
-        ps_checkpoint_open_alone(reader->files, base_path, reader->memory, &base, &why);
+        ps_checkpoint_open_alone(reader->files, base_path, damaged, reader->memory, &base, &why);
     if (status == PS_OK)
         status = check_facts(&reader->header.facts, &base->header.facts, &why);
     if (status == PS_OK) {

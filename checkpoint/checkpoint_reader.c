@@ -19,9 +19,10 @@
 
 #define PART_BYTES PS_CHECKPOINT_PART_BYTES
 
-static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps_error *error);
-static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size,
-                                uint64_t file_bytes, struct ps_error *error);
+static enum ps_status read_header(struct ps_checkpoint_reader *reader, bool damaged,
+                                  struct ps_error *error);
+static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size, bool damaged,
+                                struct ps_error *error);
 static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct ps_error *error);
 static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, uint8_t *part,
                                     struct ps_error *error);
@@ -46,7 +47,7 @@ enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path
                                   struct ps_checkpoint_reader **reader, struct ps_error *error)
 {
     struct ps_checkpoint_reader *opened = NULL;
-    PS_TRY(ps_checkpoint_open_alone(files, path, memory, &opened, error));
+    PS_TRY(ps_checkpoint_open_alone(files, path, false, memory, &opened, error));
     enum ps_status status = read_sessions(opened, error);
     if (status == PS_OK && opened->header.facts.base[0] != '\0')
         status = ps_checkpoint_open_base(opened, path, false, error);
@@ -67,7 +68,7 @@ enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const ch
                                           bool *sessions_are_whole, struct ps_error *error)
 {
     struct ps_checkpoint_reader *opened = NULL;
-    PS_TRY(ps_checkpoint_open_alone(files, path, memory, &opened, error));
+    PS_TRY(ps_checkpoint_open_alone(files, path, true, memory, &opened, error));
     enum ps_status status = read_sessions(opened, error);
     /* Only damage is let pass. A disk that fails, or memory that is refused, says nothing about the
      * file. */
@@ -86,7 +87,7 @@ enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const ch
 /* Before the file is open there is nothing that ps_checkpoint_close could close; after it, close
  * ends everything, whatever was read. */
 enum ps_status ps_checkpoint_open_alone(const struct ps_files *files, const char *path,
-                                        const struct ps_allocator *memory,
+                                        bool damaged, const struct ps_allocator *memory,
                                         struct ps_checkpoint_reader **reader,
                                         struct ps_error *error)
 {
@@ -101,7 +102,7 @@ enum ps_status ps_checkpoint_open_alone(const struct ps_files *files, const char
         ps_release(memory, opened);
         return status;
     }
-    status = read_header(opened, error);
+    status = read_header(opened, damaged, error);
     if (status != PS_OK) {
         ps_checkpoint_close(opened);
         return status;
@@ -124,23 +125,24 @@ void ps_checkpoint_close(struct ps_checkpoint_reader *reader)
 
 /* The file's size first: it bounds the length that the file claims for its header, and with it the
  * memory that is taken for reading. */
-static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps_error *error)
+static enum ps_status read_header(struct ps_checkpoint_reader *reader, bool damaged,
+                                  struct ps_error *error)
 {
-    uint64_t file_bytes = 0;
     uint8_t first[PS_HEADER_LENGTH_BYTES];
     size_t got = 0;
     size_t length = 0;
-    PS_TRY(reader->files->size(reader->files->self, reader->file, &file_bytes, error));
+    PS_TRY(reader->files->size(reader->files->self, reader->file, &reader->file_bytes, error));
     PS_TRY(reader->files->read(reader->files->self, reader->file, 0, first, sizeof first, &got,
                                error));
     /* `got` may be less than 8 for a file of a few bytes, which ps_header_length then refuses. */
-    PS_TRY(ps_header_length((struct ps_bytes){first, got}, file_bytes, &length, error));
-    return read_head(reader, PS_HEADER_LENGTH_BYTES + length, file_bytes, error);
+    PS_TRY(ps_header_length((struct ps_bytes){first, got}, reader->file_bytes, &length, error));
+    return read_head(reader, PS_HEADER_LENGTH_BYTES + length, damaged, error);
 }
 
-/* The raw head is needed only while it is read: ps_header_init copies the texts that stay. */
-static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size,
-                                uint64_t file_bytes, struct ps_error *error)
+/* The raw head is needed only while it is read: ps_header_init copies the texts that stay. A file
+ * that was cut off in its last array has all others still, which only salvage asks for. */
+static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size, bool damaged,
+                                struct ps_error *error)
 {
     uint8_t *head = ps_plain(reader->memory, head_size);
     if (head == NULL)
@@ -148,8 +150,11 @@ static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head
                        head_size);
     enum ps_status status = ps_checkpoint_read_bytes(reader, 0, head, head_size, error);
     if (status == PS_OK)
-        status = ps_header_init(&reader->header, (struct ps_bytes){head, head_size}, file_bytes,
-                                reader->memory, error);
+        status = ps_header_init(&reader->header, (struct ps_bytes){head, head_size},
+                                reader->file_bytes, reader->memory, error);
+    if (status == PS_ERR_CORRUPT && damaged)
+        status = ps_header_init_cut(&reader->header, (struct ps_bytes){head, head_size},
+                                    reader->memory, error);
     ps_release(reader->memory, head);
     return status;
 }
@@ -163,6 +168,10 @@ static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct 
         return PS_OK;
     size_t size = (size_t)header->sessions_bytes;
     uint32_t crc32c = 0;
+    /* Only of a file that was cut off; memory is not asked for what is not there. */
+    if (header->sessions_offset > reader->file_bytes ||
+        size > reader->file_bytes - header->sessions_offset)
+        return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "sessions");
     reader->sessions = ps_plain(reader->memory, size);
     if (reader->sessions == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu bytes of sessions",

@@ -34,6 +34,7 @@ struct ps_checkpoint_reader {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     const struct ps_files *files;      /* borrowed; outlives this */
     struct ps_file file;
+    uint64_t file_bytes; /* when it was opened */
     struct ps_header header;
     uint8_t *sessions; /* owned */
     /* Of a file that adds to another, the other one, opened without its sessions, and the
@@ -43,9 +44,10 @@ struct ps_checkpoint_reader {
     size_t merged_count;
 };
 
-/* Opens one file, header only, whatever it adds to. Close it with ps_checkpoint_close(). */
+/* Opens one file, header only, whatever it adds to. Close it with ps_checkpoint_close(). With
+ * `damaged` the file may end before its arrays do, or behind them. */
 PS_MUST_USE enum ps_status ps_checkpoint_open_alone(const struct ps_files *files, const char *path,
-                                                    const struct ps_allocator *memory,
+                                                    bool damaged, const struct ps_allocator *memory,
                                                     struct ps_checkpoint_reader **reader,
                                                     struct ps_error *error);
 

@@ -40,6 +40,8 @@ static enum ps_status read_section_checksums(struct ps_header_pass *pass,
 static enum ps_status check_order(const struct ps_header *header, struct ps_error *error);
 static const char *metadata_text(const struct ps_json *metadata, const char *key);
 static bool metadata_number(const struct ps_json *metadata, const char *key, uint64_t *number);
+static enum ps_status init(struct ps_header *header, struct ps_bytes head, uint64_t file_bytes,
+                           bool is_cut, const struct ps_allocator *memory, struct ps_error *error);
 
 /* The first thing that is read of a file, and the only one that is used without a checksum: it says
  * how much to read for verifying one. */
@@ -62,8 +64,23 @@ enum ps_status ps_header_length(struct ps_bytes first, uint64_t file_bytes, size
     return PS_OK;
 }
 
+/* What a file may say that it was: the sums of its arrays stay far from wrapping. */
+#define CUT_BYTES_MAX (UINT64_C(1) << 46)
+
 enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head, uint64_t file_bytes,
                               const struct ps_allocator *memory, struct ps_error *error)
+{
+    return init(header, head, file_bytes, false, memory, error);
+}
+
+enum ps_status ps_header_init_cut(struct ps_header *header, struct ps_bytes head,
+                                  const struct ps_allocator *memory, struct ps_error *error)
+{
+    return init(header, head, CUT_BYTES_MAX, true, memory, error);
+}
+
+static enum ps_status init(struct ps_header *header, struct ps_bytes head, uint64_t file_bytes,
+                           bool is_cut, const struct ps_allocator *memory, struct ps_error *error)
 {
     PS_ASSERT(header != NULL && memory != NULL);
     PS_ASSERT(head.size >= PS_HEADER_LENGTH_BYTES && head.size <= file_bytes);
@@ -73,6 +90,7 @@ enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head, ui
                                   .texts_size = head.size,
                                   .offset = head.size,
                                   .file_bytes = file_bytes,
+                                  .is_cut = is_cut,
                                   .error = error};
     /* Taken before parsing, as one block that never grows: texts that were handed out stay where
      * they are. */
@@ -142,7 +160,7 @@ static enum ps_status read_document(struct ps_header_pass *pass, const struct ps
     PS_TRY(ps_header_read_sections(pass, has));
     if (pass->tensor != NULL)
         return ps_header_corrupt(pass->error, "the header has a tensor that no parameter owns");
-    if (pass->offset != pass->file_bytes)
+    if (pass->offset != pass->file_bytes && !pass->is_cut)
         return ps_header_corrupt(pass->error, "the file is longer or shorter than its arrays");
     return check_order(pass->header, pass->error);
 }

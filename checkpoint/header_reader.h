@@ -53,6 +53,13 @@ PS_MUST_USE enum ps_status ps_header_length(struct ps_bytes first, uint64_t file
 PS_MUST_USE enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head,
                                           uint64_t file_bytes, const struct ps_allocator *memory,
                                           struct ps_error *error);
+/* The same of a file that is shorter or longer than its header says, as one whose copying was
+ * broken off: the header's checksum is right, and arrays are whose own are. Whoever reads one has
+ * to see whether the file goes so far. For those who look for what can be saved; nobody trains on
+ * it. */
+PS_MUST_USE enum ps_status ps_header_init_cut(struct ps_header *header, struct ps_bytes head,
+                                              const struct ps_allocator *memory,
+                                              struct ps_error *error);
 void ps_header_fini(struct ps_header *header);
 
 #endif

@@ -100,6 +100,27 @@ static enum ps_status add_place(struct psclient *client, struct ps_worker_place 
                    place->words.group);
 }
 
+/* Whoever asks again for what this client has is told which that is. Another name, or another rank,
+ * is another worker, which would share the first one's rank without knowing. */
+static enum ps_status look_again(struct psclient *client, const struct ps_worker_words *words,
+                                 struct psclient_place *out, struct ps_error *error)
+{
+    PS_TRY(look(client, words->group, out, error));
+    ps_mutex_lock(&client->mutex);
+    const struct ps_worker_place *place = find_place(client, words->group);
+    /* NULL: another thread has left it at this moment, and what it had is what was asked for. */
+    bool is_other =
+        place != NULL && ((words->name[0] != '\0' && strcmp(words->name, place->words.name) != 0) ||
+                          (words->rank != 0 && words->rank != 1 + out->rank));
+    ps_mutex_unlock(&client->mutex);
+    if (!is_other)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_MISMATCH,
+                   "this client is worker %" PRIu32
+                   " of group %.64s already: every worker has a client of its own",
+                   out->rank, words->group);
+}
+
 /* In a group that was joined already nothing is asked: the thread of the place knows better than a
  * server that has just come. A place that was lost says so here, too, until it is left. */
 static enum ps_status join(struct psclient *client, const struct ps_worker_words *words,
@@ -107,7 +128,7 @@ static enum ps_status join(struct psclient *client, const struct ps_worker_words
 {
     struct ps_worker_place *place;
     /* A second join of the same group is a question for what this client has. */
-    enum ps_status status = look(client, words->group, out, error);
+    enum ps_status status = look_again(client, words, out, error);
     if (status != PS_ERR_NOT_FOUND)
         return status;
     PS_TRY(ps_worker_place_create(client, words, &place, error));

@@ -53,13 +53,14 @@ struct psclient_place {
 /* Takes a place and keeps it from now on. Waits until a rank is free, and for a former process of
  * the same name or rank to be silent for its time: a worker that was killed and started again gets
  * its place. Of each group a client has one place; in one that it has joined already this says
- * which.
+ * which. Threads that are workers of their own have a client each.
  *
  * PSCLIENT_ALREADY    another process that lives has the name or the rank; the text says who
  * PSCLIENT_EXHAUSTED  every rank was taken all the time
  * PSCLIENT_INVALID    an option
  * PSCLIENT_FAILED     the others of the group have said another size; or the place in this group
- *                     was lost before: leave, and join again
+ *                     was lost before: leave, and join again; or this client has joined it under
+ *                     another name or rank
  */
 int psclient_join_workers(struct psclient *client, const struct psclient_worker_options *options,
                           uint64_t timeout_ms, struct psclient_place *place,

@@ -26,7 +26,7 @@ static const struct ps_option table[] = {
     OPTION(data, "data", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "Training rows, LIBSVM format; for matrix-factorization lines of user, item and rating, "
            "with "
-           "tabs, commas or \"::\" between them."),
+           "tabs, commas, semicolons or \"::\" between them."),
     OPTION(test, "test", PS_OPTION_TEXT, "FILE", NULL, NULL, "Test rows, of the same format."),
     OPTION(model, "model", PS_OPTION_CHOICE, "NAME", "logistic",
            "logistic|softmax|sparse-logistic|matrix-factorization",

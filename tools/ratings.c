@@ -13,11 +13,23 @@
 
 #define FILE_BYTES_MAX ((size_t)4 << 30)
 
+/* A line while it is read: what it was that could not be read is said of it. */
+struct line {
+    const char *at, *end;
+    const char *column; /* that is read; static */
+    char separator;     /* behind the column that was read last; ' ' for blanks */
+};
+
 static enum ps_status parse_lines(struct ps_ratings *ratings, const char *text, const char *end,
                                   const char *name, struct ps_error *error);
-static bool parse_line(const char *line, const char *end, struct ps_rating *rating);
-static bool parse_number(const char **cursor, uint64_t *number);
-static bool skip_separator(const char **cursor);
+static enum ps_status refuse(const struct line *line, const char *name, size_t line_number,
+                             struct ps_error *error);
+static bool parse_line(struct line *line, struct ps_rating *rating);
+static bool parse_value(struct line *line, float *value);
+static bool end_quote(const struct line *line, const char **after);
+static bool parse_number(struct line *line, uint64_t *number);
+static bool is_separator(char c);
+static bool skip_separator(struct line *line);
 static double mean_of(const struct ps_ratings *ratings);
 
 /* Ratings that were never loaded have no allocator. */
@@ -75,10 +87,19 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* A heading is told from a mistake by its place and its letter. */
+/* A heading is told from a mistake by its place and its letter, which may stand in quotes; "#" is
+ * how numpy writes one. */
 static bool is_heading(const char *line, size_t line_number)
 {
-    return line_number == 1 && ((*line >= 'a' && *line <= 'z') || (*line >= 'A' && *line <= 'Z'));
+    line += *line == '"';
+    return line_number == 1 &&
+           (*line == '#' || (*line >= 'a' && *line <= 'z') || (*line >= 'A' && *line <= 'Z'));
+}
+
+/* Programs of Windows begin their files with it. */
+static const char *skip_byte_order_mark(const char *text, const char *end)
+{
+    return end - text >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
 }
 
 /* Blank lines are passed over; a file without a rating teaches nothing. */
@@ -86,7 +107,7 @@ static enum ps_status parse_lines(struct ps_ratings *ratings, const char *text, 
                                   const char *name, struct ps_error *error)
 {
     size_t line_number = 0;
-    for (const char *line = text; line < end;) {
+    for (const char *line = skip_byte_order_mark(text, end); line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         const char *line_end = newline != NULL ? newline : end;
         line_number++;
@@ -94,11 +115,9 @@ static enum ps_status parse_lines(struct ps_ratings *ratings, const char *text, 
         while (line < line_end && is_blank(*line))
             line++;
         if (line < line_end && !is_heading(line, line_number)) {
-            if (!parse_line(line, line_end, &ratings->list[ratings->count]))
-                return ps_fail(error, PS_ERR_BAD_INPUT,
-                               "%s:%zu: expected \"user item rating\", with tabs, commas or \"::\" "
-                               "between them",
-                               name, line_number);
+            struct line read = {.at = line, .end = line_end};
+            if (!parse_line(&read, &ratings->list[ratings->count]))
+                return refuse(&read, name, line_number, error);
             ratings->count++;
         }
         /* One past the end behind the last line. */
@@ -110,53 +129,105 @@ static enum ps_status parse_lines(struct ps_ratings *ratings, const char *text, 
     return PS_OK;
 }
 
-/* What follows a separator behind the rating is not looked at. */
-static bool parse_line(const char *line, const char *end, struct ps_rating *rating)
+/* What stands where the reader has stopped, up to the end of the column: of the first one it is not
+ * known how it ends. */
+static enum ps_status refuse(const struct line *line, const char *name, size_t line_number,
+                             struct ps_error *error)
 {
-    const char *cursor = line;
-    if (!parse_number(&cursor, &rating->user) || !skip_separator(&cursor) ||
-        !parse_number(&cursor, &rating->item) || !skip_separator(&cursor))
-        return false;
-    /* strtod would skip the line's end and take the number behind it. */
-    if (cursor >= end || (!is_digit(*cursor) && *cursor != '-' && *cursor != '.'))
-        return false;
-    /* Dot and minus, but no blank, no "inf" and no hexadecimal number. */
-    char *after = NULL;
-    double value = strtod(cursor, &after);
-    /* What is too large for a float is infinite now, and refused below. */
-    rating->value = (float)value;
-    return after > cursor && after <= end && isfinite(rating->value) &&
-           (after == end || is_blank(*after) || *after == ',' || *after == ':');
+    const char ends[] = {' ', '\t', '\r', '\n', line->separator, '\0'};
+    size_t size = strcspn(line->at, line->separator != '\0' ? ends : ",;: \t\r\n");
+    PS_ASSERT(line->at <= line->end && line->column != NULL);
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "%s:%zu: %s \"%.*s\": lines are user, item and rating, with tabs, blanks, "
+                   "commas, semicolons or \"::\" between them; users and items are numbers below "
+                   "2^63",
+                   name, line_number, line->column, (int)(size < 24 ? size : 24), line->at);
 }
 
-/* Digits alone: strtoull would take blanks and a sign. */
-static bool parse_number(const char **cursor, uint64_t *number)
+/* What follows a separator behind the rating is not looked at. */
+static bool parse_line(struct line *line, struct ps_rating *rating)
 {
+    line->column = "user";
+    if (!parse_number(line, &rating->user))
+        return false;
+    /* A separator that is not there is a column that is not there. */
+    line->column = "item";
+    if (!skip_separator(line) || !parse_number(line, &rating->item))
+        return false;
+    line->column = "rating";
+    return skip_separator(line) && parse_value(line, &rating->value);
+}
+
+/* A comma behind the rating of a line whose columns are apart by something else is the decimal
+ * comma of other countries: half a star would be lost without a word. */
+static bool parse_value(struct line *line, float *value)
+{
+    const char *at = line->at + (*line->at == '"');
     char *after = NULL;
-    if (!is_digit(**cursor))
+    /* strtod would skip the line's end and take the number behind it. */
+    if (at >= line->end || (!is_digit(*at) && *at != '-' && *at != '.'))
+        return false;
+    /* Dot and minus, but no blank, no "inf" and no hexadecimal number. */
+    double number = strtod(at, &after);
+    /* What is too large for a float is infinite now, and refused below. */
+    *value = (float)number;
+    if (after <= at || !isfinite(*value) || !end_quote(line, (const char **)&after))
+        return false;
+    return after == line->end || (after < line->end && is_blank(*after)) ||
+           (after < line->end && *after == line->separator);
+}
+
+/* A column that begins with a quote ends with one. */
+static bool end_quote(const struct line *line, const char **after)
+{
+    if (*line->at != '"')
+        return true;
+    return *(*after)++ == '"';
+}
+
+/* Digits alone: strtoull would take blanks and a sign. The reader stays where it is when it is no
+ * number. */
+static bool parse_number(struct line *line, uint64_t *number)
+{
+    const char *at = line->at + (*line->at == '"');
+    char *after = NULL;
+    if (!is_digit(*at))
         return false;
     /* A number beyond 64 bits is told by errno alone. */
     errno = 0;
-    unsigned long long value = strtoull(*cursor, &after, 10);
-    *cursor = after;
+    unsigned long long value = strtoull(at, &after, 10);
+    if (errno != 0 || value >> PS_RATING_NUMBER_BITS != 0 ||
+        !end_quote(line, (const char **)&after) || !is_separator(*after))
+        return false;
+    line->at = after;
     *number = value;
-    return errno == 0 && value >> PS_RATING_NUMBER_BITS == 0;
+    return true;
 }
 
-/* Blanks alone, or one comma or "::" with blanks around it: an empty column is a mistake. */
-static bool skip_separator(const char **cursor)
+/* Or the end of the line. */
+static bool is_separator(char c)
+{
+    return is_blank(c) || c == ',' || c == ';' || c == ':' || c == '\n' || c == '\0';
+}
+
+/* Blanks alone, or one comma, semicolon or "::" with blanks around it: an empty column is a
+ * mistake. */
+static bool skip_separator(struct line *line)
 {
     /* Something has to stand between two numbers. */
-    const char *start = *cursor;
-    while (is_blank(**cursor))
-        ++*cursor;
-    if (**cursor == ',')
-        ++*cursor;
-    else if (strncmp(*cursor, "::", 2) == 0)
-        *cursor += 2;
-    while (is_blank(**cursor))
-        ++*cursor;
-    return *cursor > start;
+    const char *start = line->at;
+    while (is_blank(*line->at))
+        line->at++;
+    line->separator = *line->at == ',' || *line->at == ';' ? *line->at : ' ';
+    if (line->separator != ' ')
+        line->at++;
+    else if (strncmp(line->at, "::", 2) == 0) {
+        line->separator = ':';
+        line->at += 2;
+    }
+    while (is_blank(*line->at))
+        line->at++;
+    return line->at > start;
 }
 
 /* Summed in double and in the order of the file: every process that trains has the same mean,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ratings, a line each: user, item, rating, and whatever follows (the time, mostly). Columns are
- * apart by a tab or blanks, by "::" or by a comma, as the MovieLens files have them; a first line
- * that begins with a letter is a heading.
+ * apart by a tab or blanks, by "::", a comma or a semicolon, as the MovieLens files and those of
+ * other collections have them, and may stand in quotes; a first line that begins with a letter or
+ * "#" is a heading. Lines may be empty, and end as those of Windows.
  *
  * Threads:  may be read from any number of threads once loaded.
  * Blocking: loading waits for the disk.
- * Errors:   PS_ERR_BAD_INPUT names file and line; PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY.
+ * Errors:   PS_ERR_BAD_INPUT names file, line, column and what stands there; PS_ERR_NOT_FOUND,
+ *           PS_ERR_IO, PS_ERR_NO_MEMORY.
  * Memory:   owned until ps_ratings_fini.
  */
 #ifndef PS_TOOLS_RATINGS_H

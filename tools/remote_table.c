@@ -48,6 +48,17 @@ static enum ps_status fail(const struct ps_remote_table *remote, const char *wha
     return ps_model_servers_fail(remote->options.worker, what, cause, error);
 }
 
+/* A table of an earlier run is the usual reason, and what to do about that is known here. */
+static enum ps_status refuse_table(const struct ps_remote_table *remote,
+                                   const struct psclient_error *cause, struct ps_error *error)
+{
+    if (cause->status != PSCLIENT_ALREADY)
+        return fail(remote, "define the table", cause, error);
+    return fail(remote,
+                "define the table (train on with the settings of before, or with another --name)",
+                cause, error);
+}
+
 /* Statuses that say that a server was restarted without its state. */
 static bool is_lost(int status)
 {
@@ -85,7 +96,7 @@ static enum ps_status connect_table(struct ps_remote_table *remote, uint64_t tim
     PS_TRY(ps_model_servers_initialise(options->servers, &init, error));
     if (psclient_table_define(options->servers->client, &options->table, timeout_ms, &remote->table,
                               &cause) != PSCLIENT_OK)
-        return fail(remote, "define the table", &cause, error);
+        return refuse_table(remote, &cause, error);
     if (is_sync(remote))
         return join_rounds(remote, timeout_ms, error);
     return options->clocks != NULL ? join_clocks(remote, timeout_ms, error) : PS_OK;

@@ -70,13 +70,19 @@ static void line_main(void *argument)
 }
 
 /* The rate is over the whole run: the recent one jumps too much to be read. Lost pushes and retries
- * stand in the line, because they are how a server that is away shows first. */
+ * stand in the line, because they are how a server that is away shows first. Before the first batch
+ * is done there is nothing of all that to tell, and who waits wants to know for what. */
 static void print_line(const struct ps_progress_line *line, uint64_t start_ms, bool terminal)
 {
     struct ps_trainer_progress *progress = line->progress;
     double seconds = (double)(ps_now_ms(ps_clock_real()) - start_ms) / 1000.0;
     double examples = (double)atomic_load(&progress->examples);
     double share = ps_train_share(progress);
+    if (examples <= 0) {
+        (void)fprintf(stderr, "%swaiting for the servers and the first batch  %.1f s%s",
+                      terminal ? "\r" : "", seconds, terminal ? "\033[K" : "\n");
+        return;
+    }
     (void)fprintf(stderr,
                   "%straining %3.0f %%  loss %.4f  %.0f examples/s  pushes %llu  lost %llu  "
                   "retries %llu  %.1f s%s",

@@ -101,15 +101,20 @@ static void give_call_up(struct ps_engine *engine, struct ps_batch *batch, uint3
     ps_item_fail(item, PS_ERR_UNAVAILABLE, reason);
 }
 
-/* What the time was not enough for. A server that has nothing to say before the deadline says it
- * when nobody listens any longer: so what a pull has waited for is told here. */
+/* What the time was not enough for. A server says shortly before the deadline what a pull waits for
+ * (who is missing, and for how long), and is asked again for the rest of the time: what it said
+ * then is told. A server that said nothing would say it when nobody listens any longer. */
 static void describe_wait(const struct ps_batch *batch, const struct ps_engine_call *call,
                           char reason[PS_ITEM_TEXT_MAX])
 {
+    const struct ps_item *item = &batch->request.items[call->item];
     const struct ps_pull_request *pull = ps_call_pull_of(&call->request);
     const char *end = batch->is_cancelled ? "cancelled before an answer came" : "no answer in time";
     PS_ASSERT(batch->is_given_up);
-    if (pull != NULL && pull->at_least_version > 0)
+    if (item->text[0] != '\0')
+        (void)snprintf(reason, PS_ITEM_TEXT_MAX, "%s: %.*s", end,
+                       (int)(PS_ITEM_TEXT_MAX - strlen(end) - sizeof ": "), item->text);
+    else if (pull != NULL && pull->at_least_version > 0)
         (void)snprintf(reason, PS_ITEM_TEXT_MAX, "%s: version %" PRIu64 " was waited for", end,
                        pull->at_least_version);
     else if (pull != NULL && pull->worker > 0)
@@ -117,6 +122,9 @@ static void describe_wait(const struct ps_batch *batch, const struct ps_engine_c
                        "%s: worker %" PRIu32 " may not read at clock %" PRIu64 " of %.*s yet", end,
                        pull->worker - 1, pull->clock, (int)pull->clocks.size,
                        (const char *)pull->clocks.data);
+    else if (pull != NULL)
+        (void)snprintf(reason, PS_ITEM_TEXT_MAX,
+                       "%s: its server is silent, or nobody has initialised the job", end);
     else
         (void)snprintf(reason, PS_ITEM_TEXT_MAX, "%s", end);
 }

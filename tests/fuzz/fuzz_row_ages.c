@@ -34,16 +34,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct ps_row_ages_read read = {ps_row_ages_time(50000), 0, VERSION};
     struct ps_row_expiry expiry = {.due = 0}, again = {.due = 0};
     char text[PS_ROW_AGES_TEXT_BYTES];
+    struct ps_error why;
     /* The header's reader lets no longer one through. */
     if (size > PS_CHECKPOINT_AGES_MAX ||
-        !ps_row_ages_text_read((struct ps_bytes){data, size}, &read, &expiry))
+        ps_row_ages_text_read((struct ps_bytes){data, size}, &read, &expiry, &why) != PS_OK)
         return 0;
     if (expiry.due > VERSION + 1)
         abort();
     look(expiry.by_time, both.expire_ms, read.time);
     look(expiry.by_clock, both.expire_clocks, 7);
     size_t length = ps_row_ages_text_write(&expiry, &both, read.time, text);
-    if (!ps_row_ages_text_read((struct ps_bytes){(const uint8_t *)text, length}, &read, &again) ||
+    if (ps_row_ages_text_read((struct ps_bytes){(const uint8_t *)text, length}, &read, &again,
+                              &why) != PS_OK ||
         again.due != expiry.due || !is_same(&again.by_time, &expiry.by_time) ||
         !is_same(&again.by_clock, &expiry.by_clock))
         abort();

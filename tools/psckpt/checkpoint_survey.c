@@ -32,6 +32,9 @@ static enum ps_status survey_sections(struct checkpoint_survey *survey, struct r
                                       struct ps_error *error);
 static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct reading *reading,
                                       struct ps_error *error);
+static enum ps_status judge(struct checkpoint_survey *survey, struct reading *reading,
+                            struct ps_bytes tensor, uint64_t begin, uint64_t end, uint32_t crc32c,
+                            struct ps_error *error);
 static enum ps_status sum_range(struct reading *reading, uint64_t begin, uint64_t end,
                                 uint32_t *crc32c, struct ps_error *error);
 static void note(struct checkpoint_survey *survey, struct ps_bytes tensor, uint64_t begin,
@@ -99,12 +102,10 @@ static enum ps_status survey_header(struct checkpoint_survey *survey, struct rea
         end += length;
         status = parse_head(survey, reading, (size_t)end, &survey->why);
     }
-    if (status == PS_OK)
-        survey->has_header = true;
     /* A header that claims to be longer than the file is noted up to the file's end. */
-    else if (status == PS_ERR_CORRUPT)
+    if (status == PS_ERR_CORRUPT)
         note(survey, (struct ps_bytes){NULL, 0}, 0, end < survey->bytes ? end : survey->bytes);
-    else
+    else if (status != PS_OK)
         return ps_fail(error, status, "%s", survey->why.text);
     return PS_OK;
 }
@@ -125,6 +126,11 @@ static enum ps_status parse_head(struct checkpoint_survey *survey, struct readin
     if (status == PS_OK)
         status = ps_header_init(&survey->header, (struct ps_bytes){head, size}, survey->bytes,
                                 reading->box->memory, error);
+    survey->has_header = status == PS_OK;
+    /* The reason stays: it is damage. But which arrays are lost only their places say. */
+    if (status == PS_ERR_CORRUPT && got == size)
+        survey->has_header = ps_header_init_cut(&survey->header, (struct ps_bytes){head, size},
+                                                reading->box->memory, NULL) == PS_OK;
     ps_release(reading->box->memory, head);
     return status;
 }
@@ -140,12 +146,10 @@ static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct rea
         const struct ps_header_parameter *parameter = &survey->header.parameters[i];
         for (uint32_t array = 0; array < ps_array_carried(&parameter->about); array++) {
             uint64_t begin = parameter->offset[array];
-            uint64_t end = begin + ps_array_bytes(&parameter->about, array);
-            uint32_t crc32c = 0;
-            PS_TRY(sum_range(reading, begin, end, &crc32c, error));
             char name[PS_ARRAY_NAME_BYTES];
-            if (crc32c != parameter->crc32c[array])
-                note(survey, ps_array_name(&parameter->about, array, name), begin, end);
+            PS_TRY(judge(survey, reading, ps_array_name(&parameter->about, array, name), begin,
+                         begin + ps_array_bytes(&parameter->about, array), parameter->crc32c[array],
+                         error));
         }
     }
     return survey_sessions(survey, reading, error);
@@ -159,11 +163,8 @@ static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct r
     const struct ps_header *header = &survey->header;
     if (!header->has_sessions)
         return survey_sections(survey, reading, error);
-    uint64_t end = header->sessions_offset + header->sessions_bytes;
-    uint32_t crc32c = 0;
-    PS_TRY(sum_range(reading, header->sessions_offset, end, &crc32c, error));
-    if (crc32c != header->sessions_crc32c)
-        note(survey, ps_bytes_of_text(PS_HEADER_SESSIONS), header->sessions_offset, end);
+    PS_TRY(judge(survey, reading, ps_bytes_of_text(PS_HEADER_SESSIONS), header->sessions_offset,
+                 header->sessions_offset + header->sessions_bytes, header->sessions_crc32c, error));
     return survey_sections(survey, reading, error);
 }
 
@@ -178,19 +179,29 @@ static enum ps_status survey_sections(struct checkpoint_survey *survey, struct r
                                                              PS_HEADER_CANDIDATES};
     for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++) {
         const struct ps_header_range *range = &survey->header.sections[i];
-        uint64_t end = range->offset + range->bytes;
-        uint32_t crc32c = 0;
-        if (range->bytes == 0)
-            continue;
-        PS_TRY(sum_range(reading, range->offset, end, &crc32c, error));
-        if (crc32c != range->crc32c)
-            note(survey, ps_bytes_of_text(names[i]), range->offset, end);
+        if (range->bytes > 0)
+            PS_TRY(judge(survey, reading, ps_bytes_of_text(names[i]), range->offset,
+                         range->offset + range->bytes, range->crc32c, error));
     }
     return PS_OK;
 }
 
-/* A read past the end gives fewer bytes, and so another checksum: a file that was cut off shows as
- * damage of the arrays that are missing, without a special case. `begin` and `end` come from a
+/* What a file that was cut off does not have any more is not read: it may be much. Its place is
+ * told all the same, so that its length says how far a copy would have had to go on. */
+static enum ps_status judge(struct checkpoint_survey *survey, struct reading *reading,
+                            struct ps_bytes tensor, uint64_t begin, uint64_t end, uint32_t crc32c,
+                            struct ps_error *error)
+{
+    bool is_there = end <= survey->bytes;
+    uint32_t found = 0;
+    if (is_there)
+        PS_TRY(sum_range(reading, begin, end, &found, error));
+    if (!is_there || found != crc32c)
+        note(survey, tensor, begin, end);
+    return PS_OK;
+}
+
+/* `begin` and `end` come from a
  * header whose checksum fits, and were checked against the file's size. */
 static enum ps_status sum_range(struct reading *reading, uint64_t begin, uint64_t end,
                                 uint32_t *crc32c, struct ps_error *error)

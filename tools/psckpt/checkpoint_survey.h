@@ -25,11 +25,11 @@ struct checkpoint_damage {
 
 struct checkpoint_survey {
     uint64_t bytes;
-    bool has_header; /* the header is whole, `header` is set */
+    bool has_header; /* its checksum is right, `header` is set: perhaps of more than the file has */
     struct ps_header header;
     size_t damage_count;
     struct checkpoint_damage damages[CHECKPOINT_DAMAGES_MAX];
-    struct ps_error why; /* why the header is not whole */
+    struct ps_error why; /* why the header is not whole, or not of this file */
 };
 
 /* Surveys `path`: the header only, or with `arrays` every array.

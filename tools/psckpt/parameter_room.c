@@ -10,10 +10,15 @@
 #include "base/assert.h"
 #include "tools/psckpt/table_rows.h"
 
+#include <string.h>
+
 #define ALIGNMENT ((uint64_t)8)
 
 /* Asked of a source at a time. */
 #define PIECE_BYTES ((uint64_t)1 << 20)
+
+static void fill_clock(const struct parameter_room *room,
+                       const struct ps_checkpoint_parameter *about);
 
 /* Counts come from files, where each array was compared with the size of the file; so their sum
  * does not wrap. */
@@ -50,16 +55,34 @@ enum ps_status parameter_room_read(const struct parameter_room *room,
                                    struct ps_checkpoint_reader *reader, size_t i, bool states,
                                    struct ps_error *error)
 {
-    uint32_t state_count = ps_checkpoint_parameter(reader, i)->state_count;
+    const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
+    uint32_t state_count = about->state_count;
     for (uint32_t array = 0; array < room->count; array++) {
         struct ps_checkpoint_piece piece = {room->arrays[array], room->pieces[array].size};
+        bool is_clock = about->is_table && array + 1 == room->count;
         /* Of a table without its state the keys are wanted all the same: values are of no use
          * when nobody knows whose they are. */
         if (!states && array > 0 && array <= state_count)
             continue;
-        PS_TRY(ps_checkpoint_read_array(reader, i, (int32_t)array - 1, &piece, 1, error));
+        enum ps_status status =
+            ps_checkpoint_read_array(reader, i, (int32_t)array - 1, &piece, 1, error);
+        if (status == PS_ERR_CORRUPT && is_clock && !states)
+            fill_clock(room, about);
+        else if (status != PS_OK)
+            return status;
     }
     return PS_OK;
+}
+
+/* It stands at the end of the file, where one that was cut off has lost it first. Rows seem younger
+ * than they are by it, which costs memory and no row. */
+static void fill_clock(const struct parameter_room *room,
+                       const struct ps_checkpoint_parameter *about)
+{
+    uint32_t version = (uint32_t)about->version;
+    PS_ASSERT(room->pieces[room->count - 1].size == about->rows * sizeof version);
+    for (uint64_t row = 0; row < about->rows; row++)
+        memcpy(room->arrays[room->count - 1] + row * sizeof version, &version, sizeof version);
 }
 
 /* As the writer of a checkpoint asks it, in pieces and from beginning to end: sources rely on

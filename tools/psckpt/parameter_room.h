@@ -29,7 +29,8 @@ PS_MUST_USE enum ps_status parameter_room_make(struct parameter_room *room,
                                                struct ps_error *error);
 
 /* Fills the arrays with those of parameter `i`, each against its checksum; without `states` those
- * of the optimizer's state are left as they are. */
+ * of the optimizer's state are left as they are, and the clock of a table's rows, where that is not
+ * whole, is the table's version: they are as if all had been pushed to last. */
 PS_MUST_USE enum ps_status parameter_room_read(const struct parameter_room *room,
                                                struct ps_checkpoint_reader *reader, size_t i,
                                                bool states, struct ps_error *error);

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/program.h"
 #include "tools/optimizer_choice.h"
+#include "tools/psckpt/paths.h"
 #include "tools/psckpt/psckpt_commands.h"
 
 #include <signal.h>
@@ -152,6 +153,8 @@ static const struct command commands[] = {
 };
 
 static int run(const struct command *command, struct psckpt *tool);
+static int complain(const struct command *command, const struct psckpt *tool, enum ps_status status,
+                    struct ps_error *error);
 
 /* A pipe that is closed by its reader (psckpt list | head) must end in an exit status, not in a
  * signal. The command is looked up before anything is opened. Memory and files are the real ones
@@ -194,10 +197,30 @@ static int run(const struct command *command, struct psckpt *tool)
     progress_end(&progress);
     /* A command that failed has printed nothing that counts, and its failure is the status. */
     if (status != PS_OK)
-        return psckpt_complain(status, &error);
+        return complain(command, tool, status, &error);
     if (fflush(stdout) != 0 && code == EXIT_SUCCESS) {
         (void)fprintf(stderr, "psckpt: cannot write to standard output\n");
         return EX_IOERR;
     }
+    return code;
+}
+
+/* Whoever reads a file by itself does not know who asked: of one that was named, which it is and
+ * the next command are said here. Of a folder the functions name the file, and verify the way out.
+ */
+static int complain(const struct command *command, const struct psckpt *tool, enum ps_status status,
+                    struct ps_error *error)
+{
+    const char *path = tool->arguments[0];
+    bool is_damaged_file = status == PS_ERR_CORRUPT && command->about.argument_count == 1 &&
+                           command->run != psckpt_import && !path_is_folder(tool->box.files, path);
+    struct ps_error named = *error;
+    if (is_damaged_file && strncmp(error->text, path, strlen(path)) != 0)
+        (void)ps_fail(&named, status, "%s: %s", path, error->text);
+    int code = psckpt_complain(status, &named);
+    if (is_damaged_file && command->run != psckpt_salvage)
+        (void)fprintf(stderr,
+                      "psckpt: what is damaged in it: psckpt verify FILE; what is whole: psckpt "
+                      "salvage FILE --out NEWDIR\n");
     return code;
 }

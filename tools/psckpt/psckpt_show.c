@@ -38,20 +38,13 @@ static void show_own_json(struct ps_json_writer *json, const struct ps_checkpoin
  * server: checkpoints do not change once they have their name. */
 enum ps_status psckpt_show(const struct psckpt *tool, struct ps_error *error)
 {
-    struct checkpoint_survey survey;
     struct ps_checkpoint_reader *reader = NULL;
     const char *path = tool->arguments[0];
     if (path_is_folder(tool->box.files, path))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "show takes one checkpoint; psckpt list %.180s names them", path);
-    /* Which file it is that has a damaged header only the survey says. */
-    PS_TRY(checkpoint_survey_init(&survey, &tool->box, path, false, error));
-    enum ps_status status = PS_OK;
-    if (!survey.has_header)
-        status = ps_fail(error, PS_ERR_CORRUPT, "%.120s: %.130s", path, survey.why.text);
-    checkpoint_survey_fini(&survey);
-    if (status == PS_OK)
-        status = ps_checkpoint_open(tool->box.files, path, tool->box.memory, &reader, error);
+    enum ps_status status =
+        ps_checkpoint_open(tool->box.files, path, tool->box.memory, &reader, error);
     if (status == PS_OK)
         status = show(tool, reader, error);
     ps_checkpoint_close(reader);

@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/journal.h"
 #include "server/core/recovery/recovery_replay.h"
+#include "server/core/update/row_ages_text.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/journal_survey.h"
@@ -43,6 +44,10 @@ static void conclude(const struct verifying *verifying);
 static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
                                     struct ps_error *error);
 static void verify_checkpoint(struct verifying *verifying, const char *path, char base[37]);
+static bool verify_ages(struct verifying *verifying, const char *path,
+                        const struct ps_header *header);
+static void report_ages(struct verifying *verifying, const char *path, const char *table,
+                        const char *why);
 static void verify_merge(struct verifying *verifying, const char *path);
 static enum ps_status verify_base(struct verifying *verifying, const char *path, const char *base,
                                   struct ps_error *error);
@@ -164,7 +169,8 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
 }
 
 /* A file that could not be read counts as a file, and neither as whole nor as damaged. Header and
- * arrays, each against its checksum; what the numbers mean is not judged. `base` becomes the uuid
+ * arrays, each against its checksum, and ages by their text; what the numbers mean is not judged.
+ * `base` becomes the uuid
  * of the file that this one adds to, "" when it is whole or cannot say. */
 static void verify_checkpoint(struct verifying *verifying, const char *path, char base[37])
 {
@@ -180,13 +186,60 @@ static void verify_checkpoint(struct verifying *verifying, const char *path, cha
     /* Also of a damaged file: its base may be whole, and is what is left. */
     if (survey.has_header)
         (void)snprintf(base, 37, "%s", survey.header.facts.base);
-    if (survey.damage_count > 0)
+    bool is_whole = survey.damage_count == 0;
+    if (!is_whole)
         report_damage(verifying, path, &survey);
-    else if (base[0] != '\0')
+    else
+        is_whole = verify_ages(verifying, path, &survey.header);
+    if (is_whole && base[0] != '\0')
         verify_merge(verifying, path);
-    else if (!tool->json)
+    else if (is_whole && !tool->json)
         (void)printf("whole     %s\n", path);
     checkpoint_survey_fini(&survey);
+}
+
+/* Ages of rows are a text in a header whose checksum fits, and still no server may know how to read
+ * it: it would begin them anew, and rows live for one span longer than they were to. The bytes are
+ * as they were written, so no tensor is damaged; the function is the one that servers load with. */
+static bool verify_ages(struct verifying *verifying, const char *path,
+                        const struct ps_header *header)
+{
+    bool is_read = true;
+    for (size_t i = 0; i < header->count; i++) {
+        const struct ps_checkpoint_parameter *table = &header->parameters[i].about;
+        /* Any time will do: only whether it can be read is asked. */
+        const struct ps_row_ages_read read = {.time = ps_row_ages_time(0),
+                                              .version = table->version};
+        struct ps_row_expiry expiry = {.due = 0};
+        struct ps_error why = {0};
+        if (table->ages.size == 0 ||
+            ps_row_ages_text_read(table->ages, &read, &expiry, &why) == PS_OK)
+            continue;
+        report_ages(verifying, path, (const char *)table->name.data, why.text);
+        is_read = false;
+    }
+    verifying->damaged_count += !is_read;
+    return is_read;
+}
+
+/* Without a place in the file: of a header only the whole has a checksum, and the words are easily
+ * found by the table's name. What follows from it is said on the line itself, since the way out
+ * (repair, which begins the ages anew) is one that a server takes by itself. */
+static void report_ages(struct verifying *verifying, const char *path, const char *table,
+                        const char *why)
+{
+    struct ps_json_writer *json = &verifying->document.json;
+    ps_json_begin_object(json, NULL);
+    json_text(json, "file", path);
+    json_text(json, "part", "ages");
+    json_text(json, "parameter", table);
+    json_text(json, "reason", why);
+    ps_json_end_object(json);
+    if (verifying->tool->json)
+        return;
+    (void)printf("damaged   %s: ages of table ", path);
+    (void)psckpt_print_text(ps_bytes_of_text(table));
+    (void)printf(": %s; a server loads its rows as new\n", why);
 }
 
 /* The file is whole, and nothing without its base: that has to be there, and be the one that the
@@ -234,9 +287,10 @@ static enum ps_status verify_base(struct verifying *verifying, const char *path,
     return PS_OK;
 }
 
-/* At most CHECKPOINT_DAMAGES_MAX places are named, so that a disk full of zeros does not print a
- * line for each tensor of a large model; the total is said at the end. Offsets are those of the
- * file, so that dd can look at the place. */
+/* A file that was cut off has the reason beside its header and then each array that is lost: what
+ * stands before the cut can be salvaged. At most CHECKPOINT_DAMAGES_MAX places are named, so that a
+ * disk full of zeros does not print a line for each tensor of a large model; the total is said at
+ * the end. Offsets are those of the file, so that dd can look at the place. */
 static void report_damage(struct verifying *verifying, const char *path,
                           const struct checkpoint_survey *survey)
 {
@@ -245,7 +299,9 @@ static void report_damage(struct verifying *verifying, const char *path,
     for (size_t i = 0; i < survey->damage_count && i < CHECKPOINT_DAMAGES_MAX; i++) {
         const struct checkpoint_damage *damage = &survey->damages[i];
         bool header = damage->tensor[0] == '\0';
-        const char *reason = header ? survey->why.text : "its checksum does not fit its bytes";
+        const char *reason = header                        ? survey->why.text
+                             : damage->end > survey->bytes ? "the file ends before it does"
+                                                           : "its checksum does not fit its bytes";
         ps_json_begin_object(json, NULL);
         json_text(json, "file", path);
         json_text(json, header ? "part" : "tensor", header ? "header" : damage->tensor);

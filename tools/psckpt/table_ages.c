@@ -68,8 +68,9 @@ static size_t read_all(struct known *known, const struct table_part *parts, size
         /* As the rows' own clocks move (table_shards.c). */
         known[found].behind = version - row->version;
         /* Of a text that this program does not know nothing is known, as of none. */
-        if (row->ages.size > 0)
-            ps_row_ages_text_read(row->ages, &read, &known[found].expiry);
+        if (row->ages.size > 0 &&
+            ps_row_ages_text_read(row->ages, &read, &known[found].expiry, NULL) != PS_OK)
+            known[found].expiry = (struct ps_row_expiry){0};
         found++;
     }
     return found;

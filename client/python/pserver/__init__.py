@@ -41,9 +41,9 @@ from __future__ import annotations
 import os
 import pkgutil
 import time
-from typing import Literal
+from typing import Literal, Sequence
 
-from . import _pserver
+from . import _pserver, checked
 from .about import (
     Applied, Counters, LastApplied, ParameterInfo, ReplicaCounters, Saved, SavedModel,
     ServerStatus)
@@ -62,6 +62,7 @@ from .optimizers import (
     Rounds, Schedule)
 from .rendezvous import DEAD, Rendezvous
 from .replica import Replica
+from .table_keys import text_keys
 from .table_settings import Constant, Initializer, KeyRanges, Normal, Uniform
 from .tables import Cached, RowsAhead, Table, TableReplica
 from .together import Clocks, Progress, Worker, WorkerClock, WorkerInfo
@@ -77,7 +78,7 @@ __all__ = [
     "Rendezvous", "Replica", "ReplicaCounters",
     "Rounds", "RowsAhead", "Saved", "SavedModel", "Schedule", "ServerStatus", "Table",
     "TableFullError", "TableReplica", "UnavailableError", "Uniform", "UnknownOutcomeError",
-    "Worker", "WorkerClock", "WorkerInfo", "connect", "wait"]
+    "Worker", "WorkerClock", "WorkerInfo", "connect", "text_keys", "wait"]
 
 __version__ = _pserver.VERSION
 
@@ -95,7 +96,7 @@ _ENCODINGS: dict[str, int] = {"native": 0, "float32": 1, "float64": 2, "bfloat16
                               "float16": 4, "int8": 5, "top_k": 6}
 
 
-def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "",
+def connect(servers: str | Sequence[str] | None = None, *, etcd: str | None = None, job: str = "",
             timeout: float = 30.0, wait: float = 5.0, ack: Ack = "default",
             encoding: Encoding = "native", reply_encoding: Encoding = "native",
             top_k: float = 0.01, split_bytes: int = 0, client_id: str | None = None,
@@ -108,9 +109,9 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
     """Opens a client of a job's servers; ``with connect(...) as ps`` closes it at the end.
 
     Args:
-        servers: ``"host:port,host:port"``: some servers of the job, through which the others are
-            found and followed; of servers without etcd all, in the order of their shards.
-            ``unix:PATH`` is a socket of a server on this host.
+        servers: ``"host:port,host:port"``, or a list of them: some servers of the job, through
+            which the others are found and followed; of servers without etcd all, in the order of
+            their shards. ``unix:PATH`` is a socket of a server on this host.
         etcd: ``"http://host:2379"``, to find the servers in etcd. Name this or `servers`.
         job: the name of the job that the servers were started with; "": none.
         timeout: seconds that each call may take unless it says otherwise. Longer than a failover
@@ -120,8 +121,7 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
             it survives kill -9 and power loss; ``"default"``: what the server was started with.
         encoding, reply_encoding: how float gradients and pulled floats travel (docs/encodings.md).
         top_k: the share of the elements that the encoding ``"top_k"`` sends.
-        split_bytes: larger parameters are cut over all servers; 0: 16 MiB. The same for all
-            trainers of a job.
+        split_bytes: larger parameters are cut over all servers; 0: 16 MiB. For all trainers alike.
         client_id: who this trainer is, 1 to 56 letters, digits and marks, for ``last_applied()``
             of a later process; one process at a time. None: somebody new.
         busy_poll: how long a caller looks for its answer before it sleeps: ``"50us"``, ``"off"``.
@@ -137,11 +137,12 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
     """
     def open_client(limit_ms: int) -> _pserver.Client:
         return _pserver.Client(
-            servers=servers, etcd=etcd, job=job, open_timeout_ms=limit_ms, split_bytes=split_bytes,
-            ack=_ACKS[ack], encoding=_ENCODINGS[encoding], top_k_share=top_k,
-            reply_encoding=_ENCODINGS[reply_encoding], client_id=client_id, busy_poll=busy_poll,
-            placement=placement, shared_memory=0 if shared_memory else 1, tls_ca=tls_ca,
-            tls_cert=tls_cert, tls_key=tls_key, tls_server_name=tls_server_name,
+            servers=_addresses(servers), etcd=etcd, job=job, open_timeout_ms=limit_ms,
+            split_bytes=split_bytes, ack=checked.choice("ack", ack, _ACKS), top_k_share=top_k,
+            encoding=checked.choice("encoding", encoding, _ENCODINGS), client_id=client_id,
+            reply_encoding=checked.choice("reply_encoding", reply_encoding, _ENCODINGS),
+            busy_poll=busy_poll, placement=placement, shared_memory=0 if shared_memory else 1,
+            tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key, tls_server_name=tls_server_name,
             token_file=token_file, etcd_user=etcd_user, etcd_password_file=etcd_password_file,
             etcd_ca=etcd_ca, etcd_cert=etcd_cert, etcd_key=etcd_key)
 
@@ -155,3 +156,8 @@ def connect(servers: str | None = None, *, etcd: str | None = None, job: str = "
         raise
     log.info("connected: %r", client)
     return client
+
+
+def _addresses(servers: str | Sequence[str] | None) -> str | None:
+    """As the library takes them: a list in one text."""
+    return servers if servers is None or isinstance(servers, str) else ",".join(servers)

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Mapping, Sequence, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .arrays import Array
-from .optimizers import Optimizer
+from .optimizers import Optimizer, config_of
+
+T = TypeVar("T")
 
 #: Of one message to the servers: the steps of `progress`.
 INIT_BYTES = 64 << 20
@@ -23,8 +25,22 @@ def name_list(names: str | Iterable[str]) -> list[str]:
 def configs(names: Iterable[str],
              optimizer: Optimizer | Callable[[str], Optimizer]) -> list[bytes]:
     """The serialized configuration of each."""
-    return [(optimizer if isinstance(optimizer, Optimizer) else optimizer(name)).config()
-            for name in names]
+    if isinstance(optimizer, (Optimizer, type)) or not callable(optimizer):
+        return [config_of(name, optimizer) for name in names]
+    return [config_of(name, optimizer(name)) for name in names]
+
+
+def arrays_by_name(values: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+    """What a caller gives by name, as arrays."""
+    return {name: np.asarray(value) for name, value in by_name(values).items()}
+
+
+def by_name(values: Mapping[str, T]) -> Mapping[str, T]:
+    """Itself, or TypeError for what has no names."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"arrays go by the names of their parameters, as {{\"w\": w}}, and not "
+                        f"in a {type(values).__name__}")
+    return values
 
 
 def portions(arrays: Mapping[str, Array]) -> Iterable[list[str]]:

@@ -11,12 +11,12 @@ from typing import Callable, Iterable, Mapping, Sequence, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _pserver, errors, rounds
+from . import _pserver, checked, errors, rounds
 from .about import (
     Applied, Counters, LastApplied, ParameterInfo, Saved, SavedModel, ServerStatus, join_rows)
 from .arrays import Array, log
 from .asking import ask, left_ms
-from .batches import configs, name_list, portions, targets_like
+from .batches import arrays_by_name, by_name, configs, name_list, portions, targets_like
 from .device import OnDevice, on_device
 from .loops import Loops
 from .operation import Operation
@@ -24,7 +24,7 @@ from .optimizers import SGD, Nonfinite, Optimizer, Rounds, Schedule, change
 from .rendezvous import Rendezvous
 from .replica import Replica
 from .tables import Tables, milliseconds
-from .together import Read, Together, pull_at
+from .together import WORKERS_MAX, Read, Together, pull_at
 
 #: Called while parameters are sent: bytes that are through, and bytes of all.
 Progress = Callable[[int, int], None]
@@ -83,7 +83,7 @@ class Client(Together, Tables, OnDevice):
             UnavailableError: no server answered, or the selected trainer did not end in time.
             InvalidError: an optimizer that a server refuses.
         """
-        arrays = {name: np.asarray(value) for name, value in values.items()}
+        arrays = arrays_by_name(values)
         self._shapes.update({name: array.shape for name, array in arrays.items()})
         until = self._until(timeout)
         while self._selected(until):
@@ -142,7 +142,7 @@ class Client(Together, Tables, OnDevice):
             AlreadyInitializedError: a parameter of that name has another type, shape or optimizer.
             UnknownOutcomeError: the time passed while it was open; define them again.
         """
-        arrays = {name: np.asarray(value) for name, value in values.items()}
+        arrays = arrays_by_name(values)
         until = self._until(timeout)
         made: dict[str, bool] = {}
         for names in portions(arrays):
@@ -220,7 +220,7 @@ class Client(Together, Tables, OnDevice):
             NotFoundError, InvalidError: a name or an array that does not fit; what succeeded of the
                 others stays succeeded (``error.results``).
         """
-        names = tuple(gradients)
+        names = tuple(by_name(gradients))
         wait_ms = self._milliseconds(timeout)
         if any(map(on_device, gradients.values())):
             return self._note(names, self._run(_PUSH, gradients, wait_ms))
@@ -276,15 +276,14 @@ class Client(Together, Tables, OnDevice):
         Raises:
             As ``push``.
         """
-        names = tuple(gradients)
+        names = tuple(by_name(gradients))
         sources = list(gradients.values())
         targets = targets_like(names, sources, into)
         if worker is None:
             versions = self._handle.run(_PUSH_PULL, names, sources, targets,
                                         self._milliseconds(timeout))
         else:
-            if worker < 0:
-                raise ValueError(f"worker {worker}: they are counted from 0")
+            checked.whole("worker", worker, 0, WORKERS_MAX - 1)
             until = self._until(timeout)
             numbers = [self._versions.get(name, 0) + 1 for name in names]
             versions, late = rounds.step(self._handle, names, sources, targets,
@@ -296,7 +295,7 @@ class Client(Together, Tables, OnDevice):
     def push_async(self, gradients: Mapping[str, npt.ArrayLike], *,
                    timeout: float | None = None) -> Operation[dict[str, int]]:
         """``push`` without waiting: the arrays must stay unchanged until the operation is over."""
-        names = tuple(gradients)
+        names = tuple(by_name(gradients))
         return self._begin(_PUSH, names, list(gradients.values()), None, timeout,
                            lambda versions: self._note(names, versions))
 
@@ -312,7 +311,7 @@ class Client(Together, Tables, OnDevice):
                         into: Mapping[str, Array] | None = None, *,
                         timeout: float | None = None) -> Operation[dict[str, Array]]:
         """``push_pull`` without waiting."""
-        names = tuple(gradients)
+        names = tuple(by_name(gradients))
         sources = list(gradients.values())
         targets = targets_like(names, sources, into)
         return self._begin(_PUSH_PULL, names, sources, targets, timeout,
@@ -352,6 +351,7 @@ class Client(Together, Tables, OnDevice):
             names = [name for name, info in self.parameters().items() if not info.is_table]
         wanted = tuple(names)
         if any(name not in self._infos for name in wanted):
+            self._wait_until_ready(timeout)
             self.parameters()
         missing = [name for name in wanted if name not in self._infos]
         if missing:

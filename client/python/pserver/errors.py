@@ -8,6 +8,7 @@ what became of every item of a call that had several; ``error.hint`` says what t
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import ClassVar
 
 from . import _pserver
@@ -39,7 +40,7 @@ class Error(Exception):
     #: Whether the same call may be made again without harm.
     retryable: ClassVar[bool] = False
     #: What to do about it, in one sentence; empty where the text says it all.
-    hint: ClassVar[str] = ""
+    hint: str = ""
 
     def __init__(self, text: str, results: list[ItemResult] | None = None) -> None:
         super().__init__(text)
@@ -56,6 +57,11 @@ class UnavailableError(Error, ConnectionError):
 
     retryable = True
     hint = "are the servers running, and reachable under these addresses?"
+
+    def __init__(self, text: str, results: list[ItemResult] | None = None) -> None:
+        super().__init__(text, results)
+        if re.search(r" waits until |waited for|may not read", text):
+            self.hint = "the workers that are waited for did not come: give it more time"
 
 
 class UnknownOutcomeError(Error):

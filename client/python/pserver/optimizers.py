@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Literal
 
+from . import checked
 from .protobuf import double, message, number
 
 Policy = Literal["linear", "poly", "caffe_poly", "exp", "discexp", "manual", "pass_manual"]
@@ -46,6 +47,9 @@ class Schedule:
     steps_per_pass: int = 1
     samples_per_step: int = 1
 
+    def __post_init__(self) -> None:
+        checked.settings(self)
+
     def config(self, lr: float) -> bytes:
         """The fields of an OptimizerConfig for this schedule over `lr`."""
         rates = double(1, lr) + double(2, self.a) + double(3, self.b)
@@ -78,6 +82,9 @@ class Rounds:
     combine: Literal["average", "sum", "weighted"] = "average"
     late: Literal["drop", "next"] = "drop"
 
+    def __post_init__(self) -> None:
+        checked.settings(self)
+
     def config(self) -> bytes:
         """The field of an OptimizerConfig that says this."""
         return message(210, number(1, self.workers) + number(2, self.quorum)
@@ -109,6 +116,9 @@ class Optimizer:
     _NUMBER: ClassVar[int] = 1
     _FIELD: ClassVar[int] = 0
 
+    def __post_init__(self) -> None:
+        checked.settings(self)
+
     def _rate(self) -> float | None:
         """The learning rate; None: the rule has none."""
         return None
@@ -138,6 +148,14 @@ class Optimizer:
         return out + number(207, _NONFINITE[self.nonfinite])
 
 
+def config_of(name: str, optimizer: object) -> bytes:
+    """The configuration that a parameter is to have; TypeError for what is no optimizer."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{name}: the optimizer is {optimizer!r}: give one, such as "
+                        "pserver.Adam(lr=1e-3)")
+    return optimizer.config()
+
+
 def change(optimizer: Optimizer | None, *, lr: float | None = None,
            schedule: Schedule | None = None, clip_norm: float | None = None,
            clip_value: float | None = None, l2: float | None = None,
@@ -149,6 +167,7 @@ def change(optimizer: Optimizer | None, *, lr: float | None = None,
     """
     out = b""
     if optimizer is not None:
+        config_of("configure", optimizer)
         out += optimizer.config() + double(101, optimizer.clip_norm)
         out += double(102, optimizer.clip_value) + double(208, optimizer.l2)
     if schedule is not None:
@@ -156,12 +175,14 @@ def change(optimizer: Optimizer | None, *, lr: float | None = None,
             raise ValueError("a schedule needs the rate that it begins with: give lr, too")
         out += schedule.config(lr)
     if lr is not None:
+        checked.real("lr", lr)
         out += b"".join(message(field, double(1, lr)) for field in (12, 13, 206))
-    for field, value in ((101, clip_norm), (102, clip_value), (208, l2)):
+    for field, what, value in ((101, "clip_norm", clip_norm), (102, "clip_value", clip_value),
+                               (208, "l2", l2)):
         if value is not None:
-            out += double(field, value)
+            out += double(field, checked.real(what, value))
     if nonfinite is not None:
-        out += number(207, _NONFINITE[nonfinite])
+        out += number(207, checked.choice("nonfinite", nonfinite, _NONFINITE))
     if rounds is not None:
         out += rounds.config()
     if not out:

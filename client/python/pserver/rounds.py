@@ -8,7 +8,8 @@ before by this worker's process of another life.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+import contextlib
+from typing import Any, Callable, Iterator, Sequence
 
 from . import _pserver, errors
 from .arrays import Array
@@ -17,6 +18,16 @@ from .arrays import Array
 TOGETHER_MAX = 64
 
 _PUSH, _PULL, _PUSH_PULL = 0, 1, 2
+
+
+@contextlib.contextmanager
+def counting_once() -> Iterator[None]:
+    """A contribution whose fate is open may be made again, unlike a push."""
+    try:
+        yield
+    except errors.UnknownOutcomeError as error:
+        error.hint = "make the step again: its contribution counts once"
+        raise
 
 
 def step(handle: _pserver.Client, names: Sequence[str], sources: Sequence[Any],
@@ -29,7 +40,8 @@ def step(handle: _pserver.Client, names: Sequence[str], sources: Sequence[Any],
     together = len(names) <= TOGETHER_MAX
     kind, into = (_PUSH_PULL, targets) if together else (_PUSH, None)
     try:
-        rows = handle.run(kind, names, sources, into, left_ms(), contribution)
+        with counting_once():
+            rows = handle.run(kind, names, sources, into, left_ms(), contribution)
     except errors.AlreadyInitializedError as error:
         # Contributed before: what its round made is all that there is to get.
         if any(item.status not in ("ok", "already") for item in error.results):
@@ -38,6 +50,7 @@ def step(handle: _pserver.Client, names: Sequence[str], sources: Sequence[Any],
     late = {name for name, (_, was_late) in zip(names, rows) if was_late}
     versions = [version for version, _ in rows]
     if late or not together:
-        waited = handle.run(_PULL, names, None, targets, left_ms(), (0, 0.0, versions))
+        with counting_once():
+            waited = handle.run(_PULL, names, None, targets, left_ms(), (0, 0.0, versions))
         versions = [version for version, _ in waited]
     return versions, late

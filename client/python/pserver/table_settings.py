@@ -7,9 +7,13 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Literal, Sequence
 
+from . import checked
 from .protobuf import double, message, number, numbers
 
 Full = Literal["refuse", "oldest"]
+
+#: Elements of a row, at most.
+WIDTH_MAX = 4096
 
 _FULL: dict[str, int] = {"refuse": 0, "oldest": 1}
 
@@ -19,6 +23,9 @@ class Initializer:
     """What rows begin with: zeros. Classes that inherit from this one say something else."""
 
     _NUMBER: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        checked.settings(self)
 
     def config(self) -> bytes:
         """The fields of a TableConfig that say this."""
@@ -88,6 +95,9 @@ class KeyRanges:
     chunk: int = 1
     bounds: Sequence[int] = ()
 
+    def __post_init__(self) -> None:
+        checked.settings(self)
+
     def config(self) -> bytes:
         """The fields of a TableConfig that say this."""
         if bool(self.keys_max) == bool(self.bounds):
@@ -97,31 +107,41 @@ class KeyRanges:
         return number(12, 1) + number(13, self.keys_max) + number(15, self.chunk)
 
 
-def limits_config(*, rows_max: int | None, full: Full | None, expire: float | None,
+def limits_config(table: str, *, rows_max: int | None, full: Full | None, expire: float | None,
                   expire_clocks: tuple[str, int] | None,
                   candidates_max: int | None) -> bytes:
-    """The fields of a TableConfig that say how long rows stay; None: nothing about that."""
-    out = b"" if rows_max is None else number(2, rows_max)
+    """The fields of a TableConfig that say how long rows stay; None: nothing about that. `table` is
+    its name, for errors."""
+    out = b"" if rows_max is None else number(2, checked.whole(f"{table}: rows_max", rows_max))
     if full is not None:
-        out += number(7, _FULL[full])
+        out += number(7, checked.choice(f"{table}: full", full, _FULL))
     if expire is not None:
+        if not 0 <= checked.real(f"{table}: expire", expire) < 2 ** 53:
+            raise ValueError(f"{table}: expire is {expire}: it is seconds, 0 for rows that stay")
         out += number(9, round(1000 * expire))
     if expire_clocks is not None:
+        if not isinstance(expire_clocks, tuple) or len(expire_clocks) != 2:
+            raise TypeError(f"{table}: expire_clocks is {expire_clocks!r}: it is the clocks' name "
+                            "and a number of iterations, as (\"train\", 100)")
         name, clocks = expire_clocks
-        out += number(10, clocks) + message(11, name.encode())
-    return out if candidates_max is None else out + number(16, candidates_max)
+        out += number(10, checked.whole(f"{table}: expire_clocks", clocks))
+        out += message(11, name.encode())
+    if candidates_max is not None:
+        out += number(16, checked.whole(f"{table}: candidates_max", candidates_max))
+    return out
 
 
-def table_config(width: int, *, init: Initializer, rows_max: int, full: Full, expire: float,
-                 expire_clocks: tuple[str, int] | None, admission: int, candidates_max: int,
-                 ranges: KeyRanges | None) -> bytes:
+def table_config(table: str, width: int, *, init: Initializer, rows_max: int, full: Full,
+                 expire: float, expire_clocks: tuple[str, int] | None, admission: int,
+                 candidates_max: int, ranges: KeyRanges | None) -> bytes:
     """The field `table` of an OptimizerConfig."""
-    if width < 1:
-        raise ValueError(f"a table of width {width}")
-    out = number(1, width) + init.config()
-    out += limits_config(rows_max=rows_max, full=full, expire=expire, expire_clocks=expire_clocks,
-                         candidates_max=candidates_max or None)
-    if admission > 1:
+    if not isinstance(init, Initializer):
+        raise TypeError(f"{table}: init is {init!r}: give one, such as "
+                        "pserver.Uniform(-0.05, 0.05)")
+    out = number(1, checked.whole(f"{table}: width", width, 1, WIDTH_MAX)) + init.config()
+    out += limits_config(table, rows_max=rows_max, full=full, expire=expire,
+                         expire_clocks=expire_clocks, candidates_max=candidates_max or None)
+    if checked.whole(f"{table}: admission", admission) > 1:
         out += number(8, admission)
     if ranges is not None:
         out += ranges.config()

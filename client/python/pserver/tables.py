@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _pserver
+from . import _pserver, checked, errors
 from .about import ReplicaCounters
 from .arrays import DTYPES, Array, as_target, from_tensor
 from .buffered_table import BufferedTable
-from .optimizers import SGD, Optimizer
+from .optimizers import SGD, Optimizer, config_of
 from .protobuf import message
+from .rounds import counting_once
 from .table_keys import as_keys
 from .table_settings import Full, Initializer, KeyRanges, limits_config, table_config
-from .together import Read
+from .together import WORKERS_MAX, Read, whole_clock
 
 _FOREVER = 2 ** 63
 
@@ -227,17 +228,20 @@ class Table:
             contribution came too late for it.
 
         Raises:
-            TimeoutError: the others did not come. The step may be made again: it counts once.
+            UnavailableError, UnknownOutcomeError: the others did not come in time. The step may be
+                made again: it counts once.
         """
         numbers = as_keys(self.name, keys)
         source = self._source(numbers, gradients)
         wanted = numbers if get is None else as_keys(self.name, get)
         rows = self._target(wanted, out)
+        checked.whole("worker", worker, 0, WORKERS_MAX - 1)
         if source.size and np.may_share_memory(source, rows):
             raise ValueError(f"{self.name}: gradients and rows share memory: read into another "
                              "array")
-        self.version, self.late, _ = self._handle.step(
-            numbers, source, wanted, rows, worker + 1, weight, self._milliseconds(timeout))
+        with counting_once():
+            self.version, self.late, _ = self._handle.step(
+                numbers, source, wanted, rows, worker + 1, weight, self._milliseconds(timeout))
         return rows
 
     def buffered(self, worker: int, weight: float = 0.0) -> BufferedTable:
@@ -257,6 +261,8 @@ class Table:
         """
         if read is None:
             self._handle.at(None, 0, 0)
+        elif not isinstance(read, Read):
+            raise TypeError(f"{self.name}: at takes clocks.at(worker, clock), not {read!r}")
         else:
             self._handle.at(read.name, read.worker + 1, read.clock)
 
@@ -275,7 +281,7 @@ class Table:
         """
         numbers = as_keys(self.name, keys)
         rows = self._target(numbers, out)
-        handle = self._handle.ahead(numbers, clock, rows, self._milliseconds(timeout))
+        handle = self._handle.ahead(numbers, whole_clock(clock), rows, self._milliseconds(timeout))
         return RowsAhead(handle, rows)
 
     def cache(self, rows_max: int, staleness: int = 0) -> None:
@@ -288,7 +294,8 @@ class Table:
             rows_max: 0: none are kept from now on, which is how a table begins.
             staleness: iterations, beside those of the clocks.
         """
-        self._handle.cache(rows_max, staleness)
+        self._handle.cache(checked.whole(f"{self.name}: rows_max", rows_max),
+                           checked.whole("staleness", staleness))
 
     @property
     def cached(self) -> Cached:
@@ -321,7 +328,7 @@ class Table:
             InvalidError: settings that contradict each other.
             ValueError: nothing is to be changed.
         """
-        limits = limits_config(rows_max=rows_max, full=full, expire=expire,
+        limits = limits_config(self.name, rows_max=rows_max, full=full, expire=expire,
                                expire_clocks=expire_clocks, candidates_max=candidates_max)
         if not limits:
             raise ValueError(f"{self.name}: nothing is to be changed")
@@ -409,18 +416,28 @@ class Tables:
 
         Raises:
             NotFoundError: no table of that name, and no width.
-            InvalidError: the servers refuse the settings, or have another table of that name.
+            InvalidError: the servers refuse the settings.
+            AlreadyInitializedError: they have another table of that name, or a parameter that is
+                none; the text says what differs.
         """
         wait_ms = self._timeout_ms if timeout is None else milliseconds(timeout)
         kind, config = 0, None
         if width is not None:
             kind = type_number(name, np.dtype(dtype))
-            config = optimizer.config() + table_config(
-                width, init=init, rows_max=rows_max, full=full, expire=expire,
+            config = config_of(name, optimizer) + table_config(
+                name, width, init=init, rows_max=rows_max, full=full, expire=expire,
                 expire_clocks=expire_clocks, admission=admission, candidates_max=candidates_max,
                 ranges=ranges)
-        return Table(_pserver.Table(self._handle, name, kind, config, wait_ms), self._handle, name,
-                     self._timeout_ms)
+        try:
+            handle = _pserver.Table(self._handle, name, kind, config, wait_ms)
+        except errors.AlreadyInitializedError as error:
+            is_table = not error.text.endswith("is no table")
+            error.hint = "without a width, table() takes it as it is" if is_table else ""
+            raise
+        except errors.NotFoundError as error:
+            error.text, error.hint = f"no table {name!r}", "with a width, table() makes it"
+            raise
+        return Table(handle, self._handle, name, self._timeout_ms)
 
 
 def type_number(name: str, dtype: np.dtype[Any]) -> int:
@@ -433,6 +450,6 @@ def type_number(name: str, dtype: np.dtype[Any]) -> int:
 
 def milliseconds(seconds: float) -> int:
     """As libpsclient counts; ``math.inf`` is for ever."""
-    if not seconds >= 0:
+    if not checked.real("timeout", seconds) >= 0:
         raise ValueError(f"a timeout of {seconds} seconds")
     return _FOREVER if seconds == math.inf else min(round(1000 * seconds), _FOREVER)

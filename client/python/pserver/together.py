@@ -8,11 +8,14 @@ import time
 from types import TracebackType
 from typing import Literal, Sequence
 
-from . import _pserver, errors
+from . import _pserver, checked, errors
 
 Consistency = Literal["asp", "ssp", "bsp", "sparse-ssp"]
 
 _CONSISTENCIES: dict[str, int] = {"asp": 0, "ssp": 1, "bsp": 2, "sparse-ssp": 3}
+#: As of the servers.
+WORKERS_MAX = 4096
+_MOST = 2 ** 32 - 1  # of the numbers in 32 bits
 _SLICE_MS = 1000  # how long ctrl-C may go unheard while others are waited for
 
 
@@ -107,9 +110,8 @@ class Clocks:
 
     def at(self, worker: int, clock: int) -> Read:
         """For ``Client.pull(at=...)``: this worker is at this clock, and reads when it may."""
-        if worker < 0:
-            raise ValueError(f"worker {worker}: they are counted from 0")
-        return Read(self.name, worker, clock)
+        return Read(self.name, checked.whole("worker", worker, 0, WORKERS_MAX - 1),
+                    whole_clock(clock))
 
     def clock(self, worker: int, clock: int) -> int:
         """The worker has ended so many iterations.
@@ -121,7 +123,9 @@ class Clocks:
         Raises:
             FailedError: the clocks are in a later task than these.
         """
-        return self._handle.clock(self.name, self.task, worker + 1, clock, self._timeout_ms)
+        checked.whole("worker", worker, 0, WORKERS_MAX - 1)
+        return self._handle.clock(self.name, self.task, worker + 1, whole_clock(clock),
+                                  self._timeout_ms)
 
     def progress(self, at_least: int = 0, *, timeout: float | None = None) -> Progress:
         """How far the workers are; waits until all have ended `at_least` iterations, or the time is
@@ -129,6 +133,10 @@ class Clocks:
         wait_ms = self._timeout_ms if timeout is None else _milliseconds(timeout)
         minimum, rows = self._handle.progress(self.name, at_least, wait_ms)
         return Progress(minimum, tuple(WorkerClock(*row) for row in rows))
+
+    def __repr__(self) -> str:
+        task = f" of task {self.task}" if self.task else ""
+        return f"<pserver.Clocks {self.name!r}{task}>"
 
 
 class Together:
@@ -156,6 +164,9 @@ class Together:
             ExhaustedError: every rank was taken all the time.
         """
         wait_ms = self._timeout_ms if timeout is None else _milliseconds(timeout)
+        checked.whole("size", size, 0, WORKERS_MAX)
+        if rank is not None:
+            checked.whole("rank", rank, 0, WORKERS_MAX - 1)
         until = time.monotonic() + wait_ms / 1000
         while True:
             left_ms = max(1, round(1000 * (until - time.monotonic())))
@@ -199,10 +210,16 @@ class Together:
         Raises:
             FailedError: the clocks are in a later task.
         """
-        self._handle.set_clocks(name, workers, _CONSISTENCIES[consistency], staleness,
+        checked.whole("workers", workers, 1, WORKERS_MAX)
+        self._handle.set_clocks(name, workers,
+                                checked.choice("consistency", consistency, _CONSISTENCIES),
+                                checked.whole("staleness", staleness, 0, _MOST),
                                 0 if evict is None else 1,
-                                0 if evict is None else _milliseconds(evict), speculation, task,
-                                start, tuple(ranks), self._timeout_ms)
+                                0 if evict is None else _milliseconds(evict),
+                                checked.whole("speculation", speculation, 0, _MOST),
+                                checked.whole("task", task), whole_clock(start),
+                                tuple(checked.whole("ranks", rank, 0, WORKERS_MAX - 1)
+                                      for rank in ranks), self._timeout_ms)
         return Clocks(self._handle, name, self._timeout_ms, task)
 
     def barrier(self, name: str, round: int, member: int, of: int, *,
@@ -223,6 +240,12 @@ def pull_at(handle: _pserver.Client, names: Sequence[str], targets: Sequence[obj
     rows = handle.run(1, names, None, targets, timeout_ms,
                       (read.worker + 1, 0.0, [0] * len(names), read.name, read.clock))
     return [version for version, _ in rows]
+
+
+def whole_clock(clock: int) -> int:
+    """Iterations that were ended: -1 would be the greatest number of 64 bits on its way, and that
+    worker would never be waited for again."""
+    return checked.whole("clock", clock, 0, 2 ** 63 - 1)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -186,14 +186,17 @@ static void fill_ages(const struct ps_service *service, const struct ps_checkpoi
                                         ps_unix_ns(service->clock)),
         .version = row->version};
     PS_ASSERT(parameter->expiry != NULL && parameter->version == row->version);
+    struct ps_error why = {.status = PS_OK};
     /* Older files have none, nor have tables whose rows stay. */
-    if (row->ages.size == 0 || ps_row_ages_text_read(row->ages, &read, parameter->expiry))
+    if (row->ages.size == 0 ||
+        ps_row_ages_text_read(row->ages, &read, parameter->expiry, &why) == PS_OK)
         return;
     /* The header's checksum was right: it is how another program says it. Nothing of the state is
      * in it, so that a file is not refused for it. */
     PS_LOG(service->log, PS_LOG_WARN, "loader",
            "rows begin to age anew: this program does not know how the checkpoint has their ages",
-           PS_FIELD_TEXT("parameter", (const char *)row->name.data));
+           PS_FIELD_TEXT("parameter", (const char *)row->name.data),
+           PS_FIELD_TEXT("reason", why.text));
 }
 
 /* The table owns them; `parameters` has them in the reader's order. Memory for all of them is taken

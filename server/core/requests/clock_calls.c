@@ -98,6 +98,13 @@ enum ps_status ps_service_clock(struct ps_service *service, const struct ps_cloc
     PS_ASSERT(service != NULL);
     if (request->worker == 0 || request->worker > PS_CLOCK_WORKERS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "a clock is a worker's: say 1 + its rank");
+    /* -1 of a signed number, as it comes: it would be taken for good, since clocks only rise, and
+     * nobody would ever wait for this worker again. */
+    if (request->clock > INT64_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "worker %" PRIu32 " cannot have ended %" PRIu64
+                       " iterations: is that a negative number?",
+                       request->worker - 1, request->clock);
     struct attempt attempt = {.service = service,
                               .name = request->name,
                               .shard = request->shard,

@@ -136,6 +136,9 @@ static enum ps_status compare(const struct ps_service *service,
                        "Name: %s exists, with elements of %s and not of the type that is asked for",
                        name, ps_dtype_name(spec->dtype));
     PS_ASSERT(spec->count > 0);
+    /* Only a table is asked for without any content. */
+    if (count == 0)
+        return ps_fail(error, PS_ERR_EXISTS, "Name: %s exists, and is no table", name);
     /* A table's own shape is always given; who asks for an equal one may leave it out. */
     if (ps_parameter_spec_is_table(spec) && !shape.is_given)
         shape = *ps_parameter_spec_shape(spec);
@@ -149,7 +152,10 @@ static enum ps_status compare(const struct ps_service *service,
         ps_parameter_config_is_same(ps_parameter_spec_first(spec)->config, request->config,
                                     service->memory))
         return PS_OK;
-    return ps_fail(error, PS_ERR_EXISTS, "Name: %s exists, with another configuration", name);
+    char difference[PS_CONFIG_DIFFERENCE_BYTES];
+    return ps_fail(
+        error, PS_ERR_EXISTS, "Name: %s exists, with %s", name,
+        ps_parameter_config_difference(spec->config, request->config, service->memory, difference));
 }
 
 /* Puts a range to the others of its request; the last brings all of them, which go on as one. */

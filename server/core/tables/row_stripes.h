@@ -68,8 +68,9 @@ struct ps_row_table {
     struct ps_row_table *candidates; /* row_admission.h; NULL: the first push makes a row. Owned */
     struct ps_large_heap lists;      /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;
-    struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */
+    struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the next two */
     struct ps_row_aside *asides;         /* of the holds that there are (row_aside.h) */
+    struct ps_row_hold *next_hold;       /* memory for it, or NULL (row_hold.c). Owned */
     struct ps_row_removals *removals;    /* a reference */
     struct ps_mutex locks[PS_ROW_LOCKS]; /* PS_RANK_ROWS */
     /* Of row_load.c alone: who loads rows into some stripes, and who makes any stripe larger. */

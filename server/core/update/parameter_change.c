@@ -7,8 +7,10 @@
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "base/buffer.h"
+#include "proto/optimizer_change.h"
 #include "server/core/update/parameter_settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static enum ps_status merge(struct ps_parameter_spec *spec, struct ps_bytes change,
@@ -41,6 +43,7 @@ static enum ps_status merge(struct ps_parameter_spec *spec, struct ps_bytes chan
     struct ps_optimizer_config read;
     struct ps_buffer joined;
     PS_ASSERT(config->size == 0);
+    PS_ASSERT(spec->memory != NULL);
     if (change.size == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: nothing to change");
     PS_TRY(ps_optimizer_config_decode(spec->config, spec->memory, &read, error));
@@ -141,7 +144,8 @@ static bool write_anew(struct ps_bytes config, const struct ps_allocator *memory
     return ps_buffer_status(bytes, NULL) == PS_OK;
 }
 
-/* Equal bytes are the usual case: trainers of one program write one configuration. */
+/* Equal bytes are the usual case: trainers of one program write one configuration. Others are read
+ * and written anew, so that defaults which one says and another leaves out do not count. */
 bool ps_parameter_config_is_same(struct ps_bytes one, struct ps_bytes other,
                                  const struct ps_allocator *memory)
 {
@@ -158,4 +162,69 @@ bool ps_parameter_config_is_same(struct ps_bytes one, struct ps_bytes other,
     ps_buffer_fini(&left);
     ps_buffer_fini(&right);
     return is_same;
+}
+
+/* How a person would type it behind the name; "unset": the other rule has no such number. Nine
+ * digits tell two rates of float32 apart, and are still read at a glance. */
+static void entry_text(const struct ps_config_entry *entry, char *text, size_t size)
+{
+    PS_ASSERT(size > sizeof "unset");
+    if (entry == NULL)
+        (void)snprintf(text, size, "unset");
+    else if (entry->text != NULL)
+        (void)snprintf(text, size, "%.40s", entry->text);
+    else
+        (void)snprintf(text, size, "%.9g", entry->number);
+}
+
+/* Some fifty entries, looked at when somebody has made a mistake: no index is worth having. */
+static const struct ps_config_entry *entry_of(const struct ps_config_entry *entries, size_t count,
+                                              const char *name)
+{
+    PS_ASSERT(count <= PS_CONFIG_ENTRIES_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(entries[i].name, name) == 0)
+            return &entries[i];
+    return NULL;
+}
+
+/* Both lists begin with the rule, so that of two rules their names are said, and not the first
+ * number that only one of them has. What only the second list has comes behind all of the first's,
+ * so that each name is looked at. */
+static bool find_difference(const struct ps_optimizer_config *there,
+                            const struct ps_optimizer_config *asked,
+                            char text[PS_CONFIG_DIFFERENCE_BYTES])
+{
+    struct ps_config_entry ours[PS_CONFIG_ENTRIES_MAX], theirs[PS_CONFIG_ENTRIES_MAX];
+    size_t our_count = ps_optimizer_config_entries(there, ours);
+    size_t their_count = ps_optimizer_config_entries(asked, theirs);
+    PS_ASSERT(our_count > 0 && their_count > 0);
+    for (size_t i = 0; i < our_count + their_count; i++) {
+        const char *name = i < our_count ? ours[i].name : theirs[i - our_count].name;
+        char left[48], right[48];
+        entry_text(entry_of(ours, our_count, name), left, sizeof left);
+        entry_text(entry_of(theirs, their_count, name), right, sizeof right);
+        if (strcmp(left, right) == 0)
+            continue;
+        (void)snprintf(text, PS_CONFIG_DIFFERENCE_BYTES, "%.40s=%s and not %s", name, left, right);
+        return true;
+    }
+    return false;
+}
+
+/* Trainers of one job that were started from two versions of one script are the usual case: their
+ * author looks for the line that differs. What is not an entry, such as the bounds of a table's
+ * keys, stays unnamed. */
+const char *ps_parameter_config_difference(struct ps_bytes there, struct ps_bytes asked,
+                                           const struct ps_allocator *memory,
+                                           char text[PS_CONFIG_DIFFERENCE_BYTES])
+{
+    struct ps_optimizer_config left, right;
+    PS_ASSERT(text != NULL && memory != NULL);
+    /* The first was taken once and can be read; the other is as somebody sent it. */
+    if (ps_optimizer_config_decode(there, memory, &left, NULL) != PS_OK ||
+        ps_optimizer_config_decode(asked, memory, &right, NULL) != PS_OK ||
+        !find_difference(&left, &right, text))
+        (void)snprintf(text, PS_CONFIG_DIFFERENCE_BYTES, "another configuration");
+    return text;
 }

@@ -31,4 +31,13 @@ PS_MUST_USE enum ps_status ps_parameter_change_to(struct ps_parameter_spec *spec
 bool ps_parameter_config_is_same(struct ps_bytes one, struct ps_bytes other,
                                  const struct ps_allocator *memory);
 
+#define PS_CONFIG_DIFFERENCE_BYTES 160
+
+/* Returns `text`, which says the first thing in which the configurations differ, in the words of
+ * psctl show and set: "lr=0.5 and not 0.25". Of two that are the same, or cannot be read: "another
+ * configuration". */
+const char *ps_parameter_config_difference(struct ps_bytes there, struct ps_bytes asked,
+                                           const struct ps_allocator *memory,
+                                           char text[PS_CONFIG_DIFFERENCE_BYTES]);
+
 #endif

@@ -33,8 +33,9 @@ static size_t put_word(char *text, size_t size, const char *word);
 static size_t put_number(char *text, size_t size, uint64_t number);
 static bool take_word(struct words *words, const char *word);
 static bool take_number(struct words *words, uint64_t *number);
-static bool take_pairs(struct words *words, const struct ps_row_ages_read *read, bool are_of_time,
-                       struct ps_row_ages *ages);
+static enum ps_status take_pairs(struct words *words, const struct ps_row_ages_read *read,
+                                 bool are_of_time, struct ps_row_ages *ages,
+                                 struct ps_error *error);
 static uint64_t time_of(const struct ps_row_ages_read *read, uint64_t age);
 
 /* What is due but not gone is said apart: the versions that it was known by went from the lists
@@ -98,32 +99,47 @@ uint64_t ps_row_ages_passed(uint64_t span_ms, uint64_t from_unix_ns, uint64_t to
     return passed < most ? passed : most;
 }
 
-/* The parts in their order, each of them once. One that is there, but not as it should be, leaves
- * the reader before the end, or ends it here. */
-static bool read_parts(struct ps_bytes text, const struct ps_row_ages_read *read,
-                       struct ps_row_expiry *expiry)
+/* No row is of a version that is still to come. One above the table's own is the highest: then all
+ * rows are due. */
+static enum ps_status read_due(struct words *words, const struct ps_row_ages_read *read,
+                               uint64_t *due, struct ps_error *error)
+{
+    PS_ASSERT(*due == 0);
+    if (take_number(words, due) && *due > 0 && *due - 1 <= read->version)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_CORRUPT,
+                   "due: no number from 1 to 1 + %" PRIu64 ", the table's version", read->version);
+}
+
+/* The parts in their order, each of them once. A word that does not go there leaves the reader
+ * before the end, and so does a part that came before: the number of bytes that were read is the
+ * place to look at in the header. */
+static enum ps_status read_parts(struct ps_bytes text, const struct ps_row_ages_read *read,
+                                 struct ps_row_expiry *expiry, struct ps_error *error)
 {
     struct words words = {(const char *)text.data, (const char *)text.data + text.size};
     PS_ASSERT(expiry->due == 0 && expiry->by_time.count == 0 && expiry->by_clock.count == 0);
-    /* No row is of a version that is still to come. */
-    if (take_word(&words, "due") &&
-        (!take_number(&words, &expiry->due) || expiry->due == 0 || expiry->due - 1 > read->version))
-        return false;
-    if (take_word(&words, "time") && !take_pairs(&words, read, true, &expiry->by_time))
-        return false;
-    if (take_word(&words, "clocks") && !take_pairs(&words, read, false, &expiry->by_clock))
-        return false;
-    return text.size > 0 && words.at == words.end;
+    if (take_word(&words, "due"))
+        PS_TRY(read_due(&words, read, &expiry->due, error));
+    if (take_word(&words, "time"))
+        PS_TRY(take_pairs(&words, read, true, &expiry->by_time, error));
+    if (take_word(&words, "clocks"))
+        PS_TRY(take_pairs(&words, read, false, &expiry->by_clock, error));
+    if (text.size > 0 && words.at == words.end)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_CORRUPT, "behind %zu of %zu bytes: no word that goes there",
+                   text.size - (size_t)(words.end - words.at), text.size);
 }
 
-/* There is no text of which a half is believed. */
-bool ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *read,
-                           struct ps_row_expiry *expiry)
+/* There is no text of which a half is believed: what stands behind the place that is not known may
+ * have been meant to take back what stands before it. */
+enum ps_status ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *read,
+                                     struct ps_row_expiry *expiry, struct ps_error *error)
 {
-    if (read_parts(text, read, expiry))
-        return true;
-    *expiry = (struct ps_row_expiry){0};
-    return false;
+    enum ps_status status = read_parts(text, read, expiry, error);
+    if (status != PS_OK)
+        *expiry = (struct ps_row_expiry){0};
+    return status;
 }
 
 /* A space stands before each but the first. There is always room: the longest text was measured
@@ -181,7 +197,8 @@ static bool take_word(struct words *words, const char *word)
     return true;
 }
 
-/* Digits alone, and no more of them than a number of 64 bits has. */
+/* Digits alone, and no more of them than a number of 64 bits has: nothing that a program which
+ * reads the header by other means could take for another number. */
 static bool take_number(struct words *words, uint64_t *number)
 {
     char found[NUMBER_BYTES];
@@ -193,23 +210,41 @@ static bool take_number(struct words *words, uint64_t *number)
     return true;
 }
 
-/* One pair at least, the oldest first. Neither falls: who looks at ages relies on it. */
-static bool take_pairs(struct words *words, const struct ps_row_ages_read *read, bool are_of_time,
-                       struct ps_row_ages *ages)
+/* Neither falls: who looks at ages relies on it. Rows that seemed older than they are would go, so
+ * that a list which says two things of one version is not mended but refused. */
+static enum ps_status check_pair(const struct ps_row_age *seen, const struct ps_row_age *before,
+                                 const struct ps_row_ages_read *read, const char *part, size_t i,
+                                 struct ps_error *error)
 {
+    PS_ASSERT(i > 0 && i <= PAIRS_MAX);
+    if (seen->version > read->version)
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "%s: pair %zu is of version %" PRIu64 ", and the table of version %" PRIu64,
+                       part, i, seen->version, read->version);
+    if (seen->version < before->version || seen->at < before->at)
+        return ps_fail(error, PS_ERR_CORRUPT, "%s: pair %zu is older than the one before it", part,
+                       i);
+    return PS_OK;
+}
+
+/* One pair at least, the oldest first. Ends at the word of the next part, which is no number, or at
+ * the end; of a pair without its second half the whole text is refused. */
+static enum ps_status take_pairs(struct words *words, const struct ps_row_ages_read *read,
+                                 bool are_of_time, struct ps_row_ages *ages, struct ps_error *error)
+{
+    const char *part = are_of_time ? "time" : "clocks";
     struct ps_row_age before = {0, 0};
     uint64_t number = 0;
     PS_ASSERT(ages->count == 0);
-    /* Ends at the word of the next part, which is no number, or at the end; of a pair without its
-     * second half the whole text is refused. */
     while (ages->count < PAIRS_MAX && take_number(words, &number)) {
         struct ps_row_age seen = {.at = are_of_time ? time_of(read, number) : number};
-        if (!take_number(words, &seen.version) || seen.version > read->version ||
-            seen.version < before.version || seen.at < before.at)
-            return false;
+        if (!take_number(words, &seen.version))
+            return ps_fail(error, PS_ERR_CORRUPT, "%s: pair %zu has no version", part,
+                           ages->count + 1);
+        PS_TRY(check_pair(&seen, &before, read, part, ages->count + 1, error));
         ages->seen[ages->count++] = before = seen;
     }
-    return ages->count > 0;
+    return ages->count > 0 ? PS_OK : ps_fail(error, PS_ERR_CORRUPT, "%s: no pair of numbers", part);
 }
 
 /* Rows from before all time are as old as that: younger than they are. */

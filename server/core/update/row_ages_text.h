@@ -8,7 +8,7 @@
  *
  * Threads:  pure; the expiry belongs to whoever calls.
  * Blocking: never.
- * Errors:   said at the function.
+ * Errors:   PS_ERR_CORRUPT, said at the function.
  * Memory:   the caller's.
  */
 #ifndef PS_SERVER_CORE_ROW_AGES_TEXT_H
@@ -46,9 +46,12 @@ struct ps_row_ages_read {
 };
 
 /* Sets `*expiry`, zeroed, to what the text says; it then keeps every promise that ps_row_ages_look
- * asks for at `time` and later, and at `version` and above. False: the text is of another form, as
- * a later program may write it, and `*expiry` is still zeroed: nothing is known. */
-bool ps_row_ages_text_read(struct ps_bytes text, const struct ps_row_ages_read *read,
-                           struct ps_row_expiry *expiry);
+ * asks for at `time` and later, and at `version` and above. PS_ERR_CORRUPT: the text is of another
+ * form, as a later program may write it, and `*expiry` is still zeroed: nothing is known. The
+ * error says which part, and what is wrong there: servers log it, and psckpt verify shows it. */
+PS_MUST_USE enum ps_status ps_row_ages_text_read(struct ps_bytes text,
+                                                 const struct ps_row_ages_read *read,
+                                                 struct ps_row_expiry *expiry,
+                                                 struct ps_error *error);
 
 #endif

@@ -34,6 +34,16 @@ def row_wise(config):
     config.adagrad.row_wise = True
 
 
+def crc32c(data):
+    """As docs/checkpoint-format.md has it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
 def hashed_shard(key, count):
     """As docs/wire.md has it, with nothing of ours: SplitMix64, and the high half of a product."""
     key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) & MASK
@@ -417,6 +427,35 @@ class Ageing(unittest.TestCase):
             self.assertEqual(self.ages_in(made), self.ages)
             psckpt("verify", made)
         psckpt("diff", self.out + "2", self.server.data)
+
+    def bend_ages(self, path, ages):
+        """Writes other ages into the header, with the right checksum: as a faulty writer would."""
+        with open(path, "rb") as file:
+            data = bytearray(file.read())
+        (length,) = struct.unpack_from("<Q", data)
+        begin = data.index(self.ages.encode(), 8, 8 + length)
+        data[begin:begin + len(self.ages)] = ages.ljust(len(self.ages)).encode()
+        data[45:53] = b"0" * 8
+        data[45:53] = b"%08x" % crc32c(data[:8 + length])
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def test_ages_that_no_server_reads_are_named_by_verify_and_gone_after_repair(self):
+        newest = sorted(glob.glob(os.path.join(self.server.data, "shard-0", "*.safetensors")))[-1]
+        first = self.ages.split()[1]
+        self.bend_ages(newest, f"time {first} x")
+        why = "time: pair 1 has no version"
+        self.assertIn(f"damaged   {newest}: ages of table t: {why}; a server loads its rows as new",
+                      psckpt("verify", self.server.data, code=DATA))
+        self.assertIn("psckpt repair", psckpt.errors)
+        found = psckpt_json("verify", newest, code=DATA)
+        self.assertEqual(found["damages"], [{"file": newest, "part": "ages", "parameter": "t",
+                                             "reason": why}])
+        psckpt("repair", self.server.data, "--out", self.out)
+        psckpt("verify", self.out)
+        self.assertIsNone(self.ages_in(self.out))
+        self.server.start()  # as the page of the format says
+        wait_until(lambda: self.table.values([1]), "the server has loaded it")
 
     def test_rows_of_another_number_of_shards_are_as_old(self):
         psckpt("reshard", self.server.data, "--to", "2", "--out", self.out)

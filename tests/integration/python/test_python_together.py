@@ -94,7 +94,7 @@ class Together(unittest.TestCase):
         for clock in (1, 2):
             self.assertEqual(clocks.clock(0, clock), clock)
         self.one.pull(["w"], at=clocks.at(0, 1))
-        self.late(pserver.UnavailableError, "may not read at clock 2",
+        self.late(pserver.UnavailableError, "worker 1 has ended 0, and is silent for",
                   lambda timeout: self.one.pull(["w"], at=clocks.at(0, 2), timeout=timeout))
         self.other.clocks("epoch", 2, "ssp", staleness=1).clock(1, 1)
         self.one.pull(["w"], at=clocks.at(0, 2))

@@ -105,7 +105,8 @@ START_TEST(a_pull_in_flight_at_the_deadline_is_unavailable)
     bench_answer(&bench, 0, PS_ERR_CANCELLED, false);
 
     ck_assert_int_eq(items[0].status, PS_ERR_UNAVAILABLE);
-    ck_assert_str_eq(items[0].text, "no answer in time");
+    ck_assert_str_eq(items[0].text, "no answer in time: its server is silent, or nobody has "
+                                    "initialised the job");
     bench_close(&bench);
 }
 END_TEST

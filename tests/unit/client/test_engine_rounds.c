@@ -166,6 +166,27 @@ START_TEST(whoever_has_waited_in_vain_is_told_for_what)
 }
 END_TEST
 
+/* The server has given up a little before its client, which asks once more for the rest. */
+START_TEST(whoever_has_waited_in_vain_is_told_what_the_server_said_last)
+{
+    static const struct ps_call_outcome late = {
+        .status = PS_ERR_TIMEOUT, .refused = true, .text = "worker 1 has ended 0"};
+    bench_open(&bench, 1, 0);
+    struct ps_item items[] = {read_at_clock("v")};
+    bench_start(&bench, PS_METHOD_PULL, items, 1, 1000);
+    bench_at(&bench, bench.now_ms + 900);
+    bench_give(&bench, 0, &late);
+    bench_at(&bench, bench.now_ms + 90);
+    ck_assert_uint_eq(bench.sent_count, 1);
+    bench_at(&bench, bench.now_ms + 10);
+    bench_answer(&bench, 0, PS_ERR_CANCELLED, false);
+
+    ck_assert_int_eq(items[0].status, PS_ERR_UNAVAILABLE);
+    ck_assert_str_eq(items[0].text, "no answer in time: worker 1 has ended 0");
+    bench_close(&bench);
+}
+END_TEST
+
 /* The first one waits for what the second or a third one does: behind it in one message neither
  * would ever be answered. */
 START_TEST(a_call_that_waits_for_others_shares_no_message_with_another_batch)
@@ -265,6 +286,7 @@ int main(void)
     tcase_add_test(t, a_clock_without_a_worker_or_without_clocks_is_not_sent);
     tcase_add_test(t, values_of_an_earlier_version_than_was_waited_for_are_no_answer);
     tcase_add_test(t, whoever_has_waited_in_vain_is_told_for_what);
+    tcase_add_test(t, whoever_has_waited_in_vain_is_told_what_the_server_said_last);
     tcase_add_test(t, a_call_that_waits_for_others_shares_no_message_with_another_batch);
     tcase_add_test(t, the_contributions_of_one_batch_go_together);
     tcase_add_test(t, a_contribution_is_repeated_under_its_number_for_the_same_round);

@@ -56,7 +56,9 @@ START_TEST(what_differs_from_the_parameter_that_is_there_is_named)
     ck_assert_int_eq(change_define(&world, "x", three, 3, no_config, 2), PS_ERR_EXISTS);
     ck_assert_str_eq(world.error.text, "Name: x exists, with shape [2] and not [3]");
     ck_assert_int_eq(change_define(&world, "x", two, 2, config_of("sgd", 0.5), 2), PS_ERR_EXISTS);
-    ck_assert_str_eq(world.error.text, "Name: x exists, with another configuration");
+    ck_assert_str_eq(world.error.text, "Name: x exists, with lr=1 and not 0.5");
+    ck_assert_int_eq(change_define(&world, "x", two, 0, config_of("sgd", 1), 2), PS_ERR_EXISTS);
+    ck_assert_str_eq(world.error.text, "Name: x exists, and is no table");
 
     world_fini(&world);
 }

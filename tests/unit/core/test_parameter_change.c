@@ -103,6 +103,39 @@ START_TEST(the_same_in_other_bytes_is_the_same)
 }
 END_TEST
 
+/* In the order in which a person would look: the rule, then its numbers, then the table's. */
+START_TEST(a_difference_is_named_as_people_set_it)
+{
+    char said[PS_CONFIG_DIFFERENCE_BYTES];
+    static const uint8_t malformed[] = {0xff};
+    static char bytes[256];
+    struct ps_optimizer_config config;
+    struct ps_buffer there;
+    memory = fault_heap_allocator(&heap);
+    ps_optimizer_config_defaults(&config);
+    config.table.width = 8;
+    ps_buffer_init_fixed(&there, bytes, sizeof bytes);
+    ps_optimizer_config_encode(&config, &there);
+    const struct ps_bytes present = {(const uint8_t *)bytes, there.size};
+
+    config.table.width = 16;
+    ck_assert_str_eq(ps_parameter_config_difference(present, config_bytes(&config), &memory, said),
+                     "table.width=8 and not 16");
+    config.learning_rate = 0.25;
+    ck_assert_str_eq(ps_parameter_config_difference(present, config_bytes(&config), &memory, said),
+                     "lr=1 and not 0.25");
+    ck_assert(ps_optimizer_config_choose(&config, "adam"));
+    ck_assert_str_eq(ps_parameter_config_difference(present, config_bytes(&config), &memory, said),
+                     "rule=sgd and not adam");
+    ck_assert_str_eq(ps_parameter_config_difference(present, present, &memory, said),
+                     "another configuration");
+    ck_assert_str_eq(
+        ps_parameter_config_difference(present, (struct ps_bytes){malformed, 1}, &memory, said),
+        "another configuration");
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("parameter_change");
@@ -110,5 +143,6 @@ int main(void)
     tcase_add_test(tests, seed_and_accumulator_cannot_change);
     tcase_add_test(tests, a_configuration_does_not_grow_with_its_changes);
     tcase_add_test(tests, the_same_in_other_bytes_is_the_same);
+    tcase_add_test(tests, a_difference_is_named_as_people_set_it);
     return run_tests("parameter_change", tests);
 }

@@ -27,7 +27,7 @@ static bool reads(const char *from, uint64_t passed_ms, struct ps_row_expiry *ex
 {
     const struct ps_row_ages_read read = {ps_row_ages_time(5000), passed_ms, 100};
     *expiry = (struct ps_row_expiry){0};
-    return ps_row_ages_text_read(bytes_of(from), &read, expiry);
+    return ps_row_ages_text_read(bytes_of(from), &read, expiry, NULL) == PS_OK;
 }
 
 START_TEST(a_text_says_ages_and_versions_in_digits)
@@ -81,7 +81,7 @@ START_TEST(what_is_written_is_read_again)
     size_t size = ps_row_ages_text_write(&expiry, &both, now, text);
     const struct ps_row_ages_read read = {then, 0, version};
 
-    bool is_read = ps_row_ages_text_read(bytes_of(text), &read, &found);
+    bool is_read = ps_row_ages_text_read(bytes_of(text), &read, &found, NULL) == PS_OK;
 
     ck_assert_msg(is_read == (size > 0), "seed %d: %s", _i, text);
     ck_assert_uint_eq(found.due, expiry.due);
@@ -179,6 +179,33 @@ START_TEST(what_no_server_writes_is_refused)
 }
 END_TEST
 
+/* In the words of the page of the format, so that whoever looks at the header finds the place. */
+static const struct {
+    const char *text, *why;
+} named[] = {
+    {"", "behind 0 of 0 bytes: no word that goes there"},
+    {"due 102", "due: no number from 1 to 1 + 100, the table's version"},
+    {"time 5 x", "time: pair 1 has no version"},
+    {"time", "time: no pair of numbers"},
+    {"time 5 9 4 101", "time: pair 2 is of version 101, and the table of version 100"},
+    {"time 5 9 6 9", "time: pair 2 is older than the one before it"},
+    {"clocks 5 9 6 8", "clocks: pair 2 is older than the one before it"},
+    {"due 5 rest", "behind 6 of 10 bytes: no word that goes there"},
+};
+
+START_TEST(what_is_wrong_is_named_with_its_place)
+{
+    const struct ps_row_ages_read read = {ps_row_ages_time(5000), 0, 100};
+    struct ps_row_expiry expiry = {0};
+    struct ps_error why = {.status = PS_OK};
+
+    ck_assert_int_eq(ps_row_ages_text_read(bytes_of(named[_i].text), &read, &expiry, &why),
+                     PS_ERR_CORRUPT);
+    ck_assert_str_eq(why.text, named[_i].why);
+    ck_assert(expiry.due == 0 && expiry.by_time.count == 0 && expiry.by_clock.count == 0);
+}
+END_TEST
+
 /* A byte of a right text becomes any other: it is refused, or says what a table may have known. */
 START_TEST(no_byte_is_believed)
 {
@@ -240,6 +267,8 @@ int main(void)
     tcase_add_test(tests, nothing_counts_of_a_clock_that_was_put_back_and_a_step_at_most_else);
     tcase_add_loop_test(tests, what_no_server_writes_is_refused, 0,
                         (int)(sizeof refused / sizeof refused[0]));
+    tcase_add_loop_test(tests, what_is_wrong_is_named_with_its_place, 0,
+                        (int)(sizeof named / sizeof named[0]));
     tcase_add_test(tests, no_byte_is_believed);
     tcase_add_test(tests, more_pairs_than_are_kept_are_refused);
     tcase_add_test(tests, the_widest_text_is_as_long_as_any_and_fits);

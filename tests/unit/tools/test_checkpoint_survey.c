@@ -122,9 +122,31 @@ START_TEST(every_truncation_is_damage)
 
         struct checkpoint_survey survey = survey_it();
 
-        ck_assert_uint_eq(survey.damage_count, 1);
+        ck_assert_uint_ge(survey.damage_count, 1);
+        ck_assert_str_eq(survey.damages[0].tensor, "");
+        ck_assert(survey.has_header == (length >= head_size()));
+        /* What stands behind the end is named, and nothing else. */
+        for (size_t i = 1; i < survey.damage_count; i++)
+            ck_assert_uint_gt(survey.damages[i].end, length);
+        if (survey.has_header)
+            ck_assert_uint_ge(survey.damage_count, 2);
         checkpoint_survey_fini(&survey);
     }
+}
+END_TEST
+
+START_TEST(bytes_behind_the_arrays_are_damage_of_none_of_them)
+{
+    bytes = realloc(bytes, size + 1);
+    bytes[size] = 0;
+    put(size + 1);
+
+    struct checkpoint_survey survey = survey_it();
+
+    ck_assert_uint_eq(survey.damage_count, 1);
+    ck_assert_str_eq(survey.damages[0].tensor, "");
+    ck_assert_ptr_nonnull(strstr(survey.why.text, "longer or shorter"));
+    checkpoint_survey_fini(&survey);
 }
 END_TEST
 
@@ -212,6 +234,7 @@ int main(void)
     tcase_add_test(tcase, every_flipped_bit_of_the_header_is_named_as_header);
     tcase_add_test(tcase, every_flipped_bit_behind_it_is_named_with_its_tensor_and_range);
     tcase_add_test(tcase, every_truncation_is_damage);
+    tcase_add_test(tcase, bytes_behind_the_arrays_are_damage_of_none_of_them);
     tcase_add_test(tcase, two_damaged_tensors_are_both_named);
     tcase_add_test(tcase, damage_of_a_state_is_told_from_damage_of_values);
     tcase_add_test(tcase, a_file_that_is_not_there_is_no_damage);

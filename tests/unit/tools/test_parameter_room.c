@@ -65,6 +65,42 @@ START_TEST(rows_of_a_file_are_sorted_in_a_state)
 }
 END_TEST
 
+/* The clock is the last array of the file. With the state it is wanted whole: an older file may
+ * have all of it. */
+START_TEST(rows_without_a_whole_clock_are_as_if_pushed_to_last)
+{
+    struct memory_files *disk = memory_files_create(1);
+    const struct ps_files *files = memory_files_files(disk);
+    struct ps_checkpoint_place place;
+    struct ps_checkpoint_reader *reader = NULL;
+    struct parameter_room room;
+    struct shard_state state;
+    bool has_sessions = true;
+    ck_assert_int_eq(ps_checkpoint_write(files, "ck", &facts, &table.row, 1, ps_allocator_heap(),
+                                         &place, &error),
+                     PS_OK);
+    memory_files_flip(disk, place.path, 8 * (place.bytes - 1));
+    ck_assert_int_eq(ps_checkpoint_open_damaged(files, place.path, ps_allocator_heap(), &reader,
+                                                &has_sessions, &error),
+                     PS_OK);
+    shard_state_init(&state, ps_allocator_heap());
+    ck_assert_int_eq(parameter_room_make(&room, &state, ps_checkpoint_parameter(reader, 0), &error),
+                     PS_OK);
+
+    ck_assert_int_eq(parameter_room_read(&room, reader, 0, true, &error), PS_ERR_CORRUPT);
+    ck_assert_int_eq(parameter_room_read(&room, reader, 0, false, &error), PS_OK);
+
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t clock = 0;
+        memcpy(&clock, room.arrays[room.count - 1] + i * sizeof clock, sizeof clock);
+        ck_assert_uint_eq(clock, table.row.version);
+    }
+    shard_state_fini(&state);
+    ps_checkpoint_close(reader);
+    memory_files_destroy(disk);
+}
+END_TEST
+
 static enum ps_status read_fixture(void *self, uint32_t array, uint64_t offset, void *to,
                                    size_t size, struct ps_error *failure)
 {
@@ -145,6 +181,7 @@ int main(void)
     TCase *tests = tcase_create("parameter_room");
     tcase_add_checked_fixture(tests, set_up, NULL);
     tcase_add_test(tests, rows_of_a_file_are_sorted_in_a_state);
+    tcase_add_test(tests, rows_without_a_whole_clock_are_as_if_pushed_to_last);
     tcase_add_test(tests, rows_of_a_source_are_copied_and_sorted);
     tcase_add_test(tests, a_digest_is_that_of_the_rows_whatever_their_order);
     tcase_add_test(tests, a_refused_allocation_leaves_a_state_that_is_released);

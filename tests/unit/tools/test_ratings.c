@@ -21,6 +21,9 @@ START_TEST(every_format_of_the_public_sets_is_read)
         "userId,movieId,rating,timestamp\n196,242,3.0,964982703\n186,302,4.5,964981247\n",
         "196 242 3\n\n186  302\t4.5",
         "196, 242, 3\r\n186, 302, 4.5\r\n",
+        "\xef\xbb\xbfuserId,movieId,rating\r\n\r\n196,242,3\r\n186,302,4.5\r\n\r\n",
+        "\"User-ID\";\"ISBN\";\"Book-Rating\"\n\"196\";\"242\";\"3\"\n186;302;4.5;x\n",
+        "# user item rating\n196 242 3\n186 302 4.5\n",
     };
     struct ps_ratings ratings;
 
@@ -51,6 +54,10 @@ START_TEST(what_is_not_a_rating_is_refused_with_its_line)
         "1 2 3\n9223372036854775808 2 3\n", /* no bit is left beside it */
         "1 2 3\n99999999999999999999 2 3\n",
         "1 2 3\n1:2:3\n",
+        "1 2 3\n1;2;3,5\n", /* 3.5 and not 3 */
+        "1 2 3\n1 2 3,5\n",
+        "1 2 3\n\"1 2 3\n",
+        "1 2 3\n1 2 \"3\n",
     };
     struct ps_ratings ratings;
     struct ps_error error = {0};
@@ -58,6 +65,26 @@ START_TEST(what_is_not_a_rating_is_refused_with_its_line)
     ck_assert_int_eq(parse(texts[_i], &ratings, &error), PS_ERR_BAD_INPUT);
 
     ck_assert_ptr_nonnull(strstr(error.text, "text:2: "));
+}
+END_TEST
+
+START_TEST(what_stands_in_the_place_of_a_number_is_shown)
+{
+    static const struct {
+        const char *text, *shown;
+    } wrong[] = {{"alice,heat,5\nbob,heat,4\n", "text:2: user \"bob\":"},
+                 {"1,heat,5\n", "text:1: item \"heat\":"},
+                 {"1,2\n", "text:1: rating \"\":"},
+                 {"1;2;3,5;x\n", "text:1: rating \"3,5\":"},
+                 {"1,2,\n", "text:1: rating \"\":"},
+                 {"1 2 3stars\n", "text:1: rating \"3stars\":"},
+                 {"9223372036854775808 2 3\n", "text:1: user \"9223372036854775808\":"}};
+    struct ps_ratings ratings;
+    struct ps_error error = {0};
+
+    ck_assert_int_eq(parse(wrong[_i].text, &ratings, &error), PS_ERR_BAD_INPUT);
+
+    ck_assert_msg(strstr(error.text, wrong[_i].shown) != NULL, "%s", error.text);
 }
 END_TEST
 
@@ -89,8 +116,9 @@ int main(void)
 {
     Suite *suite = suite_create("ratings");
     TCase *tests = tcase_create("ratings");
-    tcase_add_loop_test(tests, every_format_of_the_public_sets_is_read, 0, 5);
-    tcase_add_loop_test(tests, what_is_not_a_rating_is_refused_with_its_line, 0, 11);
+    tcase_add_loop_test(tests, every_format_of_the_public_sets_is_read, 0, 8);
+    tcase_add_loop_test(tests, what_is_not_a_rating_is_refused_with_its_line, 0, 15);
+    tcase_add_loop_test(tests, what_stands_in_the_place_of_a_number_is_shown, 0, 7);
     tcase_add_test(tests, a_file_without_ratings_is_refused);
     tcase_add_test(tests, without_memory_nothing_is_left);
     suite_add_tcase(suite, tests);

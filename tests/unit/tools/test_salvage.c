@@ -118,6 +118,20 @@ static float first_of(size_t parameter)
     return value;
 }
 
+/* The bytes from within the last parameter's values on. */
+static size_t salvage_tail(void)
+{
+    struct ps_bytes content;
+    uint64_t header = 0;
+    ck_assert(memory_files_get(disk, newer.path, &content));
+    const char *at = strstr((const char *)content.data + 8, "\"c/d\":{\"dtype\"");
+    ck_assert_ptr_nonnull(at);
+    at = strstr(at, "data_offsets\":[");
+    memcpy(&header, content.data, sizeof header);
+    return content.size - 8 - (size_t)header -
+           (size_t)strtoull(at + strlen("data_offsets\":["), NULL, 10) - 1;
+}
+
 START_TEST(of_whole_checkpoints_the_newest_is_taken)
 {
     ck_assert_int_eq(load(), PS_OK);
@@ -256,6 +270,27 @@ START_TEST(a_damaged_header_is_passed_over_and_alone_is_corrupt)
 }
 END_TEST
 
+/* A copy that was broken off: its header says what was to come. */
+START_TEST(a_file_that_was_cut_off_has_what_stands_before_the_cut)
+{
+    struct ps_bytes content;
+    static uint8_t bytes[1 << 16];
+    ck_assert_int_eq(files->remove(files->self, older.path, NULL), PS_OK);
+    ck_assert(memory_files_get(disk, newer.path, &content));
+    size_t size = content.size - salvage_tail();
+    ck_assert_uint_lt(size, sizeof bytes);
+    memcpy(bytes, content.data, size);
+    memory_files_put(disk, newer.path, (struct ps_bytes){bytes, size});
+
+    ck_assert_msg(load() == PS_OK, "%s", error.text);
+
+    ck_assert_uint_eq(salvage.taken_count, 2);
+    ck_assert_ptr_nonnull(strstr(said, "c/d: left out: it is whole nowhere"));
+    ck_assert_ptr_nonnull(strstr(said, "all begin new sessions"));
+    ck_assert(first_of(0) == 0.0f);
+}
+END_TEST
+
 START_TEST(a_folder_without_checkpoints_has_nothing)
 {
     ck_assert_int_eq(load_with(files, ps_allocator_heap(), "data/none"), PS_ERR_NOT_FOUND);
@@ -328,6 +363,7 @@ int main(void)
     tcase_add_test(tcase, damaged_sessions_cost_no_tensor);
     tcase_add_test(tcase, one_file_is_taken_as_it_is);
     tcase_add_test(tcase, a_damaged_header_is_passed_over_and_alone_is_corrupt);
+    tcase_add_test(tcase, a_file_that_was_cut_off_has_what_stands_before_the_cut);
     tcase_add_test(tcase, a_folder_without_checkpoints_has_nothing);
     tcase_add_test(tcase, any_flipped_bit_of_the_newest_gives_all_tensors);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
