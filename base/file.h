@@ -52,8 +52,8 @@ struct ps_files {
     /* The same for many pieces in order, with as few system calls as it takes. */
     enum ps_status (*write_view)(void *self, struct ps_file file, struct ps_view view,
                                  struct ps_error *error);
-    /* Writes over bytes that were written before, or from the end of the file on, and leaves the
-     * place of the next write alone. */
+    /* Writes over bytes that were written before, or behind the end of the file, and leaves the
+     * place of the next `write` alone. What it leaves out behind the end is zeros. */
     enum ps_status (*write_over)(void *self, struct ps_file file, uint64_t offset,
                                  struct ps_bytes bytes, struct ps_error *error);
     /* Reads `size` bytes at `offset`; `*got` is less only at the end of the file. */

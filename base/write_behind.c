@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
+#include <string.h>
+
 /*  IDLE ──begin──► AT_WORK ──written──► DONE ──wait──► IDLE  */
 enum phase { IDLE, AT_WORK, DONE };
 
@@ -20,7 +22,8 @@ struct ps_write_behind {
     bool ending;
     /* The thread's while AT_WORK, the caller's otherwise. */
     struct ps_file file;
-    struct ps_bytes bytes;
+    struct ps_write_piece pieces[PS_WRITE_PIECES_MAX];
+    size_t piece_count;
     bool sync;
     enum ps_status status;
     struct ps_error error;
@@ -71,12 +74,14 @@ void ps_write_behind_destroy(struct ps_write_behind *behind)
 }
 
 void ps_write_behind_begin(struct ps_write_behind *behind, struct ps_file file,
-                           struct ps_bytes bytes, bool sync)
+                           const struct ps_write_piece *pieces, size_t count, bool sync)
 {
+    PS_ASSERT(count <= PS_WRITE_PIECES_MAX);
     ps_mutex_lock(&behind->mutex);
     PS_ASSERT(behind->phase == IDLE);
     behind->file = file;
-    behind->bytes = bytes;
+    memcpy(behind->pieces, pieces, count * sizeof *pieces);
+    behind->piece_count = count;
     behind->sync = sync;
     behind->phase = AT_WORK;
     ps_condition_signal_all(&behind->changed);
@@ -130,7 +135,10 @@ static bool wait_for_work(struct ps_write_behind *behind)
 static void write_now(struct ps_write_behind *behind)
 {
     const struct ps_files *files = behind->files;
-    behind->status = files->write(files->self, behind->file, behind->bytes, &behind->error);
+    behind->status = PS_OK;
+    for (size_t i = 0; i < behind->piece_count && behind->status == PS_OK; i++)
+        behind->status = files->write_over(files->self, behind->file, behind->pieces[i].offset,
+                                           behind->pieces[i].bytes, &behind->error);
     if (behind->status == PS_OK && behind->sync)
         behind->status = files->sync(files->self, behind->file, &behind->error);
     ps_mutex_lock(&behind->mutex);

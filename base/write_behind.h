@@ -14,6 +14,8 @@
 #include "base/file.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct ps_write_behind; /* opaque */
 
@@ -35,11 +37,20 @@ PS_MUST_USE enum ps_status ps_write_behind_create(const struct ps_files *files,
 /* Waits for the write at work, whose result is lost unless it was waited for. Accepts NULL. */
 void ps_write_behind_destroy(struct ps_write_behind *behind);
 
-/* Writes `bytes` to `file`, then syncs the file when `sync` is set and the write succeeded. Until
- * the wait, `bytes` stay as they are and nobody else uses `file`. Each begin has its wait: a write
+/* Bytes, and where in the file they begin. */
+struct ps_write_piece {
+    uint64_t offset;
+    struct ps_bytes bytes;
+};
+
+#define PS_WRITE_PIECES_MAX 8
+
+/* Writes `count` pieces to `file` in their order, and behind them syncs the file when `sync` is
+ * set. Behind a piece that fails nothing more is done. Until the wait, the bytes stay as they are
+ * and nobody else uses `file`; `pieces` themselves are copied. Each begin has its wait: a write
  * that was begun before has been waited for. */
 void ps_write_behind_begin(struct ps_write_behind *behind, struct ps_file file,
-                           struct ps_bytes bytes, bool sync);
+                           const struct ps_write_piece *pieces, size_t count, bool sync);
 
 /* A write was begun and is not done: waiting for it would block. */
 bool ps_write_behind_busy(struct ps_write_behind *behind);

@@ -23,8 +23,8 @@ static enum ps_status hand_over(struct ps_block_output *output, bool sync, struc
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
 static enum ps_status flush_rewriting(struct ps_block_output *output, struct ps_error *error);
 #endif
-static enum ps_status write_now(struct ps_block_output *output, struct ps_bytes bytes, bool sync,
-                                struct ps_error *error);
+static enum ps_status write_now(struct ps_block_output *output, const struct ps_write_piece *pieces,
+                                size_t count, bool sync, struct ps_error *error);
 static void write_ahead(struct ps_block_output *output);
 
 enum ps_status ps_block_output_init(struct ps_block_output *output, const struct ps_files *files,
@@ -174,8 +174,8 @@ static enum ps_status flush_rewriting(struct ps_block_output *output, struct ps_
         PS_TRY(files->write_over(files->self, output->file, output->size,
                                  (struct ps_bytes){buffer, again}, error));
     if (written > again)
-        PS_TRY(files->write(files->self, output->file,
-                            (struct ps_bytes){buffer + again, written - again}, error));
+        PS_TRY(files->write_over(files->self, output->file, output->size + again,
+                                 (struct ps_bytes){buffer + again, written - again}, error));
     memmove(buffer, buffer + whole, tail);
     output->size += whole;
     output->used = tail;
@@ -188,29 +188,31 @@ static enum ps_status flush_rewriting(struct ps_block_output *output, struct ps_
 static enum ps_status hand_over(struct ps_block_output *output, bool sync, struct ps_error *error)
 {
     PS_TRY(ps_block_output_wait(output, error));
-    struct ps_bytes bytes = {output->buffers[output->filling], output->used};
-    output->size += bytes.size;
+    struct ps_write_piece piece = {output->size, {output->buffers[output->filling], output->used}};
+    output->size += output->used;
     output->used = 0;
-    if (bytes.size == 0 && !(sync && output->unsynced))
+    if (piece.bytes.size == 0 && !(sync && output->unsynced))
         return PS_OK;
-    if (output->behind == NULL || bytes.size < BEHIND_BYTES_LEAST)
-        return write_now(output, bytes, sync, error);
-    ps_write_behind_begin(output->behind, output->file, bytes, sync);
+    if (output->behind == NULL || piece.bytes.size < BEHIND_BYTES_LEAST)
+        return write_now(output, &piece, 1, sync, error);
+    ps_write_behind_begin(output->behind, output->file, &piece, 1, sync);
     output->unsynced = !sync;
     output->filling = 1 - output->filling;
     return PS_OK;
 }
 
-/* Nothing is at work: hand_over has waited. An empty write with a sync is for what a full buffer
- * before has left to be synced. */
-static enum ps_status write_now(struct ps_block_output *output, struct ps_bytes bytes, bool sync,
-                                struct ps_error *error)
+/* Nothing is at work: whoever calls has waited. An empty write with a sync is for what a full
+ * buffer before has left to be synced. */
+static enum ps_status write_now(struct ps_block_output *output, const struct ps_write_piece *pieces,
+                                size_t count, bool sync, struct ps_error *error)
 {
     PS_ASSERT(output->is_open);
     const struct ps_files *files = output->files;
-    if (bytes.size > 0)
-        PS_TRY(files->write(files->self, output->file, bytes, error));
-    if (sync && bytes.size <= SMALL_BYTES && output->size >= output->there)
+    for (size_t i = 0; i < count; i++)
+        if (pieces[i].bytes.size > 0)
+            PS_TRY(files->write_over(files->self, output->file, pieces[i].offset, pieces[i].bytes,
+                                     error));
+    if (sync && pieces[0].bytes.size <= SMALL_BYTES && output->size >= output->there)
         write_ahead(output);
     output->unsynced = !sync;
     return sync ? files->sync(files->self, output->file, error) : PS_OK;
@@ -227,6 +229,50 @@ static void write_ahead(struct ps_block_output *output)
     memset(output->buffers[1 - output->filling], 0, size);
     bool wrote = files->write_over(files->self, output->file, output->size, zeros, NULL) == PS_OK;
     output->there = wrote ? output->size + size : UINT64_MAX;
+}
+
+/* What is less than a block stays for the borrower, at the beginning of a buffer that nobody writes
+ * from. */
+enum ps_status ps_block_output_lend(struct ps_block_output *output, uint8_t *buffers[2],
+                                    size_t *rest, struct ps_error *error)
+{
+    PS_ASSERT(output->is_open);
+    *rest = output->used % PS_FILE_DIRECT_BYTES;
+    const uint8_t *kept = output->buffers[output->filling] + output->used - *rest;
+    output->used -= *rest;
+    PS_TRY(hand_over(output, false, error));
+    PS_TRY(ps_block_output_wait(output, error));
+    memmove(output->buffers[0], kept, *rest);
+    buffers[0] = output->buffers[0];
+    buffers[1] = output->buffers[1];
+    return PS_OK;
+}
+
+/* As hand_over does it, of the borrower's pieces. Without a sync: the file's end has one. */
+enum ps_status ps_block_output_write(struct ps_block_output *output,
+                                     const struct ps_write_piece *pieces, size_t count,
+                                     struct ps_error *error)
+{
+    PS_TRY(ps_block_output_wait(output, error));
+    if (count == 0)
+        return PS_OK;
+    if (output->behind == NULL)
+        return write_now(output, pieces, count, false, error);
+    ps_write_behind_begin(output->behind, output->file, pieces, count, false);
+    output->unsynced = true;
+    return PS_OK;
+}
+
+/* The bytes may lie in one of the buffers, also where they belong. What was written between the
+ * place at which the buffers were lent and this one is the borrower's affair: a hole would be
+ * zeros, and a checksum would say so. */
+void ps_block_output_resume(struct ps_block_output *output, uint64_t offset, struct ps_bytes rest)
+{
+    PS_ASSERT(offset % PS_FILE_DIRECT_BYTES == 0 && offset >= output->size);
+    PS_ASSERT(rest.size < PS_FILE_DIRECT_BYTES);
+    memmove(output->buffers[output->filling], rest.data, rest.size);
+    output->used = rest.size;
+    output->size = offset;
 }
 
 /* Without a thread every write has ended when its call returned. */

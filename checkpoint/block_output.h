@@ -38,7 +38,7 @@ struct ps_block_output {
     struct ps_file file;
     bool is_open;
     bool unsynced;  /* the file was given bytes that no sync has followed */
-    uint64_t size;  /* that the file was given */
+    uint64_t size;  /* of the file up to where the buffer belongs */
     uint64_t there; /* the file has blocks up to here, or is not to be given any ahead */
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
     bool begun_block; /* the bytes in the buffer begin with a block that is in the file already */
@@ -82,6 +82,23 @@ PS_MUST_USE enum ps_status ps_block_output_flush(struct ps_block_output *output,
 /* Writes what was put since, without zeros and without a sync: nothing may follow but close. */
 PS_MUST_USE enum ps_status ps_block_output_end(struct ps_block_output *output,
                                                struct ps_error *error);
+
+/* Lends both buffers, of `buffer_bytes` each, to whoever writes to several places of the file
+ * (file_runs.h). What was put is written but for `*rest` bytes, less than a block, which lie at the
+ * beginning of buffers[0] and belong to `output->size` in the file. Until resume nothing but write
+ * is called. */
+PS_MUST_USE enum ps_status ps_block_output_lend(struct ps_block_output *output, uint8_t *buffers[2],
+                                                size_t *rest, struct ps_error *error);
+
+/* Waits for what was begun before, and begins to write these pieces, of whole blocks, anywhere
+ * behind what was put; they stay as they are until the next write or wait. */
+PS_MUST_USE enum ps_status ps_block_output_write(struct ps_block_output *output,
+                                                 const struct ps_write_piece *pieces, size_t count,
+                                                 struct ps_error *error);
+
+/* Takes the buffers back, behind a wait: all before `offset`, a multiple of a block, is written;
+ * `rest`, less than a block, belongs there, and what is put next comes behind it. */
+void ps_block_output_resume(struct ps_block_output *output, uint64_t offset, struct ps_bytes rest);
 
 /* PS_OK: what was flushed is on the disk. */
 PS_MUST_USE enum ps_status ps_block_output_wait(struct ps_block_output *output,

@@ -78,8 +78,9 @@ struct ps_checkpoint_facts {
 /* Where arrays are read that do not lie in the host's memory. */
 struct ps_checkpoint_source {
     /* Copies bytes of an array (0: the values, then the states, then of a table its keys and its
-     * clock). Asked for each once, from its beginning to its end; of a table of 4-byte elements for
-     * the keys first, otherwise in the order of the arrays. */
+     * clock). Asked for each once, from its beginning to its end, in the order of the arrays; of a
+     * table for those of 8-byte elements first, and of all that have elements of one width for some
+     * rows of the first, the same rows of the second, and so on. */
     enum ps_status (*read)(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
                            struct ps_error *error);
     void *self;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes one checkpoint file.
  *
- * One pass over the arrays, past the system's cache: they are copied piece by piece into a buffer
- * and summed there while they are in the processor's cache, while the buffer before is written
- * (block_output.h). The header, which stands first, carries their checksums: its place is left
- * empty and filled in the end, so a file that never got so far is not a checkpoint. */
+ * One pass over the arrays, and over the rows of a table (rows_output.h), past the system's cache:
+ * they are copied piece by piece into a buffer and summed there while they are in the processor's
+ * cache, while the buffer before is written (block_output.h). The header, which stands first,
+ * carries their checksums: its place is left empty and filled in the end, so a file that never got
+ * so far is not a checkpoint. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"
@@ -14,25 +15,17 @@
 #include "checkpoint/checksum.h"
 #include "checkpoint/header_writer.h"
 #include "checkpoint/parameter_check.h"
+#include "checkpoint/rows_output.h"
 #include "checkpoint/section.h"
+#include "checkpoint/summed_output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The watcher is told in steps of this, and may rest behind each. */
+/* The watcher is told in steps of this, and may rest behind each: a server that has pushes to
+ * answer gives them two thirds of the time (server/save_task.c). */
 #define PIECE_BYTES ((size_t)1 << 20)
-
-/* Copied and summed at a time: the second checksum finds the bytes where the copy left them, in the
- * processor's first or second cache. */
-#define STEP_BYTES ((size_t)64 << 10)
-
-/* The file being written. */
-struct output {
-    struct ps_block_output *blocks; /* borrowed */
-    uint32_t crc32;                 /* of everything behind the header */
-    uint64_t bytes;
-};
 
 /* Everything about one file, so that helpers take one argument. */
 struct job {
@@ -64,27 +57,23 @@ static enum ps_status open_file(struct job *job, const char *folder, struct ps_f
 static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
                                  struct ps_error *error);
 static enum ps_status cut_file(const struct job *job, uint64_t bytes, struct ps_error *error);
-static enum ps_status write_empty_head(const struct job *job, struct output *output,
+static enum ps_status write_empty_head(const struct job *job, struct ps_summed_output *output,
                                        struct ps_error *error);
-static enum ps_status write_head(struct job *job, const struct output *output,
+static enum ps_status write_head(struct job *job, const struct ps_summed_output *output,
                                  struct ps_checkpoint_place *place, struct ps_error *error);
-static enum ps_status write_slots(const struct job *job, struct output *output, bool wide,
+static enum ps_status write_slots(const struct job *job, struct ps_summed_output *output, bool wide,
                                   struct ps_error *error);
-static enum ps_status write_array(const struct job *job, struct output *output,
+static enum ps_status write_array(const struct job *job, struct ps_summed_output *output,
                                   struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error);
-static enum ps_status write_from_source(const struct job *job, struct output *output,
+static enum ps_status write_from_source(const struct job *job, struct ps_summed_output *output,
                                         struct ps_header_slot *slot, uint32_t array,
                                         struct ps_error *error);
-static enum ps_status write_section(struct job *job, struct output *output,
+static enum ps_status write_section(struct job *job, struct ps_summed_output *output,
                                     enum ps_checkpoint_section section, struct ps_error *error);
-static enum ps_status write_record(struct job *job, struct output *output,
+static enum ps_status write_record(struct job *job, struct ps_summed_output *output,
                                    enum ps_checkpoint_section section, size_t i,
                                    struct ps_error *error);
-static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
-                                   struct ps_error *error);
-static enum ps_status output_made(struct output *output, struct ps_bytes made, uint32_t *crc32c,
-                                  struct ps_error *error);
 
 enum ps_status ps_checkpoint_write(const struct ps_files *files, const char *folder,
                                    const struct ps_checkpoint_facts *facts,
@@ -251,13 +240,13 @@ static enum ps_status open_file(struct job *job, const char *folder, struct ps_f
 static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
                                  struct ps_error *error)
 {
-    struct output output = {.blocks = &job->blocks};
+    struct ps_summed_output output = {.blocks = &job->blocks};
     uint32_t unused = 0;
     PS_TRY(write_empty_head(job, &output, error));
     /* In the order of the header: first what has eight bytes an element. */
     PS_TRY(write_slots(job, &output, true, error));
     PS_TRY(write_slots(job, &output, false, error));
-    PS_TRY(output_bytes(&output, job->facts->sessions, &unused, error));
+    PS_TRY(ps_summed_output_put(&output, job->facts->sessions, &unused, error));
     for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
         PS_TRY(write_section(job, &output, i, error));
     PS_TRY(ps_block_output_end(&job->blocks, error));
@@ -280,14 +269,14 @@ static enum ps_status cut_file(const struct job *job, uint64_t bytes, struct ps_
 /* Writes zeros, a length that no header has: a file that is cut off before its head was written is
  * refused by every reader, ours and others' of the safetensors format. The zeros do not belong to
  * the checksum of the file, so it is begun again behind them. */
-static enum ps_status write_empty_head(const struct job *job, struct output *output,
+static enum ps_status write_empty_head(const struct job *job, struct ps_summed_output *output,
                                        struct ps_error *error)
 {
     static const uint8_t zeros[4096] = {0};
     uint32_t unused = 0;
     for (size_t left = job->head.size; left > 0;) {
         struct ps_bytes part = {zeros, left < sizeof zeros ? left : sizeof zeros};
-        PS_TRY(output_bytes(output, part, &unused, error));
+        PS_TRY(ps_summed_output_put(output, part, &unused, error));
         left -= part.size;
     }
     output->crc32 = 0;
@@ -296,7 +285,7 @@ static enum ps_status write_empty_head(const struct job *job, struct output *out
 
 /* The CRC-32 of the whole file (which the pointer in the store carries) begins with the head, which
  * is written last: the sums of head and rest are joined arithmetically, without a second pass. */
-static enum ps_status write_head(struct job *job, const struct output *output,
+static enum ps_status write_head(struct job *job, const struct ps_summed_output *output,
                                  struct ps_checkpoint_place *place, struct ps_error *error)
 {
     size_t size = job->head.size;
@@ -311,14 +300,22 @@ static enum ps_status write_head(struct job *job, const struct output *output,
 
 /* The arrays of one width, in the order of the header (array_layout.h). Only tables have arrays of
  * both widths: their keys are written with the wide arrays of all parameters, long before or behind
- * their values, so a table's rows are held from the beginning of the file to its end. */
-static enum ps_status write_slots(const struct job *job, struct output *output, bool wide,
+ * their values. */
+static enum ps_status write_slots(const struct job *job, struct ps_summed_output *output, bool wide,
                                   struct ps_error *error)
 {
     for (size_t i = 0; i < job->slot_count; i++) {
         struct ps_header_slot *slot = &job->slots[i];
-        for (uint32_t array = 0; array < ps_array_carried(slot->parameter); array++)
-            if (ps_array_is_wide(slot->parameter, array) == wide)
+        const struct ps_checkpoint_parameter *parameter = slot->parameter;
+        uint32_t carried = ps_array_carried(parameter);
+        bool has_rows = carried > 0 && parameter->is_table && parameter->source.read != NULL;
+        if (has_rows)
+            PS_TRY(ps_rows_output_write(output, parameter, (size_t)(parameter - job->parameters),
+                                        wide, job->setup->watcher, slot->crc32c, error));
+        /* Of such a table keys that went are left: they are nobody's memory, and no source has
+         * them. They stand behind all that the table has of their width. */
+        for (uint32_t array = has_rows ? ps_array_count(parameter) : 0; array < carried; array++)
+            if (ps_array_is_wide(parameter, array) == wide)
                 PS_TRY(write_array(job, output, slot, array, error));
     }
     return PS_OK;
@@ -326,13 +323,13 @@ static enum ps_status write_slots(const struct job *job, struct output *output, 
 
 /* `watcher` is told how far each array is, so that the snapshot can let go of blocks that are
  * written and pushes need not copy them any more. */
-static enum ps_status write_array(const struct job *job, struct output *output,
+static enum ps_status write_array(const struct job *job, struct ps_summed_output *output,
                                   struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error)
 {
     const struct ps_checkpoint_watcher *watcher = job->setup->watcher;
     size_t parameter = (size_t)(slot->parameter - job->parameters);
-    /* Keys that went are nobody's memory, so no source has them and nobody waits for them. */
+    /* For keys that went nobody waits. */
     bool is_its_own = array < ps_array_count(slot->parameter);
     if (is_its_own && slot->parameter->source.read != NULL)
         return write_from_source(job, output, slot, array, error);
@@ -341,7 +338,7 @@ static enum ps_status write_array(const struct job *job, struct output *output,
      * and nothing is asked of the cursor then. */
     for (uint64_t done = 0; done < cursor.view.size;) {
         struct ps_bytes run = ps_view_next(&cursor, PIECE_BYTES);
-        PS_TRY(output_bytes(output, run, &slot->crc32c[array], error));
+        PS_TRY(ps_summed_output_put(output, run, &slot->crc32c[array], error));
         done += run.size;
         if (watcher != NULL && is_its_own)
             watcher->written(watcher->self, parameter, array, done);
@@ -349,10 +346,10 @@ static enum ps_status write_array(const struct job *job, struct output *output,
     return PS_OK;
 }
 
-/* What lies on a device, or in the pages of a table, is read straight into the buffer that is
+/* What lies on a device is read straight into the buffer that is
  * written, as much as it has room for: there is no second buffer, and the host holds no more of an
  * array than one write. */
-static enum ps_status write_from_source(const struct job *job, struct output *output,
+static enum ps_status write_from_source(const struct job *job, struct ps_summed_output *output,
                                         struct ps_header_slot *slot, uint32_t array,
                                         struct ps_error *error)
 {
@@ -367,7 +364,8 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
         room = room < PIECE_BYTES ? room : PIECE_BYTES;
         size_t part = size - done < room ? (size_t)(size - done) : room;
         PS_TRY(source->read(source->self, array, done, to, part, error));
-        PS_TRY(output_made(output, (struct ps_bytes){to, part}, &slot->crc32c[array], error));
+        PS_TRY(ps_summed_output_made(output, (struct ps_bytes){to, part}, &slot->crc32c[array],
+                                     error));
         done += part;
         if (watcher != NULL)
             watcher->written(watcher->self, index, array, done);
@@ -376,7 +374,7 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
 }
 
 /* The size was said before, and readers go by it: records that come to another one are a bug. */
-static enum ps_status write_section(struct job *job, struct output *output,
+static enum ps_status write_section(struct job *job, struct ps_summed_output *output,
                                     enum ps_checkpoint_section section, struct ps_error *error)
 {
     /* Nobody is told how far it is: contributions are held by whoever gives the records, and are
@@ -390,7 +388,7 @@ static enum ps_status write_section(struct job *job, struct output *output,
 
 /* Head, content, zeros, as in a journal, so that one codec reads both. The record is asked for once
  * more here: what was given for the sizes is not kept. */
-static enum ps_status write_record(struct job *job, struct output *output,
+static enum ps_status write_record(struct job *job, struct ps_summed_output *output,
                                    enum ps_checkpoint_section section, size_t i,
                                    struct ps_error *error)
 {
@@ -399,39 +397,11 @@ static enum ps_status write_record(struct job *job, struct output *output,
     struct ps_record record;
     uint32_t *crc32c = &job->sections[section].crc32c;
     size_t size = ps_section_record(job->facts, section, i, &record, head);
-    PS_TRY(output_bytes(output, (struct ps_bytes){head, size}, crc32c, error));
+    PS_TRY(ps_summed_output_put(output, (struct ps_bytes){head, size}, crc32c, error));
     /* Pieces as they lie: a contribution is as large as its parameter. */
     for (size_t piece = 0; piece < record.content.piece_count; piece++)
-        PS_TRY(output_bytes(output, record.content.pieces[piece], crc32c, error));
+        PS_TRY(ps_summed_output_put(output, record.content.pieces[piece], crc32c, error));
     /* In the checksum of the section, though not in that of the record. */
     struct ps_bytes padding = {zeros, ps_journal_padding(record.content.size)};
-    return output_bytes(output, padding, crc32c, error);
-}
-
-/* In steps that fit the processor's cache, so that copying and both sums read memory once. */
-static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
-                                   struct ps_error *error)
-{
-    while (bytes.size > 0) {
-        size_t room = 0;
-        uint8_t *to = ps_block_output_room(output->blocks, &room);
-        size_t part = bytes.size < STEP_BYTES ? bytes.size : STEP_BYTES;
-        part = part < room ? part : room;
-        memcpy(to, bytes.data, part);
-        PS_TRY(output_made(output, (struct ps_bytes){to, part}, crc32c, error));
-        bytes.data += part;
-        bytes.size -= part;
-    }
-    return PS_OK;
-}
-
-/* These bytes stand in the buffer. Two sums run at once: CRC-32C of the array, by which a reader
- * finds what is damaged, and CRC-32 of the file, which the old system's pointer demands. */
-static enum ps_status output_made(struct output *output, struct ps_bytes made, uint32_t *crc32c,
-                                  struct ps_error *error)
-{
-    *crc32c = ps_checksum_crc32c(*crc32c, made);
-    output->crc32 = ps_checksum_crc32(output->crc32, made);
-    output->bytes += made.size;
-    return ps_block_output_made(output->blocks, made.size, error);
+    return ps_summed_output_put(output, padding, crc32c, error);
 }

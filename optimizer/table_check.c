@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -39,6 +40,34 @@ enum ps_status ps_table_check(const struct ps_optimizer_settings *settings, enum
     return check_partition(table, error);
 }
 
+/* An infinity in a row would make NaN of what is trained, far from whoever wrote the number. */
+static bool fits(enum ps_dtype dtype, double number)
+{
+    return fabs(number) <= (dtype == PS_F32 ? (double)FLT_MAX : DBL_MAX);
+}
+
+/* Is every first value a number of the type, those at the ends of what may be drawn included? The
+ * sum that stands for a normal number is 6 deviations away from the mean at most. */
+static bool first_values_fit(const struct ps_table_settings *table, enum ps_dtype dtype)
+{
+    double low = table->low;
+    double high = table->high;
+    PS_ASSERT((unsigned)table->init <= PS_TABLE_NORMAL);
+    switch (table->init) {
+    case PS_TABLE_ZERO:
+        /* The numbers say nothing, and may be what another kind has left. */
+        return true;
+    case PS_TABLE_CONSTANT:
+        return fits(dtype, low);
+    case PS_TABLE_UNIFORM:
+        /* Drawn as a share of the difference, in the numbers of a double. */
+        return fits(dtype, low) && fits(dtype, high) && isfinite(high - low);
+    case PS_TABLE_NORMAL:
+        return fits(dtype, low - 6 * high) && fits(dtype, low + 6 * high);
+    }
+    return false;
+}
+
 /* A whole number has no fraction to draw. The numbers are checked also where the kind of first
  * values has no use for them: they may be used after a change. */
 static enum ps_status check_first_values(const struct ps_table_settings *table, enum ps_dtype dtype,
@@ -57,6 +86,9 @@ static enum ps_status check_first_values(const struct ps_table_settings *table, 
                        table->high);
     if (table->init == PS_TABLE_NORMAL && table->high < 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "table.high, a deviation, is below 0");
+    if (!first_values_fit(table, dtype))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "table.low %g and table.high %g: beyond %s",
+                       table->low, table->high, ps_dtype_name(dtype));
     return PS_OK;
 }
 

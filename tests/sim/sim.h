@@ -85,6 +85,7 @@ enum sim_mutation {
     SIM_MUTATION_HELD_BENT,          /* contributions to rounds are replayed as zeros */
     SIM_MUTATION_HELD_TWICE,         /* they count for another worker as well */
     SIM_MUTATION_EVICTION_LOST,      /* replay evicts nobody */
+    SIM_MUTATION_RANGE_UNCHANGED,    /* of a cut parameter the first range alone is configured */
     SIM_MUTATION_ROW_TWICE,          /* rows of a push are added twice */
     SIM_MUTATION_ROW_SUM_LOST,       /* of several gradients of one key the first counts */
     SIM_MUTATION_ROW_UNKNOWN,        /* keys without a row are answered with other values */
@@ -180,6 +181,7 @@ struct sim_world {
      * generation is left, and while a journal fails only the newest checkpoint has everything. */
     bool brittle[SIM_SHARDS_MAX];
     bool failing[SIM_SHARDS_MAX];
+    bool pulls_only; /* trainers have to show that they get on */
 
     struct sim_server *servers; /* server_count of them */
     struct sim_client *clients; /* client_count of them */

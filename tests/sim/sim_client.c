@@ -426,7 +426,9 @@ static void on_batch(struct sim_client *client)
 static void train(struct sim_client *client)
 {
     double value = (double)sim_between(client->world, 0, 8) - 4.0;
-    if (client->world->options.tables > 0 && sim_chance(client->world, 500)) {
+    if (client->world->pulls_only) {
+        sim_client_pull(client, SIM_PARAMETERS_MAX, BATCH_MS);
+    } else if (client->world->options.tables > 0 && sim_chance(client->world, 500)) {
         sim_tables_train(client);
     } else if (sim_client_configures(client)) {
         return;

@@ -149,7 +149,8 @@ struct sim_client {
     struct sim_own own;
     struct sim_table_client tables;
     uint8_t setting[SIM_SETTING_BYTES]; /* of the batch under way, if it configures */
-    bool trains;                        /* goes on by itself: initialise, push, pull, push ... */
+    char range_names[SIM_SHARDS_MAX][PS_NAME_BYTES_MAX]; /* that it configures */
+    bool trains; /* goes on by itself: initialise, push, pull, push ... */
     uint64_t think_ms;
     int64_t skew_us; /* by which its clock is ahead of the servers' */
     uint64_t next_ms;

@@ -69,41 +69,53 @@ void sim_client_join_rounds(struct sim_client *client, enum ps_method method)
     }
 }
 
-/* Of a parameter in one piece only: ranges whose rounds go on by different rules come apart, and a
- * trainer has one round for all of them. */
-static bool may_configure(const struct sim_client *client, const struct ps_item *item,
-                          uint32_t *shard)
+/* The first from any one on that is trained in rounds; none is: the number of parameters. */
+static size_t choose_in_rounds(struct sim_client *client)
 {
+    size_t from = (size_t)sim_between(client->world, 0, client->parameter_count - 1);
+    for (size_t tried = 0; tried < client->parameter_count; tried++) {
+        size_t i = (from + tried) % client->parameter_count;
+        sim_client_fill(client, 0, i, 0);
+        if (is_in_rounds(client, &client->items[0]))
+            return i;
+    }
+    return client->parameter_count;
+}
+
+/* As the client library changes a parameter that is cut: one batch with an item for every range,
+ * under the range's name and to its shard. What a crash or an open round leaves undone of it makes
+ * ranges of different rules, whose versions come apart. A trainer has one round for all of them,
+ * and finds back when it contributes to whichever is open. */
+static void ask_every_range(struct sim_client *client, struct sim_new_setting wish)
+{
+    struct ps_item whole = client->items[0];
     const struct ps_layout layout = sim_client_layout(client);
     const struct ps_placement placement =
-        ps_placement_of(item->size, ps_dtype_size(item->dtype), &layout);
-    if (!is_in_rounds(client, item) || placement.range_count > 1)
-        return false;
-    *shard = ps_placement_range(&placement, item->name, 0).shard;
-    return true;
+        ps_placement_of(whole.size, ps_dtype_size(whole.dtype), &layout);
+    PS_ASSERT(placement.range_count <= SIM_SHARDS_MAX);
+    sim_settings_ask(&whole, wish, client->setting);
+    whole.content = NULL;
+    whole.size = 0;
+    client->item_count = placement.range_count;
+    for (uint32_t k = 0; k < placement.range_count; k++) {
+        char *text = client->range_names[k];
+        struct ps_item *item = &client->items[k];
+        *item = whole;
+        item->shard = ps_placement_range(&placement, whole.name, k).shard;
+        item->name = (struct ps_bytes){(const uint8_t *)text,
+                                       ps_placement_name(&placement, whole.name, k, text)};
+    }
 }
 
 bool sim_client_configures(struct sim_client *client)
 {
     struct sim_world *world = client->world;
-    struct ps_item *item = &client->items[0];
-    uint32_t shard = 0;
-    if (!world->options.rounds || !sim_chance(world, CONFIGURE_PERMILLE))
+    if (!world->options.rounds || !sim_chance(world, CONFIGURE_PERMILLE) ||
+        choose_in_rounds(client) == client->parameter_count)
         return false;
-    /* The first from any on. */
-    size_t from = (size_t)sim_between(world, 0, client->parameter_count - 1);
-    size_t tried = 0;
-    do
-        sim_client_fill(client, 0, (from + tried++) % client->parameter_count, 0);
-    while (!may_configure(client, item, &shard) && tried < client->parameter_count);
-    if (!may_configure(client, item, &shard))
-        return false;
-    const struct sim_round_rules *first = sim_rounds_of(sim_checker_rounds(world), item->name);
-    item->shard = shard;
-    item->content = NULL;
-    item->size = 0;
-    client->item_count = 1;
-    sim_settings_ask(item, sim_settings_draw(world, first->workers, true), client->setting);
+    const struct sim_round_rules *first =
+        sim_rounds_of(sim_checker_rounds(world), client->items[0].name);
+    ask_every_range(client, sim_settings_draw(world, first->workers, true));
     sim_client_start_batch(client, PS_METHOD_CONFIGURE, SIM_PHASE_CONFIGURING, CONFIGURE_MS);
     return true;
 }
@@ -120,11 +132,23 @@ static void note_push(const struct ps_item *item, struct sim_round_place *place)
     *place = (struct sim_round_place){.awaited = awaited};
 }
 
+/* No parameter of trainers is ever dropped: each of its ranges is where its shard is. */
+static void expect_found(struct sim_client *client)
+{
+    for (size_t i = 0; i < client->item_count; i++)
+        if (client->items[i].status == PS_ERR_NOT_FOUND)
+            sim_fail(client->world, "rounds: %s configures %.*s, and hears that it is not there",
+                     client->name, (int)client->items[i].name.size,
+                     (const char *)client->items[i].name.data);
+}
+
 void sim_client_note_rounds(struct sim_client *client)
 {
     enum ps_method method = client->method;
     bool pushes = method == PS_METHOD_PUSH || method == PS_METHOD_PUSH_PULL;
     bool pulls = method == PS_METHOD_PULL || method == PS_METHOD_PUSH_PULL;
+    if (client->phase == SIM_PHASE_CONFIGURING)
+        expect_found(client);
     if (!client->world->options.waits || (!pushes && !pulls))
         return;
     for (size_t i = 0; i < client->item_count && client->phase != SIM_PHASE_CHANGING; i++) {

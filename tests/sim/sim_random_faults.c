@@ -133,7 +133,8 @@ static void journal_goes_wrong(struct sim_life *life)
         return;
     server->journal.fate =
         (enum sim_journal_fate)sim_between(world, SIM_JOURNAL_FAILS, SIM_JOURNAL_DIES_AFTER);
-    server->journal.operation = (int64_t)sim_between(world, 0, 2);
+    /* In the midst of the sync most is in doubt. */
+    server->journal.operation = sim_chance(world, 500) ? 1 : (int64_t)sim_between(world, 0, 2);
 }
 
 static void stop(struct sim_life *life)

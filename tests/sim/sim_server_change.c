@@ -6,6 +6,9 @@
 #include "base/assert.h"
 #include "proto/change_codec.h"
 #include "server/core/requests/change.h"
+#include "server/core/requests/service_state.h"
+#include "server/core/rounds/contributions.h"
+#include "server/core/update/parameter.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_server_aside.h"
@@ -13,6 +16,7 @@
 #include "tests/sim/sim_table_rows.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct sim_change {
     struct sim_message *message; /* owned, alone */
@@ -96,6 +100,25 @@ static void note_refusal(struct sim_server *server, const struct ps_change_reque
                              sim_settings_read(request->change));
 }
 
+/* The range is told to have the workers that it has, which changes nothing and goes well: also
+ * while a round is open, which is why this leaves those alone that would be refused. */
+static void hide_change(const struct sim_server *server, struct ps_change_request *request,
+                        uint8_t bytes[SIM_SETTING_BYTES])
+{
+    const struct ps_bytes name = request->name;
+    const uint8_t *mark = name.size > 0 ? memchr(name.data, '#', name.size) : NULL;
+    const struct ps_parameter *parameter = ps_parameter_table_find(&server->service->table, name);
+    if (server->world->options.mutation != SIM_MUTATION_RANGE_UNCHANGED || mark == NULL ||
+        mark[1] == '0' || parameter == NULL ||
+        (parameter->rounds != NULL && parameter->rounds->round.counted_count > 0))
+        return;
+    const struct sim_new_setting same = {SIM_CHANGES_WORKERS,
+                                         parameter->spec->settings.rounds.workers};
+    struct ps_item item = {0};
+    sim_settings_ask(&item, same, bytes);
+    request->change = item.config;
+}
+
 static enum ps_status drop_or_configure(struct sim_server *server, struct sim_change *change,
                                         struct ps_error *error)
 {
@@ -104,10 +127,13 @@ static enum ps_status drop_or_configure(struct sim_server *server, struct sim_ch
     struct ps_decoded decoded = {0};
     PS_TRY(ps_decode_change(ps_view_of(&piece), &server->world->memory, &request, &decoded, error));
     sim_server_hide_shard(server, &request.shard);
+    struct ps_change_request served = request;
+    uint8_t hidden[SIM_SETTING_BYTES];
+    hide_change(server, &served, hidden);
     enum ps_status status =
         change->message->method == PS_METHOD_DROP
-            ? ps_service_drop(server->service, &request, &change->changed, &change->wait, error)
-            : ps_service_configure(server->service, &request, &change->changed, &change->wait,
+            ? ps_service_drop(server->service, &served, &change->changed, &change->wait, error)
+            : ps_service_configure(server->service, &served, &change->changed, &change->wait,
                                    error);
     if (status == PS_OK)
         note_setting(server, change, &request);

@@ -178,6 +178,12 @@ START_TEST(sim_checkers_catch_evictions_that_replay_forgets)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_ranges_that_are_not_configured_with_the_first)
+{
+    expect_caught(SIM_MUTATION_RANGE_UNCHANGED, "rounds");
+}
+END_TEST
+
 START_TEST(sim_checkers_catch_reads_that_are_answered_a_clock_early)
 {
     expect_caught(SIM_MUTATION_CLOCK_EARLY, "clocks");
@@ -364,6 +370,7 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_contributions_that_count_twice);
     tcase_add_test(tests, sim_checkers_catch_contributions_that_are_replayed_wrongly);
     tcase_add_test(tests, sim_checkers_catch_evictions_that_replay_forgets);
+    tcase_add_test(tests, sim_checkers_catch_ranges_that_are_not_configured_with_the_first);
     tcase_add_test(tests, sim_checkers_catch_reads_that_are_answered_a_clock_early);
     tcase_add_test(tests, sim_checkers_catch_clocks_that_replay_sets_back);
     tcase_add_test(tests, sim_checkers_catch_rows_that_are_added_twice);

@@ -84,7 +84,8 @@ void memory_files_crash(struct memory_files *disk, enum memory_crash mode)
 /* Decides what a file holds after a crash: any length between the synced and the present one, and
  * of each sector that is in doubt the old or the new bytes, in any mixture, since a disk writes
  * sectors in the order that it likes. Zeros are the old bytes behind the synced ones. The odds are
- * drawn for each file, so that all, none and any share of its sectors are common. */
+ * drawn for each file, so that all, none and any share of its sectors are common; so is how many of
+ * them are spoiled, one in two to sixteen. */
 static void content_settle(struct memory_files *disk, struct memory_inode *inode,
                            enum memory_crash mode)
 {
@@ -96,10 +97,12 @@ static void content_settle(struct memory_files *disk, struct memory_inode *inode
     uint64_t odds = mode == MEMORY_CRASH_KEEPS_ALL   ? 4
                     : mode == MEMORY_CRASH_LOSES_ALL ? 0
                                                      : ps_random_below(&disk->random, 5);
+    uint64_t spoils_one_in = (uint64_t)2 << ps_random_below(&disk->random, 4);
     size_t first = inode->before != NULL ? 0 : inode->synced / SECTOR_BYTES * SECTOR_BYTES;
     for (size_t sector = first; sector < inode->size; sector += SECTOR_BYTES) {
         bool spoils = mode == MEMORY_CRASH_SEEDED && disk->knobs.spoils &&
-                      sector_in_doubt(inode, sector) && ps_random_below(&disk->random, 16) == 0;
+                      sector_in_doubt(inode, sector) &&
+                      ps_random_below(&disk->random, spoils_one_in) == 0;
         if (spoils)
             sector_spoil(inode, sector);
         else if (ps_random_below(&disk->random, 4) >= odds)

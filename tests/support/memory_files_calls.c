@@ -72,7 +72,7 @@ static enum ps_status memory_open(void *self, const char *path, enum ps_file_mod
 }
 
 /* Bytes that can be written at `place`: those that are there are written over, and what is free on
- * the disk comes behind them. */
+ * the disk comes behind them. What is left out before `place` counts, as if it had been written. */
 static size_t room_at(const struct memory_files *disk, const struct memory_inode *inode,
                       size_t place)
 {
@@ -80,7 +80,27 @@ static size_t room_at(const struct memory_files *disk, const struct memory_inode
         return SIZE_MAX;
     uint64_t held = memory_files_bytes(disk);
     uint64_t room = disk->knobs.bytes_max > held ? disk->knobs.bytes_max - held : 0;
-    return inode->size - place + (size_t)room;
+    size_t end = inode->size + (size_t)room;
+    return end > place ? end - place : 0;
+}
+
+/* A write that fails has left any part of its bytes, and one for which there is no room as many as
+ * went in. Returns how many are in the file. */
+static size_t write_at(struct memory_files *disk, struct memory_handle *handle, size_t place,
+                       struct ps_bytes bytes, enum ps_status *status, struct ps_error *error)
+{
+    *status = begin(disk, MEMORY_WRITE, handle->path, error);
+    size_t part = bytes.size;
+    if (*status != PS_OK)
+        part = (size_t)ps_random_below(&disk->random, bytes.size + 1);
+    size_t room = room_at(disk, handle->inode, place);
+    if (*status == PS_OK && part > room) {
+        part = room;
+        *status = ps_fail(error, PS_ERR_IO, "write %s: No space left on device", handle->path);
+    }
+    memory_inode_write(handle->inode, place, bytes.data, part);
+    disk->knobs.bytes_written += part;
+    return part;
 }
 
 static enum ps_status memory_write(void *self, struct ps_file file, struct ps_bytes bytes,
@@ -90,19 +110,9 @@ static enum ps_status memory_write(void *self, struct ps_file file, struct ps_by
     struct memory_handle *handle = NULL;
     PS_TRY(find_handle(disk, file, &handle, error));
     PS_ASSERT(!is_for_reading(handle->mode));
-    enum ps_status status = begin(disk, MEMORY_WRITE, handle->path, error);
+    enum ps_status status = PS_OK;
     size_t place = handle->mode == PS_FILE_APPEND ? handle->inode->size : handle->place;
-    size_t part = bytes.size;
-    if (status != PS_OK)
-        part = (size_t)ps_random_below(&disk->random, bytes.size + 1);
-    size_t room = room_at(disk, handle->inode, place);
-    if (status == PS_OK && part > room) {
-        part = room;
-        status = ps_fail(error, PS_ERR_IO, "write %s: No space left on device", handle->path);
-    }
-    memory_inode_write(handle->inode, place, bytes.data, part);
-    handle->place = place + part;
-    disk->knobs.bytes_written += part;
+    handle->place = place + write_at(disk, handle, place, bytes, &status, error);
     return status;
 }
 
@@ -120,13 +130,10 @@ static enum ps_status memory_write_over(void *self, struct ps_file file, uint64_
     struct memory_files *disk = self;
     struct memory_handle *handle = NULL;
     PS_TRY(find_handle(disk, file, &handle, error));
-    PS_ASSERT(offset <= handle->inode->size);
-    PS_TRY(begin(disk, MEMORY_WRITE, handle->path, error));
-    if (bytes.size > room_at(disk, handle->inode, (size_t)offset))
-        return ps_fail(error, PS_ERR_IO, "write %s: No space left on device", handle->path);
-    memory_inode_write(handle->inode, (size_t)offset, bytes.data, bytes.size);
-    disk->knobs.bytes_written += bytes.size;
-    return PS_OK;
+    PS_ASSERT(!is_for_reading(handle->mode));
+    enum ps_status status = PS_OK;
+    (void)write_at(disk, handle, (size_t)offset, bytes, &status, error);
+    return status;
 }
 
 static enum ps_status memory_read(void *self, struct ps_file file, uint64_t offset,

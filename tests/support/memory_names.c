@@ -39,16 +39,17 @@ static void keep_before(struct memory_inode *inode)
 
 void memory_inode_write(struct memory_inode *inode, size_t offset, const uint8_t *data, size_t size)
 {
-    PS_ASSERT(offset <= inode->size);
     if (size == 0)
         return;
     if (offset < inode->synced)
         keep_before(inode);
-    if (size > inode->capacity - offset) {
+    if (offset + size > inode->capacity) {
         inode->capacity = (offset + size) * 2;
         inode->content = realloc(inode->content, inode->capacity);
         PS_ASSERT(inode->content != NULL);
     }
+    if (offset > inode->size)
+        memset(inode->content + inode->size, 0, offset - inode->size);
     memcpy(inode->content + offset, data, size);
     if (offset + size > inode->size)
         inode->size = offset + size;

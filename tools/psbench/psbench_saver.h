@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that writes one instant of a table to a file while others push, as a server's checkpoint
- * does: array by array, past the system's cache, with both checksums. Without a header, which needs
- * a server, and without a sync of the folder.
+/* A thread that writes one instant of a table of 4-byte elements to a checkpoint while others push,
+ * by the writer that a server has.
  *
  * Threads:  start and join by one; the rest is the saver's, until `ended`.
  * Blocking: join, until the file is written.
  * Errors:   of the thread from start, of the file from join.
- * Memory:   two buffers of four mebibytes, until the file is written. The file is removed then.
+ * Memory:   that of the writer, until the file is written. The file is removed then.
  */
 #ifndef PS_TOOLS_PSBENCH_SAVER_H
 #define PS_TOOLS_PSBENCH_SAVER_H
@@ -17,7 +16,7 @@
 #include <stdatomic.h>
 
 struct ps_bench_saver {
-    struct ps_row_hold *hold; /* borrowed; until join */
+    struct ps_row_hold *hold; /* borrowed until join; its rows are let go */
     const char *folder;       /* the same */
     atomic_bool ended;        /* set when all is done or has failed, and what follows is final */
     uint64_t bytes, taken_ns;

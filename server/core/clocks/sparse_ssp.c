@@ -19,14 +19,16 @@
 struct ps_announcement {
     uint64_t clock;
     uint64_t table;
+    uint64_t met_clock; /* where its read met another worker's update the last time ... */
+    size_t met;         /* ... of this key */
     size_t count;
     uint64_t keys[]; /* as they came */
 };
 
 static struct ps_announcement **slot_of(const struct ps_sparse_ssp *sparse, uint32_t rank,
                                         uint64_t clock);
-static const struct ps_announcement *find(const struct ps_sparse_ssp *sparse, uint32_t rank,
-                                          uint64_t clock);
+static struct ps_announcement *find(const struct ps_sparse_ssp *sparse, uint32_t rank,
+                                    uint64_t clock);
 static enum ps_status check_clock(const struct ps_sparse_ssp *sparse, uint64_t own,
                                   const struct ps_sparse_read *read, struct ps_error *error);
 static bool is_same(const struct ps_announcement *announced, const struct ps_sparse_read *read);
@@ -37,9 +39,8 @@ static void drop(struct ps_sparse_ssp *sparse, struct ps_announcement **slot);
 static enum ps_status check_known(const struct ps_sparse_ssp *sparse,
                                   const struct ps_progress *progress, uint32_t rank, uint64_t last,
                                   struct ps_error *error);
-static enum ps_status check_conflicts(const struct ps_sparse_ssp *sparse,
-                                      const struct ps_announcement *announced, uint64_t first,
-                                      uint64_t last, struct ps_error *error);
+static bool meets_update(const struct ps_sparse_ssp *sparse, struct ps_announcement *announced,
+                         uint64_t first, uint64_t last);
 
 /* Nothing is taken before the first announcement: most clocks are of another model. */
 void ps_sparse_ssp_init(struct ps_sparse_ssp *sparse, const struct ps_allocator *memory)
@@ -85,13 +86,13 @@ static struct ps_announcement **slot_of(const struct ps_sparse_ssp *sparse, uint
 }
 
 /* NULL: the worker has not said what it reads then. */
-static const struct ps_announcement *find(const struct ps_sparse_ssp *sparse, uint32_t rank,
-                                          uint64_t clock)
+static struct ps_announcement *find(const struct ps_sparse_ssp *sparse, uint32_t rank,
+                                    uint64_t clock)
 {
     if (sparse->slots == NULL || rank >= sparse->ranks)
         return NULL;
     /* The slot may be another clock's: of one that is over, or of one that is still to come. */
-    const struct ps_announcement *there = *slot_of(sparse, rank, clock);
+    struct ps_announcement *there = *slot_of(sparse, rank, clock);
     return there != NULL && there->clock == clock ? there : NULL;
 }
 
@@ -217,7 +218,7 @@ enum ps_status ps_sparse_ssp_read(const struct ps_sparse_ssp *sparse,
     /* Three numbers decide nearly every read; the table is looked at by those that are ahead. */
     uint64_t own = ps_progress_clock(progress, rank);
     uint64_t minimum = ps_progress_minimum(progress);
-    const struct ps_announcement *announced = find(sparse, rank, clock);
+    struct ps_announcement *announced = find(sparse, rank, clock);
     PS_ASSERT(minimum <= own);
     if (clock > own)
         return ps_fail(error, PS_ERR_NOT_READY,
@@ -239,7 +240,12 @@ enum ps_status ps_sparse_ssp_read(const struct ps_sparse_ssp *sparse,
                        "; worker %" PRIu32 " is at %" PRIu64,
                        rank, clock, least, ps_progress_slowest(progress, 0), minimum);
     PS_TRY(check_known(sparse, progress, rank, needed - 1, error));
-    return check_conflicts(sparse, announced, minimum, needed - 1, error);
+    if (!meets_update(sparse, announced, minimum, needed - 1))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_READY,
+                   "a read at clock %" PRIu64 " waits: key %" PRIu64
+                   " is to be updated in iteration %" PRIu64,
+                   clock, announced->keys[announced->met], announced->met_clock);
 }
 
 /* Every worker that has not ended the iteration `last` has said what it reads until then. The
@@ -263,21 +269,26 @@ static enum ps_status check_known(const struct ps_sparse_ssp *sparse,
     return PS_OK;
 }
 
-/* Its own announcements are of clocks behind `last`, so that every count is somebody else's. */
-static enum ps_status check_conflicts(const struct ps_sparse_ssp *sparse,
-                                      const struct ps_announcement *announced, uint64_t first,
-                                      uint64_t last, struct ps_error *error)
+/* Its own announcements are of clocks behind `last`, so that every count is somebody else's. What
+ * it met before is asked first: a read that waits is asked again with each clock and announcement
+ * of anybody, and all its keys at all these clocks are some hundred thousand looks. */
+static bool meets_update(const struct ps_sparse_ssp *sparse, struct ps_announcement *announced,
+                         uint64_t first, uint64_t last)
 {
-    PS_ASSERT(announced->clock > last);
+    PS_ASSERT(announced->clock > last && announced->met <= announced->count);
+    uint64_t met = announced->met_clock;
+    if (announced->met < announced->count && met >= first && met <= last &&
+        ps_key_counts_has(&sparse->counts, pair_of(announced, announced->met, met)))
+        return true;
     /* The latest iterations first: most who are slower are so by one. */
     for (uint64_t clock = last + 1; clock-- > first;)
         for (size_t i = 0; i < announced->count; i++)
-            if (ps_key_counts_has(&sparse->counts, pair_of(announced, i, clock)))
-                return ps_fail(error, PS_ERR_NOT_READY,
-                               "a read at clock %" PRIu64 " waits: key %" PRIu64
-                               " is to be updated in iteration %" PRIu64,
-                               announced->clock, announced->keys[i], clock);
-    return PS_OK;
+            if (ps_key_counts_has(&sparse->counts, pair_of(announced, i, clock))) {
+                announced->met_clock = clock;
+                announced->met = i;
+                return true;
+            }
+    return false;
 }
 
 /* All slots are looked at: a worker that comes back may have jumped. */

@@ -26,10 +26,11 @@
 /* Most bytes of an increment, of those of a whole one. */
 #define PERCENT_MAX 50
 
-/* What is remembered of a parameter; sorted by id and birth, which no two have in common. */
+/* What is remembered of a parameter; sorted by the specs that parameters were made with, whose
+ * addresses no two have in common, and nobody else while there is a reference. Hashes of names are
+ * no such thing: a model of some ten thousand parameters has two of one hash. */
 struct base_parameter {
-    uint64_t id;
-    uint64_t birth;
+    struct ps_parameter_spec *spec; /* a reference */
     uint64_t version;
     uint64_t step;
     struct ps_row_mark *mark; /* of a table; owned */
@@ -128,14 +129,14 @@ static bool has_base(const struct ps_increments *increments, const struct ps_sna
     return true;
 }
 
-/* For a search among as many as there are parameters. The id is a hash of the name. */
+/* For a search among as many as there are parameters. */
 static int compare_parameters(const void *a, const void *b)
 {
     const struct base_parameter *left = a;
     const struct base_parameter *right = b;
-    if (left->id != right->id)
-        return left->id < right->id ? -1 : 1;
-    return left->birth < right->birth ? -1 : left->birth > right->birth;
+    uintptr_t one = (uintptr_t)ps_parameter_spec_first(left->spec);
+    uintptr_t other = (uintptr_t)ps_parameter_spec_first(right->spec);
+    return one < other ? -1 : one > other;
 }
 
 /* Before the writer lets go of the rows, whose marks are taken. NULL without memory: the next
@@ -157,8 +158,7 @@ static struct ps_save_base *create_base(const struct ps_allocator *memory,
     for (size_t i = 0; i < count; i++) {
         const struct ps_parameter_version *version = ps_snapshot_version(snapshot, i);
         base->parameters[i] = (struct base_parameter){
-            .id = version->spec->id,
-            .birth = version->spec->birth,
+            .spec = ps_parameter_spec_acquire(version->spec),
             .version = version->version,
             .step = version->step,
             .mark = version->rows != NULL ? ps_row_hold_take_mark(version->rows) : NULL};
@@ -176,8 +176,10 @@ static void destroy_base(const struct ps_allocator *memory, struct ps_save_base 
     if (base == NULL)
         return;
     PS_ASSERT(base->uuid[0] != '\0');
-    for (size_t i = 0; i < base->count; i++)
+    for (size_t i = 0; i < base->count; i++) {
         ps_row_mark_destroy(base->parameters[i].mark);
+        ps_parameter_spec_release(base->parameters[i].spec);
+    }
     ps_release(memory, base);
 }
 
@@ -207,13 +209,13 @@ static bool reduce(const struct ps_increments *increments, struct ps_snapshot *s
     return is_worth_it;
 }
 
-/* A name that was dropped and defined again has another birth, and is not what the base has. */
+/* A name that was dropped and defined again is another parameter, and not what the base has. */
 static enum ps_status plan_parameter(const struct ps_save_base *base,
                                      const struct ps_snapshot *snapshot, size_t i,
                                      struct plan *plan, uint64_t *bytes)
 {
     const struct ps_parameter_version *now = ps_snapshot_version(snapshot, i);
-    const struct base_parameter wanted = {.id = now->spec->id, .birth = now->spec->birth};
+    const struct base_parameter wanted = {.spec = now->spec};
     const struct base_parameter *before = NULL;
     /* bsearch may not be given an empty list. */
     if (base->count > 0)

@@ -11,7 +11,8 @@
  * Threads:  that of the saver.
  * Blocking: prepare reads the versions of all rows, a tenth of a second for ten million.
  * Errors:   none: a checkpoint that cannot be an increment is whole.
- * Memory:   40 bytes for each parameter while there is a base, and the keys of rows that went.
+ * Memory:   32 bytes for each parameter while there is a base, a parameter's configuration of then,
+ *           and the keys of rows that went.
  */
 #ifndef PS_SERVER_CORE_INCREMENTS_H
 #define PS_SERVER_CORE_INCREMENTS_H

@@ -76,7 +76,8 @@ enum ps_status ps_recovery_fill_rows(struct ps_checkpoint_reader *reader, size_t
                                    sizeof *filling.sums);
     if (filling.sums == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read rows");
-    enum ps_status status = ps_row_table_expect(parameter->rows, filling.rows, error);
+    enum ps_status status = ps_row_table_expect(parameter->rows, filling.rows,
+                                                ps_checkpoint_parameter(reader, i)->version, error);
     if (status == PS_OK)
         status = fill(&filling, crew, memory, error);
     ps_release(memory, filling.sums);

@@ -116,7 +116,7 @@ static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset,
 }
 
 /* Rows lie in pages in no order: the hold has one, in which every array is read. Pushes go on
- * beside it, and copy a page that is held before they write to it. */
+ * beside it, and set a row that is held aside before they write to it. */
 static enum ps_status read_rows(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
                                 struct ps_error *error)
 {
@@ -164,14 +164,19 @@ static void let_go_of_device(struct ps_parameter_version *version, uint32_t arra
     version->snapshot = NULL;
 }
 
-/* A page has what every array is made of: it goes when the last array is written, which are the
+/* A row has something of every array: it goes when the last of them is written, which are the
  * versions of the last pushes. */
 static void let_go_of_rows(struct ps_parameter_version *version, uint32_t array, uint64_t bytes)
 {
     uint32_t last = ps_rule_states(version->spec->settings.rule) + 2;
     PS_ASSERT(array <= last);
-    if (array < last || bytes < ps_row_hold_rows(version->rows) * sizeof(uint32_t))
+    if (array < last)
         return;
+    uint64_t rows = bytes / sizeof(uint32_t);
+    if (rows < ps_row_hold_rows(version->rows)) {
+        ps_row_hold_let_go(version->rows, rows);
+        return;
+    }
     ps_row_hold_release(version->rows);
     version->rows = NULL;
 }

@@ -5,14 +5,9 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "checkpoint/header_format.h"
 
 #include <string.h>
-
-static bool starts_with(struct ps_bytes name, const char *prefix)
-{
-    size_t size = strlen(prefix);
-    return name.size >= size && memcmp(name.data, prefix, size) == 0;
-}
 
 /* A name goes into files, metrics and texts: it is text without a zero byte, of bounded length. */
 enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error)
@@ -27,13 +22,9 @@ enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *erro
      * hostile name. */
     if (!ps_utf8_valid(name) || memchr(name.data, 0, name.size) != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is not UTF-8 text");
-    /* Checkpoint files keep their own things under these names. */
-    if (starts_with(name, "ps.state/") || starts_with(name, "ps.keys/") ||
-        starts_with(name, "ps.clock/") || starts_with(name, "ps.removed/") ||
-        ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
-        ps_bytes_equal(name, ps_bytes_of_text("ps.sessions")) ||
-        ps_bytes_equal(name, ps_bytes_of_text("ps.rounds")) ||
-        ps_bytes_equal(name, ps_bytes_of_text("ps.clocks")))
+    /* Checkpoint files keep their own things under these names: one list for both, since a shard
+     * with a name that its files refuse would never be saved again. */
+    if (ps_header_name_reserved(name))
         return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s is reserved", (int)name.size,
                        (const char *)name.data);
     return PS_OK;

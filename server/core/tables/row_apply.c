@@ -39,9 +39,11 @@ void ps_row_push_apply(struct ps_row_push *push, const struct ps_optimizer_step 
     PS_ASSERT(push->prepared);
     PS_ASSERT(step->dtype == table->shape.layout.dtype);
     push->prepared = false;
+    /* Also of a push that steps nothing: a table that was loaded knows its version and not which
+     * pushes were skipped, and lets the same rows go. */
+    ps_row_table_set_version(table, version);
     if (step->skip)
         return;
-    table->version = version;
     /* From before the first row goes until the device was asked for the step: a pull that comes
      * between would look rows up whose bodies are not there yet, or not any more. */
     if (table->bodies != NULL)

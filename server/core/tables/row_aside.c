@@ -26,7 +26,7 @@ static const bool nothing_is_kept = false;
 
 void ps_row_aside_init(struct ps_row_table *table, struct ps_row_aside *aside)
 {
-    PS_ASSERT(aside->pages == NULL);
+    PS_ASSERT(atomic_load(&aside->due_rows) <= ps_row_table_rows(table));
     ps_mutex_lock(&table->holds_lock);
     aside->next = table->asides;
     table->asides = aside;
@@ -45,8 +45,36 @@ void ps_row_aside_fini(struct ps_row_table *table, struct ps_row_aside *aside)
     }
     *at = aside->next;
     ps_mutex_unlock(&table->holds_lock);
-    ps_row_pages_give(&table->pages, aside->pages);
-    aside->pages = NULL;
+    for (uint32_t i = 0; i < PS_ROW_LOCKS; i++) {
+        ps_row_pages_give(&table->pages, aside->kept[i].pages);
+        aside->kept[i].pages = NULL;
+    }
+}
+
+/* Pushes find by the bits that nothing is due, and never look at the lists of these pages again:
+ * so the lists may point to pages that have other rows by then. */
+void ps_row_aside_let_go(struct ps_row_table *table, struct ps_row_aside *aside, uint32_t number,
+                         uint64_t begin, uint64_t end)
+{
+    uint32_t words = table->shape.live_words;
+    struct ps_row_aside_pages *kept = &aside->kept[number / PS_ROW_LOCK_STRIPES];
+    uint32_t stripes_end = (number / PS_ROW_LOCK_STRIPES + 1) * PS_ROW_LOCK_STRIPES;
+    struct ps_row_page *pages = NULL;
+    uint64_t gone = 0;
+    PS_ASSERT(begin >= aside->first_pages[number] && end <= aside->first_pages[number + 1]);
+    ps_mutex_lock(ps_row_lock_of(table, number));
+    for (uint64_t i = begin * words; i < end * words; i++) {
+        gone += (uint64_t)__builtin_popcountll(aside->due[i]);
+        aside->due[i] = 0;
+    }
+    if (end == aside->first_pages[stripes_end]) {
+        pages = kept->pages;
+        kept->pages = NULL;
+    }
+    ps_mutex_unlock(ps_row_lock_of(table, number));
+    uint64_t before = atomic_fetch_sub_explicit(&aside->due_rows, gone, memory_order_relaxed);
+    PS_ASSERT(before >= gone);
+    ps_row_pages_give(&table->pages, pages);
 }
 
 /* Whole words, since lists of rows lie between rows. */
@@ -62,38 +90,39 @@ uint64_t ps_row_aside_pages(const struct ps_row_table *table, uint64_t rows)
     size_t each = row_bytes(&table->shape) + sizeof(struct ps_row_old) / PS_ROW_OLD_ROWS;
     uint64_t room = table->shape.page_bytes - sizeof(struct ps_row_page);
     PS_ASSERT(room > 0);
-    /* Of long rows there is one to a page. */
+    /* Of long rows there is one to a page. The last page is not full, for each lock. */
     uint64_t in_page = room < 2 * each ? 1 : room / each;
-    return (rows + in_page - 1) / in_page;
+    return rows / in_page + (rows < PS_ROW_LOCKS ? rows : PS_ROW_LOCKS);
 }
 
 /* So many bytes of the newest page, or of a new one; NULL when memory is refused. */
-static void *take_room(struct ps_row_table *table, struct ps_row_aside *aside, size_t bytes)
+static void *take_room(struct ps_row_table *table, struct ps_row_aside_pages *kept, size_t bytes)
 {
     size_t page_bytes = table->shape.page_bytes;
     PS_ASSERT(sizeof(struct ps_row_page) + bytes <= page_bytes);
     /* The rest of a page that is too short is lost until the hold ends. */
-    if (aside->pages == NULL || aside->used_bytes + bytes > page_bytes) {
+    if (kept->pages == NULL || kept->used_bytes + bytes > page_bytes) {
         struct ps_row_page *page = ps_row_pages_take(&table->pages);
         if (page == NULL)
             return NULL;
-        page->next = aside->pages;
-        aside->pages = page;
-        aside->used_bytes = sizeof *page;
+        page->next = kept->pages;
+        kept->pages = page;
+        kept->used_bytes = sizeof *page;
     }
-    uint8_t *room = (uint8_t *)aside->pages + aside->used_bytes;
-    aside->used_bytes += bytes;
+    uint8_t *room = (uint8_t *)kept->pages + kept->used_bytes;
+    kept->used_bytes += bytes;
     return room;
 }
 
 /* The list of this page's old rows, with a place for one more. */
 static struct ps_row_old *take_place(struct ps_row_table *table, struct ps_row_aside *aside,
-                                     uint64_t page)
+                                     uint32_t number, uint64_t page)
 {
     struct ps_row_old *newest = aside->old[page];
     if (newest != NULL && newest->count < PS_ROW_OLD_ROWS)
         return newest;
-    struct ps_row_old *old = take_room(table, aside, sizeof *old);
+    struct ps_row_old *old =
+        take_room(table, &aside->kept[number / PS_ROW_LOCK_STRIPES], sizeof *old);
     if (old == NULL)
         return NULL;
     PS_ASSERT(newest == NULL || newest->count == PS_ROW_OLD_ROWS);
@@ -162,8 +191,10 @@ static bool keep_row(struct ps_row_table *table, struct ps_row_aside *aside, uin
     if ((*due & ps_row_live_bit(shape, row)) == 0)
         return true;
     /* A list that was made for a row that is then refused has no row, and serves the next one. */
-    struct ps_row_old *old = take_place(table, aside, page);
-    uint8_t *kept = old != NULL ? take_room(table, aside, row_bytes(shape)) : NULL;
+    struct ps_row_old *old = take_place(table, aside, number, page);
+    uint8_t *kept =
+        old != NULL ? take_room(table, &aside->kept[number / PS_ROW_LOCK_STRIPES], row_bytes(shape))
+                    : NULL;
     if (kept == NULL)
         return false;
     /* All of the row: a reader may ask for any of its arrays. */

@@ -19,7 +19,7 @@
  * with the pushes that make rows. (Pushes that are let in whatever there is, row_join.h, excepted.)
  *
  * Only keys, versions, rows_max and the push have a say. The versions are compared by their lower
- * 32 bits, which is right for rows whose last pushes are less than 2^31 versions apart.
+ * 32 bits, which is right for rows whose last pushes are less than 2^32 versions apart.
  *
  * Threads:  the pushing one.
  * Blocking: never.

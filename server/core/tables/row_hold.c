@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hold is the list of which rows there were, page by page, and what pushes have set aside of them
- * since (row_aside.h). A row that no push has come to is read where it lies.
+ * since (row_aside.h). It is read in row_hold_read.c.
  *
  * Taking a hold touches no row: a table of ten million has 160,000 pages, and each would be some
  * lines of memory while all pushes stand still. The bits that say which rows there are, 8 bytes for
@@ -8,7 +8,6 @@
  */
 #include "server/core/tables/row_hold.h"
 
-#include "server/core/tables/row_bodies.h"
 #include "server/core/tables/row_hold_parts.h"
 
 #include "base/assert.h"
@@ -17,11 +16,15 @@
  * ten thousand rows. */
 #define READY_BYTES ((uint64_t)16 * 1024 * 1024)
 
-static struct ps_row_hold *create_hold(struct ps_row_table *table);
+/* Pages that a table may get between the making of a hold's memory and its instant, besides a
+ * sixteenth of all. With more, the memory is got at the instant. */
+#define MORE_PAGES 16
+
+static void get_ready(struct ps_row_table *table);
 static void hold_stripe(struct ps_row_hold *hold, uint32_t number);
 
 /* No more than what all these rows would take. */
-static void expect_pages(struct ps_row_table *table, uint64_t rows)
+void ps_row_hold_expect_pages(struct ps_row_table *table, uint64_t rows)
 {
     uint64_t most = READY_BYTES / table->shape.page_bytes;
     uint64_t needed = ps_row_aside_pages(table, rows);
@@ -34,9 +37,74 @@ static void expect_pages(struct ps_row_table *table, uint64_t rows)
 void ps_row_hold_expect(struct ps_row_table *table)
 {
     PS_ASSERT(table != NULL);
-    expect_pages(table, ps_row_table_rows(table));
+    get_ready(table);
+    ps_row_hold_expect_pages(table, ps_row_table_rows(table));
     if (table->candidates != NULL)
         ps_row_hold_expect(table->candidates);
+}
+
+/* One allocation for all pages of all stripes, in their order, which is the order of the rows in
+ * every array that is read. */
+static size_t hold_bytes(const struct ps_row_table *table, uint64_t pages)
+{
+    PS_ASSERT(table->shape.live_words > 0);
+    return sizeof(struct ps_row_hold) + (pages + 1) * sizeof(uint64_t) +
+           pages * sizeof(struct ps_row_old *) +
+           2 * pages * table->shape.live_words * sizeof(uint64_t);
+}
+
+/* With room for so many pages, and nobody's yet. */
+static struct ps_row_hold *create_hold(const struct ps_row_table *table, uint64_t pages)
+{
+    struct ps_row_hold *hold = ps_plain(table->memory, hold_bytes(table, pages));
+    if (hold == NULL)
+        return NULL;
+    memset(hold, 0, sizeof *hold);
+    hold->page_room = pages;
+    /* The entry behind the last page says where the rows end. */
+    hold->firsts = (uint64_t *)(void *)(hold + 1);
+    hold->aside.old = (struct ps_row_old **)(void *)(hold->firsts + pages + 1);
+    hold->live = (uint64_t *)(void *)(hold->aside.old + pages);
+    hold->aside.due = hold->live + pages * table->shape.live_words;
+    PS_ASSERT((uint8_t *)(hold->aside.due + pages * table->shape.live_words) ==
+              (uint8_t *)hold + hold_bytes(table, pages));
+    return hold;
+}
+
+/* Beside pushes, which make pages. */
+static uint64_t count_pages(struct ps_row_table *table)
+{
+    uint64_t pages = 0;
+    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
+        ps_mutex_lock(ps_row_lock_of(table, i));
+        pages += table->stripes[i].page_count;
+        ps_mutex_unlock(ps_row_lock_of(table, i));
+    }
+    PS_ASSERT(pages <= (uint64_t)PS_ROW_STRIPES * UINT32_MAX);
+    return pages;
+}
+
+/* Takes what is ready; NULL when nothing is. */
+static struct ps_row_hold *exchange_ready(struct ps_row_table *table, struct ps_row_hold *next)
+{
+    PS_ASSERT(next == NULL || next->table == NULL);
+    ps_mutex_lock(&table->holds_lock);
+    struct ps_row_hold *ready = table->next_hold;
+    table->next_hold = next;
+    ps_mutex_unlock(&table->holds_lock);
+    return ready;
+}
+
+/* Written to as well: a table of ten million rows has five megabytes of lists, whose first touch
+ * takes the kernel a millisecond, and in a virtual machine perhaps thirty. One that nobody took is
+ * replaced, since the table may have grown. */
+static void get_ready(struct ps_row_table *table)
+{
+    uint64_t pages = count_pages(table);
+    struct ps_row_hold *hold = create_hold(table, pages + pages / 16 + MORE_PAGES);
+    if (hold != NULL)
+        memset(hold + 1, 0, hold_bytes(table, hold->page_room) - sizeof *hold);
+    ps_release(table->memory, exchange_ready(table, hold));
 }
 
 /* The memory first, then the lists, and pushes learn of it last: what fails has changed nothing,
@@ -44,10 +112,19 @@ void ps_row_hold_expect(struct ps_row_table *table)
 enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold **taken,
                                 struct ps_error *error)
 {
-    struct ps_row_hold *hold = create_hold(table);
+    uint64_t pages = count_pages(table);
+    struct ps_row_hold *hold = exchange_ready(table, NULL);
+    if (hold != NULL && hold->page_room < pages) {
+        ps_release(table->memory, hold);
+        hold = NULL;
+    }
+    if (hold == NULL)
+        hold = create_hold(table, pages);
     if (hold == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to hold a table of %llu rows",
                        (unsigned long long)ps_row_table_rows(table));
+    hold->table = table;
+    hold->page_count = pages;
     for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)
         hold_stripe(hold, i);
     PS_ASSERT(hold->aside.first_pages[PS_ROW_STRIPES] == hold->page_count);
@@ -58,31 +135,6 @@ enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold *
     ps_row_aside_init(table, &hold->aside);
     *taken = hold;
     return PS_OK;
-}
-
-/* One allocation for all pages of all stripes, in their order, which is the order of the rows in
- * every array that is read. */
-static struct ps_row_hold *create_hold(struct ps_row_table *table)
-{
-    PS_ASSERT(atomic_load(&table->references) > 0);
-    uint64_t pages = 0;
-    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++)
-        pages += table->stripes[i].page_count;
-    uint64_t words = pages * table->shape.live_words;
-    struct ps_row_hold *hold = ps_plain(
-        table->memory, sizeof *hold + (pages + 1) * sizeof *hold->firsts +
-                           pages * sizeof(struct ps_row_old *) + 2 * words * sizeof *hold->live);
-    if (hold == NULL)
-        return NULL;
-    memset(hold, 0, sizeof *hold);
-    hold->table = table;
-    hold->page_count = pages;
-    /* The entry behind the last page says where the rows end. */
-    hold->firsts = (uint64_t *)(void *)(hold + 1);
-    hold->aside.old = (struct ps_row_old **)(void *)(hold->firsts + pages + 1);
-    hold->live = (uint64_t *)(void *)(hold->aside.old + pages);
-    hold->aside.due = hold->live + words;
-    return hold;
 }
 
 /* All rows of the instant are due: none has been set aside. Which rows there are is the hold's own,
@@ -126,178 +178,23 @@ size_t ps_row_hold_row_bytes(const struct ps_row_hold *hold, uint32_t array)
     return hold->table->shape.arrays[array].size;
 }
 
-/* The page with this row: the last whose first row is not behind it. Pages without rows have the
- * same first row as the next one, and are never the last. */
-static uint64_t page_of(const struct ps_row_hold *hold, uint64_t row)
+/* Pages without rows that are read go with those before them. */
+void ps_row_hold_let_go(struct ps_row_hold *hold, uint64_t end)
 {
-    uint64_t low = 0;
-    uint64_t high = hold->page_count;
-    PS_ASSERT(row < hold->rows);
-    /* low is a page that begins at the row or before it, high one that begins behind. */
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (hold->firsts[middle] <= row)
-            low = middle;
-        else
-            high = middle;
+    PS_ASSERT(end <= hold->rows);
+    while (hold->gone_stripes < PS_ROW_STRIPES) {
+        uint64_t page = hold->gone_pages;
+        uint64_t stripe_end = hold->aside.first_pages[hold->gone_stripes + 1];
+        while (page < stripe_end && hold->firsts[page + 1] <= end)
+            page++;
+        if (page > hold->gone_pages)
+            ps_row_aside_let_go(hold->table, &hold->aside, hold->gone_stripes, hold->gone_pages,
+                                page);
+        hold->gone_pages = page;
+        if (page < stripe_end)
+            return;
+        hold->gone_stripes++;
     }
-    return low;
-}
-
-/* A place in a page, going over its rows. */
-struct walk {
-    const uint64_t *live;
-    uint32_t word;
-    uint64_t left; /* of that word */
-};
-
-/* The caller knows how many rows there are, and asks for no more. */
-static uint32_t next_place(struct walk *walk)
-{
-    PS_ASSERT(walk->live != NULL);
-    while (walk->left == 0)
-        walk->left = walk->live[++walk->word];
-    uint32_t place = walk->word * 64 + (uint32_t)__builtin_ctzll(walk->left);
-    walk->left &= walk->left - 1;
-    return place;
-}
-
-/* A reader that goes on where it stopped begins in the middle of a page; the rows before are passed
- * over, at most a page's. */
-static struct walk begin_walk(const struct ps_row_hold *hold, uint64_t page, uint64_t rows_before)
-{
-    PS_ASSERT(page <= hold->page_count);
-    const uint64_t *live = hold->live + page * hold->table->shape.live_words;
-    struct walk walk = {.live = live, .left = live[0]};
-    for (uint64_t i = 0; i < rows_before; i++)
-        (void)next_place(&walk);
-    return walk;
-}
-
-/* What is read, and how far it has come. */
-struct reading {
-    struct ps_row_hold *hold;
-    uint32_t array;
-    uint8_t *to;
-    size_t size;
-    size_t skipped; /* of the first row: a reader may ask for any bytes */
-    uint64_t row;
-    uint64_t page;
-    uint32_t stripe; /* of the page */
-};
-
-/* Those that are as they were, and those that were set aside. */
-void ps_row_hold_find_rows(const struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
-                           const uint8_t **rows)
-{
-    const struct ps_row_shape *shape = &hold->table->shape;
-    const uint64_t *due = hold->aside.due + page * shape->live_words;
-    const uint8_t *at = hold->table->stripes[stripe].pages[page - hold->aside.first_pages[stripe]];
-    for (uint32_t word = 0; word < shape->live_words; word++)
-        for (uint64_t left = due[word]; left != 0; left &= left - 1) {
-            uint32_t place = word * 64 + (uint32_t)__builtin_ctzll(left);
-            rows[place] = at + place * shape->stride;
-        }
-    for (const struct ps_row_old *old = hold->aside.old[page]; old != NULL; old = old->next) {
-        PS_ASSERT(old->count <= PS_ROW_OLD_ROWS);
-        for (uint32_t i = 0; i < old->count; i++)
-            rows[old->places[i]] = old->rows[i];
-    }
-}
-
-/* As far as the page goes. A push that comes to one of its rows waits for a lock that is held for
- * half a microsecond. */
-static void read_page(struct reading *reading)
-{
-    const struct ps_row_hold *hold = reading->hold;
-    const struct ps_row_shape *shape = &hold->table->shape;
-    size_t each = shape->arrays[reading->array].size;
-    size_t offset = shape->arrays[reading->array].offset;
-    /* By place, and only of those that there were: the walk comes to no other. */
-    const uint8_t *rows[PS_ROW_PAGE_ROWS_MAX];
-    struct walk walk = begin_walk(hold, reading->page, reading->row - hold->firsts[reading->page]);
-    PS_ASSERT(reading->page < hold->page_count);
-    ps_mutex_lock(ps_row_lock_of(hold->table, reading->stripe));
-    ps_row_hold_find_rows(hold, reading->stripe, reading->page, rows);
-    for (; reading->size > 0 && reading->row < hold->firsts[reading->page + 1]; reading->row++) {
-        /* The first row may be begun in its middle, and the last one left in its own. */
-        size_t left = each - reading->skipped;
-        size_t some = left < reading->size ? left : reading->size;
-        ps_row_copy(reading->to, rows[next_place(&walk)] + offset + reading->skipped, some);
-        reading->to += some;
-        reading->size -= some;
-        reading->skipped = 0;
-    }
-    ps_mutex_unlock(ps_row_lock_of(hold->table, reading->stripe));
-}
-
-/* Rows of a page that the hold has as they are now. */
-static enum ps_status call_page(const struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
-                                struct ps_error *error)
-{
-    struct ps_row_table *table = hold->table;
-    uint32_t rows = 1u << table->shape.page_bits;
-    uint32_t first = (uint32_t)(page - hold->aside.first_pages[stripe]) * rows;
-    PS_ASSERT(page < hold->page_count);
-    for (uint32_t row = first; row < first + rows; row++)
-        PS_TRY(ps_row_aside_call(table, stripe, row, error));
-    return PS_OK;
-}
-
-/* From this page on those with rows before `row_end`: what a device has of them comes home, once
- * for all arrays. What a push comes to afterwards it sets aside as it was. */
-static enum ps_status bring_home(const struct ps_row_hold *hold, uint64_t page, uint64_t row_end,
-                                 struct ps_error *error)
-{
-    struct ps_row_bodies *bodies = hold->table->bodies;
-    enum ps_status status = PS_OK;
-    uint32_t stripe = 0;
-    PS_ASSERT(row_end <= hold->rows);
-    ps_rwlock_write(&bodies->lock);
-    for (; status == PS_OK && page < hold->page_count && hold->firsts[page] < row_end; page++) {
-        while (page >= hold->aside.first_pages[stripe + 1])
-            stripe++;
-        /* Pages without a row that is read have nothing to bring. */
-        if (hold->firsts[page] < hold->firsts[page + 1])
-            status = call_page(hold, stripe, page, error);
-    }
-    if (status == PS_OK)
-        status = ps_row_bodies_fetch(hold->table, error);
-    ps_rwlock_unlock(&bodies->lock);
-    return status;
-}
-
-/* The rows are gathered, and one array read from end to end goes once over all pages; a file with
- * three arrays reads them three times, from memory. */
-enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64_t offset, void *to,
-                                size_t size, struct ps_error *error)
-{
-    const struct ps_row_shape *shape = &hold->table->shape;
-    PS_ASSERT(array < shape->array_count);
-    size_t each = shape->arrays[array].size;
-    PS_ASSERT(offset <= hold->rows * each && size <= hold->rows * each - offset);
-    /* Who reads sees to the memory of what is set aside next, beside the pushes that need it. */
-    expect_pages(hold->table, atomic_load(&hold->aside.due_rows));
-    struct reading reading = {.hold = hold,
-                              .array = array,
-                              .to = to,
-                              .size = size,
-                              .skipped = offset % each,
-                              .row = offset / each};
-    if (size > 0)
-        reading.page = page_of(hold, reading.row);
-    /* Keys and versions are the host's. */
-    if (hold->table->bodies != NULL && array <= shape->layout.state_count)
-        PS_TRY(bring_home(hold, reading.page, (offset + size + each - 1) / each, error));
-    /* Pages come in the order of their stripes, some of which have none. */
-    for (; reading.size > 0; reading.page++) {
-        while (reading.page >= hold->aside.first_pages[reading.stripe + 1])
-            reading.stripe++;
-        /* Of an increment most pages have none. */
-        if (hold->firsts[reading.page] < hold->firsts[reading.page + 1])
-            read_page(&reading);
-    }
-    return PS_OK;
 }
 
 /* The table may end with it, if its owner has let go meanwhile. */

@@ -7,7 +7,7 @@
  *           Read takes the lock of each page's stripe; release waits for a push that sets aside.
  * Errors:   PS_ERR_NO_MEMORY of take.
  * Memory:   a hold keeps the table, 32 bytes a page, and the old bytes of each row that was pushed
- *           to since, until it is released.
+ *           to since, until it is let go or the hold is released.
  */
 #ifndef PS_SERVER_CORE_ROW_HOLD_H
 #define PS_SERVER_CORE_ROW_HOLD_H
@@ -18,9 +18,9 @@
 
 struct ps_row_hold;
 
-/* A hold is about to be taken: gets memory ready for what the first pushes behind it set aside, who
- * would otherwise wait for the kernel. Beside pushes; takes some milliseconds, and nothing once
- * there was a hold. Memory that is refused is not missed before it is needed. */
+/* A hold is about to be taken: gets memory ready for the hold itself, for which all pushes would
+ * wait, and for what the first pushes behind it set aside. Beside pushes; takes some milliseconds.
+ * Memory that is refused is not missed before it is needed. */
 void ps_row_hold_expect(struct ps_row_table *table);
 
 PS_MUST_USE enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold **hold,
@@ -39,6 +39,10 @@ size_t ps_row_hold_row_bytes(const struct ps_row_hold *hold, uint32_t array);
 PS_MUST_USE enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array,
                                             uint64_t offset, void *to, size_t size,
                                             struct ps_error *error);
+
+/* Rows before number `end` will not be read again: pushes need not set them aside any more, and the
+ * memory of those that they have set aside is the table's again, stripe by stripe. */
+void ps_row_hold_let_go(struct ps_row_hold *hold, uint64_t end);
 
 /* Takes `hold`; NULL is allowed. */
 void ps_row_hold_release(struct ps_row_hold *hold);

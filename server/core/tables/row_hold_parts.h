@@ -18,6 +18,9 @@ struct ps_row_hold {
     struct ps_row_aside aside;
     uint64_t rows; /* that are read */
     uint64_t page_count;
+    uint64_t page_room;    /* of the lists */
+    uint64_t gone_pages;   /* nobody reads the first of them any more */
+    uint32_t gone_stripes; /* the same; of the next one some pages may be gone */
     /* Of each page, stripe by stripe. */
     uint64_t *firsts;         /* rows of the pages before it; and one more, which is all rows */
     uint64_t *live;           /* live_words: rows that are read */
@@ -29,6 +32,9 @@ struct ps_row_hold {
  * now. */
 void ps_row_hold_find_rows(const struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
                            const uint8_t **rows);
+
+/* Gets memory ready for some of so many rows that pushes may set aside. */
+void ps_row_hold_expect_pages(struct ps_row_table *table, uint64_t rows);
 
 /* So many rows a page has by these words. */
 static inline uint32_t ps_held_rows(const uint64_t *live, uint32_t words)

@@ -4,8 +4,8 @@
  * a file seldom meet: each takes the lock of some stripes for as long as the rows are theirs. What
  * stripes share (lists that grow, the sum of the rows) has another lock.
  *
- * The version of the newest push is found again from the rows themselves: ages are counted from
- * there, and only their order counts, so that a push which touched no row may be missed.
+ * Ages are counted from the version that the table was saved at, and not from that of its newest
+ * row: rows know 32 bits of theirs, which alone do not say which of two is the newer one.
  */
 #include "server/core/tables/row_load.h"
 
@@ -29,9 +29,8 @@ struct loading {
     const void *values;
     const void *const *states;
     size_t rows;
-    uint32_t held;   /* the lock that is held; PS_ROW_LOCKS: none */
-    size_t made;     /* rows that are in the table already */
-    uint32_t newest; /* version of those */
+    uint32_t held; /* the lock that is held; PS_ROW_LOCKS: none */
+    size_t made;   /* rows that are in the table already */
 };
 
 /* As a push has it, row by row: an index that grows by a quarter is made anew some fifteen times
@@ -79,12 +78,6 @@ static void write_row(const struct loading *loading, uint8_t *row, size_t i)
     }
 }
 
-/* The newest of two versions, which go on from 0 after 2^32. */
-static uint32_t newer_of(uint32_t one, uint32_t other)
-{
-    return other - one < (uint32_t)1 << 31 ? other : one;
-}
-
 /* Rows of other stripes than before have another lock. */
 static void hold_stripe(struct loading *loading, uint32_t number)
 {
@@ -112,11 +105,12 @@ static void ask_line(const struct loading *loading, size_t i)
 
 /* Stripes have nearly the same number of rows each: what is above a stripe's part by chance is had
  * as the rows come. */
-enum ps_status ps_row_table_expect(struct ps_row_table *table, uint64_t rows,
+enum ps_status ps_row_table_expect(struct ps_row_table *table, uint64_t rows, uint64_t version,
                                    struct ps_error *error)
 {
     uint64_t each = rows / PS_ROW_STRIPES + rows / (PS_ROW_STRIPES * MARGIN_PARTS);
     PS_ASSERT(ps_row_table_rows(table) == 0);
+    ps_row_table_set_version(table, version);
     atomic_store(&table->pages.bytes_limit, UINT64_MAX);
     for (uint32_t i = 0; i < PS_ROW_STRIPES && each > 0; i++)
         if (!ps_row_stripe_expect(table, i, each))
@@ -145,25 +139,9 @@ static enum ps_status load_row(struct loading *loading, size_t i, struct ps_erro
     uint8_t *made = ps_row_stripe_place(table, stripe, key, hash, row);
     stripe->free_from = row + 1;
     write_row(loading, made, i);
-    uint32_t touched = ps_row_touched(made);
-    loading->newest = loading->made > 0 ? newer_of(loading->newest, touched) : touched;
     loading->made++;
     PS_ASSERT(stripe->rows <= stripe->index.rows_max);
     return PS_OK;
-}
-
-/* Rows are counted when their versions are, so that a table with none has no version yet. */
-static void count_rows(const struct loading *loading)
-{
-    struct ps_row_table *table = loading->table;
-    if (loading->made == 0)
-        return;
-    ps_mutex_lock(&table->growth);
-    table->version = ps_row_table_rows(table) > 0
-                         ? newer_of((uint32_t)table->version, loading->newest)
-                         : loading->newest;
-    atomic_fetch_add(&table->rows, loading->made);
-    ps_mutex_unlock(&table->growth);
 }
 
 /* Whole or not at all is the caller's affair: a table that is half loaded is thrown away. */
@@ -186,7 +164,7 @@ enum ps_status ps_row_table_load(struct ps_row_table *table, const uint64_t *key
         status = load_row(&loading, i, error);
     if (loading.held < PS_ROW_LOCKS)
         ps_mutex_unlock(&table->loading[loading.held]);
-    count_rows(&loading);
+    atomic_fetch_add(&table->rows, loading.made);
     return status;
 }
 

@@ -14,10 +14,11 @@
 
 #include <stddef.h>
 
-/* So many rows will be loaded: their index is made in one go. Not necessary, and no promise. The
- * table is empty. PS_ERR_NO_MEMORY. */
+/* Before the first rows: the table, which is empty, was saved at `version`, from which the ages of
+ * rows and of candidates count. So many rows will be loaded: their index is made in one go, which
+ * is no promise of theirs. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status ps_row_table_expect(struct ps_row_table *table, uint64_t rows,
-                                               struct ps_error *error);
+                                               uint64_t version, struct ps_error *error);
 
 /* Adds `rows` rows, in any order; fastest where those of one stripe stand together, as a checkpoint
  * has them. values has width elements for each, states[i] as many as the

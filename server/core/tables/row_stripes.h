@@ -60,7 +60,7 @@ struct ps_row_table {
     uint64_t seed;
     uint64_t key_first;
     uint64_t key_end;
-    uint64_t version; /* of the newest push, by its low 32 bits at least; ages count from there */
+    uint64_t version;            /* of the newest push; ages count from there */
     _Atomic uint32_t references; /* the owner, and each hold */
     _Atomic uint32_t turn;       /* where the next walk over the locks begins */
     _Atomic uint64_t rows;
@@ -68,8 +68,9 @@ struct ps_row_table {
     struct ps_row_table *candidates; /* row_admission.h; NULL: the first push makes a row. Owned */
     struct ps_large_heap lists;      /* of stripes: indexes, pages, bits */
     struct ps_row_pages pages;
-    struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the list */
+    struct ps_mutex holds_lock;          /* PS_RANK_HOLDS; guards the next two */
     struct ps_row_aside *asides;         /* of the holds that there are (row_aside.h) */
+    struct ps_row_hold *next_hold;       /* memory for it, or NULL (row_hold.c). Owned */
     struct ps_row_removals *removals;    /* a reference */
     struct ps_mutex locks[PS_ROW_LOCKS]; /* PS_RANK_ROWS */
     /* Of row_load.c alone: who loads rows into some stripes, and who makes any stripe larger. */
@@ -77,6 +78,14 @@ struct ps_row_table {
     struct ps_mutex growth;                /* PS_RANK_GROWTH */
     struct ps_row_stripe stripes[PS_ROW_STRIPES];
 };
+
+/* Candidates age with the table whose keys they count. */
+static inline void ps_row_table_set_version(struct ps_row_table *table, uint64_t version)
+{
+    table->version = version;
+    if (table->candidates != NULL)
+        table->candidates->version = version;
+}
 
 void ps_row_table_acquire(struct ps_row_table *table);
 void ps_row_table_release(struct ps_row_table *table);

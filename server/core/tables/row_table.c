@@ -105,6 +105,7 @@ void ps_row_table_release(struct ps_row_table *table)
     ps_mutex_fini(&table->growth);
     ps_large_heap_fini(&table->lists);
     ps_row_bodies_destroy(table->bodies);
+    ps_release(table->memory, table->next_hold);
     ps_mutex_fini(&table->holds_lock);
     ps_row_pages_fini(&table->pages);
     ps_row_table_destroy(table->candidates);

@@ -29,8 +29,8 @@ static struct ps_write_behind *behind;
 static struct ps_file file;
 static struct ps_error error;
 
-static enum ps_status write_at_gate(void *self, struct ps_file into, struct ps_bytes bytes,
-                                    struct ps_error *why)
+static enum ps_status write_at_gate(void *self, struct ps_file into, uint64_t offset,
+                                    struct ps_bytes bytes, struct ps_error *why)
 {
     ps_mutex_lock(&mutex);
     arrived++;
@@ -38,7 +38,13 @@ static enum ps_status write_at_gate(void *self, struct ps_file into, struct ps_b
     while (gate_is_shut)
         (void)ps_condition_wait(&changed, &mutex, PS_DEADLINE_NEVER);
     ps_mutex_unlock(&mutex);
-    return faulty.write(self, into, bytes, why);
+    return faulty.write_over(self, into, offset, bytes, why);
+}
+
+static void begin(struct ps_write_behind *at, uint64_t offset, const char *text, bool sync)
+{
+    const struct ps_write_piece piece = {offset, ps_bytes_of_text(text)};
+    ps_write_behind_begin(at, file, &piece, 1, sync);
 }
 
 static void shut_gate(bool shut)
@@ -63,7 +69,7 @@ static void set_up(void)
     fault = (struct fault_files){.under = memory_files_files(disk), .fail_at = -1};
     faulty = fault_files_files(&fault);
     files = faulty;
-    files.write = write_at_gate;
+    files.write_over = write_at_gate;
     gate_is_shut = false;
     arrived = 0;
     ps_mutex_init(&mutex, PS_RANK_LEAF);
@@ -104,7 +110,7 @@ END_TEST
 START_TEST(the_caller_goes_on_while_a_write_is_at_work)
 {
     shut_gate(true);
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("abc"), true);
+    begin(behind, 0, "abc", true);
     expect_arrivals(1);
     ck_assert(ps_write_behind_busy(behind));
 
@@ -118,14 +124,28 @@ END_TEST
 
 START_TEST(writes_follow_each_other_and_only_the_asked_ones_are_durable)
 {
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("one "), false);
+    begin(behind, 0, "one ", false);
     ck_assert_int_eq(ps_write_behind_wait(behind, &error), PS_OK);
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("two "), true);
+    begin(behind, 4, "two ", true);
     ck_assert_int_eq(ps_write_behind_wait(behind, &error), PS_OK);
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("three"), false);
+    begin(behind, 8, "three", false);
     ck_assert_int_eq(ps_write_behind_wait(behind, &error), PS_OK);
 
     expect_after_power_loss("one two ");
+}
+END_TEST
+
+START_TEST(pieces_go_where_they_belong_and_what_they_leave_out_is_zeros)
+{
+    const struct ps_write_piece pieces[] = {{6, ps_bytes_of_text("six")},
+                                            {0, ps_bytes_of_text("zero")}};
+    ps_write_behind_begin(behind, file, pieces, 2, true);
+    ck_assert_int_eq(ps_write_behind_wait(behind, &error), PS_OK);
+
+    struct ps_bytes content;
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+    ck_assert(memory_files_get(disk, "a", &content));
+    ck_assert(ps_bytes_equal(content, (struct ps_bytes){(const uint8_t *)"zero\0\0six", 9}));
 }
 END_TEST
 
@@ -138,13 +158,13 @@ static void fail_next(enum fault_call call)
 START_TEST(a_failure_is_told_once_with_its_reason)
 {
     fail_next(_i == 0 ? FAULT_WRITE : FAULT_SYNC);
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("abc"), true);
+    begin(behind, 0, "abc", true);
 
     ck_assert_int_eq(ps_write_behind_wait(behind, &error), PS_ERR_IO);
 
     ck_assert_str_eq(error.text, _i == 0 ? "injected: write file" : "injected: sync file");
     ck_assert_int_eq(ps_write_behind_wait(behind, &error), PS_OK);
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("abc"), false);
+    begin(behind, 0, "abc", false);
     ck_assert_int_eq(ps_write_behind_wait(behind, NULL), PS_OK);
 }
 END_TEST
@@ -152,7 +172,7 @@ END_TEST
 START_TEST(a_failed_write_is_not_synced)
 {
     fail_next(FAULT_WRITE);
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("abc"), true);
+    begin(behind, 0, "abc", true);
 
     ck_assert_int_eq(ps_write_behind_wait(behind, NULL), PS_ERR_IO);
 
@@ -160,9 +180,22 @@ START_TEST(a_failed_write_is_not_synced)
 }
 END_TEST
 
+START_TEST(behind_a_piece_that_failed_none_is_written)
+{
+    const struct ps_write_piece pieces[] = {{0, ps_bytes_of_text("abc")},
+                                            {3, ps_bytes_of_text("def")}};
+    fail_next(FAULT_WRITE);
+    ps_write_behind_begin(behind, file, pieces, 2, false);
+
+    ck_assert_int_eq(ps_write_behind_wait(behind, NULL), PS_ERR_IO);
+
+    ck_assert_uint_eq(arrived, 1);
+}
+END_TEST
+
 START_TEST(the_end_waits_for_the_write_at_work)
 {
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("abc"), true);
+    begin(behind, 0, "abc", true);
 
     ps_write_behind_destroy(behind);
     behind = NULL;
@@ -177,7 +210,7 @@ START_TEST(without_a_thread_the_write_is_made_at_once)
     ck_assert_int_eq(ps_write_behind_create(&files, NULL, ps_allocator_heap(), &alone, &error),
                      PS_OK);
 
-    ps_write_behind_begin(alone, file, ps_bytes_of_text("abc"), true);
+    begin(alone, 0, "abc", true);
 
     ck_assert(!ps_write_behind_busy(alone));
     ck_assert_uint_eq(memory_files_knobs(disk)->count[MEMORY_SYNC], 1);
@@ -204,8 +237,8 @@ END_TEST
 
 START_TEST(a_write_begun_before_the_wait_aborts)
 {
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("abc"), false);
-    ps_write_behind_begin(behind, file, ps_bytes_of_text("def"), false);
+    begin(behind, 0, "abc", false);
+    begin(behind, 0, "def", false);
 }
 END_TEST
 
@@ -230,7 +263,8 @@ START_TEST(a_real_file_is_whole)
         uint8_t *buffer = buffers + (size_t)(i % 2) * PART;
         memset(buffer, i, PART);
         ck_assert_int_eq(ps_write_behind_wait(real, &error), PS_OK);
-        ps_write_behind_begin(real, into, (struct ps_bytes){buffer, PART}, i % 8 == 7);
+        const struct ps_write_piece piece = {(uint64_t)i * PART, {buffer, PART}};
+        ps_write_behind_begin(real, into, &piece, 1, i % 8 == 7);
     }
     ck_assert_int_eq(ps_write_behind_wait(real, &error), PS_OK);
 
@@ -258,8 +292,10 @@ int main(void)
     tcase_add_test(tests, nothing_begun_is_nothing_to_wait_for);
     tcase_add_test(tests, the_caller_goes_on_while_a_write_is_at_work);
     tcase_add_test(tests, writes_follow_each_other_and_only_the_asked_ones_are_durable);
+    tcase_add_test(tests, pieces_go_where_they_belong_and_what_they_leave_out_is_zeros);
     tcase_add_loop_test(tests, a_failure_is_told_once_with_its_reason, 0, 2);
     tcase_add_test(tests, a_failed_write_is_not_synced);
+    tcase_add_test(tests, behind_a_piece_that_failed_none_is_written);
     tcase_add_test(tests, the_end_waits_for_the_write_at_work);
     tcase_add_test(tests, without_a_thread_the_write_is_made_at_once);
     tcase_add_test(tests, without_memory_there_is_none);

@@ -24,15 +24,15 @@ static struct {
     bool aligned;
 } writes;
 
-static enum ps_status (*real_write)(void *self, struct ps_file file, struct ps_bytes content,
-                                    struct ps_error *error);
+static enum ps_status (*real_write)(void *self, struct ps_file file, uint64_t offset,
+                                    struct ps_bytes content, struct ps_error *error);
 
-static enum ps_status see_write(void *self, struct ps_file file, struct ps_bytes content,
-                                struct ps_error *error)
+static enum ps_status see_write(void *self, struct ps_file file, uint64_t offset,
+                                struct ps_bytes content, struct ps_error *error)
 {
     writes.aligned = writes.aligned && (uintptr_t)content.data % BLOCK == 0;
     writes.sizes[writes.count++ % 64] = content.size;
-    return real_write(self, file, content, error);
+    return real_write(self, file, offset, content, error);
 }
 
 static struct ps_files seen;
@@ -41,8 +41,8 @@ static void set_up(void)
 {
     disk = memory_files_create(1);
     seen = *memory_files_files(disk);
-    real_write = seen.write;
-    seen.write = see_write;
+    real_write = seen.write_over;
+    seen.write_over = see_write;
     memset(&writes, 0, sizeof writes);
     writes.aligned = true;
     for (size_t i = 0; i < sizeof bytes; i++)

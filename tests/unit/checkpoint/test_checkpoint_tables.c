@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint/: tables beside other parameters, written, read, damaged and broken off. */
 #include "checkpoint/catalog.h"
+#include "checkpoint/checksum.h"
 #include "checkpoint/header_bytes.h"
 #include "checkpoint/header_reader.h"
 #include "checkpoint/header_writer.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLES 7
+#define TABLES 9
 #define PARAMETERS (TABLES + 2)
 
 static const double dense[3] = {1, 2, 3};
@@ -42,6 +43,9 @@ static void set_up(void)
     sample_table_init(&tables[4], "f/whole", PS_I32, 65535, 1, 0);
     sample_table_init(&tables[5], "g/wide", PS_I64, 3, 4096, 0);
     sample_table_init(&tables[6], "h/none", PS_U64, 0, 1, 0);
+    /* Larger than a buffer of the writer: their arrays are written side by side. */
+    sample_table_init(&tables[7], "i/large", PS_F32, 65533, 13, 2);
+    sample_table_init(&tables[8], "j/long", PS_F64, 301, 2047, 1);
     for (size_t i = 0; i < TABLES; i++)
         parameters[i] = tables[i].parameter;
     parameters[TABLES] = (struct ps_checkpoint_parameter){
@@ -90,9 +94,13 @@ static void assert_whole(const struct ps_files *from)
 
 START_TEST(tables_come_back_as_they_were)
 {
+    struct ps_bytes content;
     ck_assert_int_eq(write_to(files, ps_allocator_heap()), PS_OK);
 
     assert_whole(files);
+    ck_assert(memory_files_get(disk, place.path, &content));
+    ck_assert_uint_eq(content.size, place.bytes);
+    ck_assert_uint_eq(ps_checksum_crc32(0, content), place.crc32);
 }
 END_TEST
 

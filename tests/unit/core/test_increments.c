@@ -3,6 +3,7 @@
  * is none. */
 #include "server/core/recovery/increments.h"
 
+#include "base/hash.h"
 #include "core_change.h"
 #include "core_disk.h"
 #include "core_table.h"
@@ -206,6 +207,37 @@ START_TEST(a_name_that_was_defined_again_goes_whole)
 }
 END_TEST
 
+/* Of a hundred models of ten thousand parameters one has two of one hash. One of these is pushed
+ * to until it has the version that the base has of the other. */
+START_TEST(names_of_one_hash_are_two_parameters)
+{
+    static const char *const names[] = {"ctx/bias2924", "geo/cat899", "more"};
+    static const float ones[4] = {1, 1, 1, 1};
+    const char *pushed = names[_i];
+    const char *other = names[1 - _i];
+    ck_assert_uint_eq(ps_hash_fnv1a32(text(pushed)), ps_hash_fnv1a32(text(other)));
+    end_test();
+    disk = memory_files_create(1);
+    world_init_empty(&world);
+    ps_increments_init(&increments, &world.memory, 2);
+    saver = disk_saver(&world, disk);
+    saver.increments = &increments;
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(
+            world_init_param(&world, names[i], PS_F32, ones, sizeof ones, config_of("sgd", 1)),
+            PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    ck_assert_int_eq(world_push(&world, other, PS_F32, ones, sizeof ones, NULL), PS_OK);
+    save_base();
+    ck_assert_int_eq(world_push(&world, pushed, PS_F32, ones, sizeof ones, NULL), PS_OK);
+
+    ck_assert(prepare());
+
+    ck_assert_int_eq(row(pushed)->carry, PS_CARRY_WHOLE);
+    ck_assert_int_eq(row(other)->carry, PS_CARRY_AS_BASE);
+}
+END_TEST
+
 START_TEST(a_table_that_was_defined_again_goes_whole)
 {
     ck_assert_int_eq(change_drop(&world, "t", 0), PS_OK);
@@ -337,6 +369,7 @@ int main(void)
     tcase_add_test(tests, after_so_many_increments_comes_a_whole_one);
     tcase_add_test(tests, one_that_would_have_more_than_half_is_whole);
     tcase_add_test(tests, a_name_that_was_defined_again_goes_whole);
+    tcase_add_loop_test(tests, names_of_one_hash_are_two_parameters, 0, 2);
     tcase_add_test(tests, a_table_that_was_defined_again_goes_whole);
     tcase_add_test(tests, another_configuration_carries_no_values);
     tcase_add_test(tests, a_parameter_that_was_dropped_is_not_in_it);

@@ -170,8 +170,19 @@ END_TEST
 START_TEST(names_that_may_not_be_are_refused)
 {
     static const char *const names[] = {
-        "",         "ps.state/0/w", "ps.keys/w",   "ps.clock/w",   "__metadata__", "ps.sessions",
-        "\xff\xfe", "\xc0\x80",     "cut\xe2\x82", "ps.removed/w",
+        "",
+        "ps.state/0/w",
+        "ps.keys/w",
+        "ps.clock/w",
+        "__metadata__",
+        "ps.sessions",
+        "\xff\xfe",
+        "\xc0\x80",
+        "cut\xe2\x82",
+        "ps.removed/w",
+        "ps.rounds",
+        "ps.clocks",
+        "ps.candidates",
     };
     struct core_world world;
     world_init_empty(&world);
@@ -412,7 +423,7 @@ int main(void)
     tcase_add_test(tests, b24_content_of_no_whole_number_of_elements_is_refused);
     tcase_add_test(tests, b24_an_unknown_element_type_is_refused);
     tcase_add_test(tests, b24_unaligned_content_is_fine);
-    tcase_add_loop_test(tests, names_that_may_not_be_are_refused, 0, 10);
+    tcase_add_loop_test(tests, names_that_may_not_be_are_refused, 0, 13);
     tcase_add_loop_test(tests, names_near_the_reserved_ones_are_fine, 0, 5);
     tcase_add_test(tests, the_longest_name_is_fine_and_one_byte_more_is_not);
     tcase_add_test(tests, a_name_with_a_nul_is_refused);

@@ -112,6 +112,35 @@ START_TEST(announcements_that_are_lost_cost_a_wait_and_no_update)
 }
 END_TEST
 
+/* A read that waits is asked again with everybody's steps: while what it has met stands, nothing
+ * else is looked at, be it a later iteration of a worker that came back. */
+START_TEST(what_a_read_has_met_is_asked_first)
+{
+    const uint64_t keys[] = {5, 6};
+    bool is_new;
+    start(0, 2, 0, 6);
+    get(2, 1, 0);
+    get(3, 1, 7);
+    ck_assert_int_eq(announce(2, 2, keys, 2, &is_new), PS_OK);
+    end_iteration(2);
+    end_iteration(2);
+    static const char early[] = "a read at clock 2 waits: key 6 is to be updated in iteration 0";
+    static const char late[] = "a read at clock 2 waits: key 5 is to be updated in iteration 1";
+    ck_assert_int_eq(read_of(2, 2), PS_ERR_NOT_READY);
+    ck_assert_str_eq(error.text, early);
+
+    ck_assert_int_eq(ps_progress_join(&progress, 1, 1, &error), PS_OK);
+    get(1, 1, 5);
+    ck_assert_int_eq(read_of(2, 2), PS_ERR_NOT_READY);
+    ck_assert_str_eq(error.text, early);
+    end_iteration(3);
+    ck_assert_int_eq(read_of(2, 2), PS_ERR_NOT_READY);
+    ck_assert_str_eq(error.text, late);
+    end_iteration(1);
+    ck_assert_int_eq(read_of(2, 2), PS_OK);
+}
+END_TEST
+
 START_TEST(a_read_with_no_keys_is_an_announcement_too)
 {
     const uint64_t none = 0;
@@ -344,6 +373,7 @@ int main(void)
     tcase_add_checked_fixture(tests, begin, end);
     tcase_add_test(tests, what_was_not_announced_is_waited_for);
     tcase_add_test(tests, announcements_that_are_lost_cost_a_wait_and_no_update);
+    tcase_add_test(tests, what_a_read_has_met_is_asked_first);
     tcase_add_test(tests, a_read_with_no_keys_is_an_announcement_too);
     tcase_add_test(tests, a_repeat_changes_nothing_and_other_keys_are_refused);
     tcase_add_test(tests, clocks_beyond_the_speculation_and_those_that_are_over_are_refused);

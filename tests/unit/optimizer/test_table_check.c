@@ -82,6 +82,33 @@ START_TEST(first_values_and_limits_are_within_their_bounds)
 }
 END_TEST
 
+/* What is drawn is no infinity, at neither end, and of no type. */
+START_TEST(first_values_are_numbers_of_the_type)
+{
+    struct ps_optimizer_settings settings = table(PS_RULE_SGD);
+    settings.table.low = 1e39;
+    ck_assert_int_eq(ps_table_check(&settings, PS_F32, NULL), PS_OK);
+    settings.table.init = PS_TABLE_CONSTANT;
+    expect_refused(settings, PS_F32, "1e+39 and table.high 0: beyond f32");
+    ck_assert_int_eq(ps_table_check(&settings, PS_F64, NULL), PS_OK);
+    settings.table.init = PS_TABLE_UNIFORM;
+    settings.table.low = -3e38;
+    settings.table.high = 3e38;
+    ck_assert_int_eq(ps_table_check(&settings, PS_F32, NULL), PS_OK);
+    settings.table.high = 1e39;
+    expect_refused(settings, PS_F32, "beyond f32");
+    settings.table.low = -1e308;
+    settings.table.high = 1e308;
+    expect_refused(settings, PS_F64, "beyond f64");
+    settings.table.init = PS_TABLE_NORMAL;
+    settings.table.low = 0;
+    expect_refused(settings, PS_F64, "beyond f64");
+    settings.table.high = 1e38;
+    expect_refused(settings, PS_F32, "beyond f32");
+    ck_assert_int_eq(ps_table_check(&settings, PS_F64, NULL), PS_OK);
+}
+END_TEST
+
 START_TEST(a_partition_has_what_it_needs_and_nothing_else)
 {
     struct ps_optimizer_settings settings = table(PS_RULE_SGD);
@@ -108,6 +135,7 @@ int main(void)
     tcase_add_test(tests, a_table_of_any_rule_is_sound);
     tcase_add_test(tests, what_a_table_cannot_do_is_refused);
     tcase_add_test(tests, first_values_and_limits_are_within_their_bounds);
+    tcase_add_test(tests, first_values_are_numbers_of_the_type);
     tcase_add_test(tests, a_partition_has_what_it_needs_and_nothing_else);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -313,6 +313,7 @@ struct ps_row_table *row_model_loaded(struct row_model *model, struct ps_row_hol
     ck_assert_int_eq(ps_row_table_create(&model->options, &loaded, NULL), PS_OK);
     /* In two pieces, the second half first. */
     size_t rows = ps_row_hold_rows(hold);
+    ck_assert_int_eq(ps_row_table_expect(loaded, 0, model->version, NULL), PS_OK);
     for (size_t part = 2; part-- > 0;) {
         size_t first = part == 0 ? 0 : rows / 2;
         size_t some = part == 0 ? rows / 2 : rows - rows / 2;

@@ -6,6 +6,7 @@
 #include "tests/unit/tables/row_model.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define IDS 600
 #define ROWS 300
@@ -57,11 +58,13 @@ START_TEST(a_row_is_kept_by_prepare_for_each_hold_once)
 
     ck_assert_uint_eq(atomic_load(&young->due_rows), 0);
     ck_assert_uint_eq(atomic_load(&old->due_rows), 0);
-    const struct ps_row_page *pages = young->pages;
-    size_t used = young->used_bytes;
+    struct ps_row_aside_pages kept[PS_ROW_LOCKS];
+    memcpy(kept, young->kept, sizeof kept);
     ck_assert(ps_row_aside_keep(model.table, push->begins, push->numbers));
-    ck_assert_ptr_eq(young->pages, pages);
-    ck_assert_uint_eq(young->used_bytes, used);
+    for (uint32_t i = 0; i < PS_ROW_LOCKS; i++) {
+        ck_assert_ptr_eq(young->kept[i].pages, kept[i].pages);
+        ck_assert_uint_eq(young->kept[i].used_bytes, kept[i].used_bytes);
+    }
     ck_assert_uint_eq(ps_row_table_digest(model.table), digest);
     for (int i = 0; i < 2; i++) {
         ck_assert_uint_eq(digest_of(holds[i]), digest);
@@ -81,7 +84,8 @@ START_TEST(rows_that_are_made_later_are_nobodys)
     for (int i = 0; i < 2; i++)
         row_model_push(&model, ids, ROWS);
     ck_assert_uint_eq(atomic_load(&model.table->asides->due_rows), ROWS);
-    ck_assert_ptr_null(model.table->asides->pages);
+    for (uint32_t i = 0; i < PS_ROW_LOCKS; i++)
+        ck_assert_ptr_null(model.table->asides->kept[i].pages);
     ps_row_hold_release(hold);
 }
 END_TEST
@@ -94,6 +98,7 @@ START_TEST(what_was_kept_before_a_refusal_changes_nothing)
     /* Rows that there are need no memory but for the hold. It gets a page with each try. */
     uint32_t refused = 0;
     struct ps_row_page *taken = NULL;
+    ps_row_pages_expect(&model.table->pages, ps_row_aside_pages(model.table, ROWS));
     atomic_store(&model.table->pages.bytes_limit, 0);
     for (struct ps_row_page *page; (page = ps_row_pages_take(&model.table->pages)) != NULL;) {
         page->next = taken;
@@ -116,6 +121,61 @@ START_TEST(what_was_kept_before_a_refusal_changes_nothing)
 }
 END_TEST
 
+/* All stripes of every second lock. Returns how many rows they have. */
+static uint64_t let_go_of_half(struct ps_row_aside *aside)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < PS_ROW_STRIPES; i++) {
+        if (i / PS_ROW_LOCK_STRIPES % 2 == 1)
+            continue;
+        rows += model.table->stripes[i].rows;
+        ps_row_aside_let_go(model.table, aside, i, aside->first_pages[i],
+                            aside->first_pages[i + 1]);
+    }
+    return rows;
+}
+
+START_TEST(what_was_set_aside_of_pages_that_are_let_go_is_free)
+{
+    struct ps_row_hold *hold;
+    ck_assert_int_eq(ps_row_hold_take(model.table, &hold, NULL), PS_OK);
+    ck_assert_int_eq(ps_row_push_prepare(push, UINT64_MAX, NULL), PS_OK);
+    struct ps_row_aside *aside = model.table->asides;
+    uint64_t free_before = model.table->pages.free_count;
+    uint64_t pages = 0;
+    for (uint32_t i = 0; i < PS_ROW_LOCKS; i += 2)
+        for (const struct ps_row_page *page = aside->kept[i].pages; page != NULL; page = page->next)
+            pages++;
+    ck_assert_uint_gt(pages, 0);
+
+    (void)let_go_of_half(aside);
+
+    ck_assert_uint_eq(model.table->pages.free_count, free_before + pages);
+    for (uint32_t i = 0; i < PS_ROW_LOCKS; i++)
+        ck_assert_int_eq(aside->kept[i].pages != NULL, i % 2 == 1);
+    ps_row_hold_release(hold);
+}
+END_TEST
+
+/* Before a push comes to them. */
+START_TEST(rows_of_pages_that_are_let_go_are_not_set_aside)
+{
+    struct ps_row_hold *hold;
+    ck_assert_int_eq(ps_row_hold_take(model.table, &hold, NULL), PS_OK);
+    struct ps_row_aside *aside = model.table->asides;
+    uint64_t gone = let_go_of_half(aside);
+    ck_assert_uint_gt(gone, 0);
+    ck_assert_uint_eq(atomic_load(&aside->due_rows), ROWS - gone);
+
+    ck_assert_int_eq(ps_row_push_prepare(push, UINT64_MAX, NULL), PS_OK);
+
+    ck_assert_uint_eq(atomic_load(&aside->due_rows), 0);
+    for (uint32_t i = 0; i < PS_ROW_LOCKS; i++)
+        ck_assert_int_eq(aside->kept[i].pages != NULL, i % 2 == 1);
+    ps_row_hold_release(hold);
+}
+END_TEST
+
 START_TEST(so_many_pages_have_room_for_so_many_rows)
 {
     const struct ps_row_shape *shape = &model.table->shape;
@@ -134,6 +194,8 @@ int main(void)
     tcase_add_test(tests, a_row_is_kept_by_prepare_for_each_hold_once);
     tcase_add_test(tests, rows_that_are_made_later_are_nobodys);
     tcase_add_test(tests, what_was_kept_before_a_refusal_changes_nothing);
+    tcase_add_test(tests, what_was_set_aside_of_pages_that_are_let_go_is_free);
+    tcase_add_test(tests, rows_of_pages_that_are_let_go_are_not_set_aside);
     tcase_add_test(tests, so_many_pages_have_room_for_so_many_rows);
     return run_tests("row_aside", tests);
 }

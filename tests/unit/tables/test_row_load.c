@@ -40,7 +40,7 @@ START_TEST(a_table_that_expects_its_rows_is_the_same)
     ck_assert_int_eq(ps_row_hold_read(hold, 2, 0, touched, rows * sizeof touched[0], NULL), PS_OK);
     struct ps_row_table *loaded;
     ck_assert_int_eq(ps_row_table_create(&model.options, &loaded, NULL), PS_OK);
-    ck_assert_int_eq(ps_row_table_expect(loaded, counts[_i], NULL), PS_OK);
+    ck_assert_int_eq(ps_row_table_expect(loaded, counts[_i], model.version, NULL), PS_OK);
     ck_assert_int_eq(ps_row_table_load(loaded, keys, touched, values, NULL, rows, NULL), PS_OK);
     ps_row_table_check(loaded);
     ck_assert_uint_eq(ps_row_table_digest(loaded), ps_row_table_digest(model.table));
@@ -115,6 +115,40 @@ START_TEST(candidates_that_cannot_be_are_refused)
 }
 END_TEST
 
+/* A limit of two rows, of which one was pushed to last more than 2^31 versions ago: that one goes,
+ * in whatever order they stand in the file. */
+START_TEST(the_oldest_goes_however_far_apart_versions_are)
+{
+    static const uint64_t keys[2][2] = {{5, 6}, {6, 5}};
+    static const uint64_t asked[] = {5, 6, 7};
+    const uint64_t version = ((uint64_t)1 << 31) + 100;
+    const uint32_t touched[2][2] = {{1, (uint32_t)version}, {(uint32_t)version, 1}};
+    static const float values[2][2] = {{1, 2}, {2, 1}};
+    static const struct {
+        uint64_t key;
+        float gradient;
+    } __attribute__((packed)) push = {7, 3};
+    const struct ps_bytes content = {(const uint8_t *)&push, sizeof push};
+    const struct ps_bytes wanted = {(const uint8_t *)asked, sizeof asked};
+    float found[3];
+    struct row_model model;
+    row_model_plan(&model, PS_RULE_ADD, PS_F32, 1, 10);
+    model.options.settings.init = PS_TABLE_ZERO;
+    model.options.settings.rows_max = 2;
+    model.options.settings.full = PS_TABLE_OLDEST;
+    row_model_begin(&model);
+    ck_assert_int_eq(ps_row_table_expect(model.table, 2, version, NULL), PS_OK);
+    ck_assert_int_eq(
+        ps_row_table_load(model.table, keys[_i], touched[_i], values[_i], NULL, 2, NULL), PS_OK);
+    ck_assert_int_eq(row_table_push(model.table, content, &model.settings, version + 1), PS_OK);
+    ck_assert_int_eq(ps_row_table_get(model.table, ps_view_of(&wanted), found, NULL), PS_OK);
+    ck_assert_float_eq(found[0], 0);
+    ck_assert_float_eq(found[1], 2);
+    ck_assert_float_eq(found[2], 3);
+    row_model_close(&model);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("row_load");
@@ -123,5 +157,6 @@ int main(void)
     tcase_add_test(tests, a_key_that_comes_twice_is_damage);
     tcase_add_test(tests, a_key_of_another_shard_is_refused);
     tcase_add_test(tests, candidates_that_cannot_be_are_refused);
+    tcase_add_loop_test(tests, the_oldest_goes_however_far_apart_versions_are, 0, 2);
     return run_tests("row_load", tests);
 }
