@@ -16,7 +16,8 @@
 
 #include <inttypes.h>
 
-#define COMES_BY_PERMILLE 500
+#define COMES_BY_PERMILLE 700
+#define COME_BY_MAX 4 /* messages, at a look */
 
 /* Whose coordinator has a turn; one at a time. */
 static struct sim_server *turning;
@@ -43,7 +44,8 @@ bool __wrap_ps_row_table_look(struct ps_row_table *table, struct ps_row_walk *wa
     struct ps_rwlock *cut = &server->service->cut;
     turning = NULL;
     ps_rwlock_unlock(cut);
-    sim_hurry(server->world, server);
+    for (int i = 0; i < COME_BY_MAX; i++)
+        sim_hurry(server->world, server);
     ps_rwlock_read(cut);
     turning = server;
     return is_more;
