@@ -88,6 +88,18 @@ static void look_at_age(struct sim_server *server, const struct sim_table_copy *
                  server->name, copy->about->name, clock, row->pushed.clock);
 }
 
+/* The same of what was counted of a key. */
+static void look_at_count(struct sim_server *server, const struct sim_table_copy *copy, uint32_t i,
+                          uint64_t before)
+{
+    const struct sim_row *row = &copy->rows[i];
+    if (row->counted_at >= before)
+        sim_fail(server->world,
+                 "rows: %s forgets a count of %s that is of version %" PRIu64
+                 ", not before %" PRIu64,
+                 server->name, copy->about->name, row->counted_at, before);
+}
+
 /* What a server knows of ages, wherever it has it from, makes no row older than it is: up to the
  * version that the table had then, all rows were pushed to by then. */
 static void look_at_known(struct sim_server *server, const struct sim_table_copy *copy,
@@ -152,6 +164,7 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
             look_at_age(server, copy, i, before);
         } else if (copy->rows[i].counted > 0 && candidates != NULL && !has_key(candidates, i)) {
             gone[i] = SIM_GONE_COUNT;
+            look_at_count(server, copy, i, before);
         }
         count += gone[i] != SIM_GONE_NOTHING;
     }
