@@ -18,6 +18,7 @@
 
 #include <string.h>
 
+/* What the disk is written in. */
 #define BLOCK ((size_t)PS_FILE_DIRECT_BYTES)
 
 _Static_assert(PS_FILE_RUNS_MAX <= PS_WRITE_PIECES_MAX, "a turn writes a piece for each run");

@@ -64,7 +64,9 @@ enum ps_status ps_header_length(struct ps_bytes first, uint64_t file_bytes, size
     return PS_OK;
 }
 
-/* What a file may say that it was: the sums of its arrays stay far from wrapping. */
+/* What a file may say that it was: the sums of its arrays stay far from wrapping. Nothing is asked
+ * for by it: whoever takes memory for an array does so when he reads it, and bytes that are not
+ * there are damage of that array alone. */
 #define CUT_BYTES_MAX (UINT64_C(1) << 46)
 
 enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head, uint64_t file_bytes,

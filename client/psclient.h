@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libpsclient: the C client of pserver. Link with -lpsclient. The headers that this one includes
- * are parts of it.
+ * are parts of it, by what one looks for:
+ *
+ *     rows by a key               psclient_table.h       without waiting      psclient_operations.h
+ *     workers, ranks, barriers    psclient_workers.h     clocks               psclient_clocks.h
+ *     parameters that come and go psclient_change.h      copies to read from  psclient_replica.h
+ *     where a trainer goes on     psclient_last_applied.h
+ *     snapshots of the model      psclient_model.h       operators            psclient_operators.h
+ *     values between processes    psclient_rendezvous.h
+ *     code of your own            psclient_program.h, psclient_serving.h
  *
  *     struct psclient *client;
  *     struct psclient_options options = {.etcd = "http://127.0.0.1:2379"};
@@ -48,6 +56,8 @@
 #include "psclient_clocks.h"
 #include "psclient_last_applied.h"
 #include "psclient_model.h"
+#include "psclient_operations.h"
+#include "psclient_operators.h"
 #include "psclient_program.h"
 #include "psclient_rendezvous.h"
 #include "psclient_replica.h"
@@ -314,62 +324,6 @@ int psclient_push_pull(struct psclient *client, const struct psclient_gradient *
                        struct psclient_parameter *parameters, size_t count, uint64_t timeout_ms,
                        struct psclient_result *results, struct psclient_error *error);
 
-/* ---- Without waiting: many operations at once from one thread ---- */
-
-/* A push or a pull under way. `user` is the caller's, to know it again. */
-struct psclient_operation;
-
-/* As psclient_push and psclient_pull, but return at once. All arguments are borrowed until
- * psclient_end. After a failure there is no operation. */
-int psclient_push_begin(struct psclient *client, const struct psclient_gradient *gradients,
-                        size_t count, uint64_t timeout_ms, void *user,
-                        struct psclient_operation **operation, struct psclient_error *error);
-int psclient_pull_begin(struct psclient *client, struct psclient_parameter *parameters,
-                        size_t count, uint64_t timeout_ms, void *user,
-                        struct psclient_operation **operation, struct psclient_error *error);
-
-/* As psclient_push_pull; from a server that has no such call: PSCLIENT_INVALID. Contributions must
- * say their round, and at most 96 of one client may be under way so: PSCLIENT_EXHAUSTED. */
-int psclient_push_pull_begin(struct psclient *client, const struct psclient_gradient *gradients,
-                             struct psclient_parameter *parameters, size_t count,
-                             uint64_t timeout_ms, void *user, struct psclient_operation **operation,
-                             struct psclient_error *error);
-
-/* Waits at most `timeout_ms` for an operation of this client to be finished that no other call
- * of psclient_next was told of. NULL when none was. Operations make progress only while some
- * thread waits for something of this client, here or elsewhere. Small ones (16 KiB) that are begun
- * while finished ones are still to be fetched leave together: when the last of these has been
- * fetched, or, should the caller stay away, within a quarter of a second. After that none waits so
- * for a while. */
-struct psclient_operation *psclient_next(struct psclient *client, uint64_t timeout_ms);
-void *psclient_operation_user(const struct psclient_operation *operation);
-
-/* Waits at most `timeout_ms` for this one operation. 1: it is finished, and still to be ended; 0:
- * it goes on. Whoever waits for an operation by itself has it for good: from then on psclient_next
- * is not told of it, so that it may be waited for in slices beside threads in psclient_next. With
- * 0 ms this only looks, which does what there is to do for all operations and changes nothing else.
- * Several threads may wait, each for its own operation or for the same. */
-int psclient_wait(struct psclient_operation *operation, uint64_t timeout_ms);
-
-/* Ends the operation as if its timeout were over: a push that was sent and not answered is
- * PSCLIENT_UNKNOWN, what was not sent and what only reads is PSCLIENT_UNAVAILABLE, what was
- * answered stays what it is. Returns at once, from any thread; the operation is finished soon
- * afterwards (within two seconds at worst, when a server stops reading in the middle of large
- * content), and is to be ended as ever: its arguments are in use until then. */
-void psclient_cancel(struct psclient_operation *operation);
-
-/* For programs with a loop of their own (epoll, asyncio): a descriptor that is readable while
- * psclient_next(client, 0) has something to tell. It belongs to the client, need not be read, and
- * ends with psclient_close; -1: the system has none left. From the first call on, operations make
- * progress also while no thread waits: a thread of the client does the work. psclient_next with a
- * timeout of 0 then only fetches. A client whose descriptor nobody asks for works as ever. */
-int psclient_event_fd(struct psclient *client);
-
-/* Waits until the operation is finished, which the timeout of its beginning bounds, says what
- * psclient_push or psclient_pull would have, and forgets it. */
-int psclient_end(struct psclient_operation *operation, struct psclient_result *results,
-                 struct psclient_error *error);
-
 /* Calls that were sent again since the client was opened. */
 uint64_t psclient_retries(const struct psclient *client);
 
@@ -391,23 +345,7 @@ void psclient_get_counters(const struct psclient *client, struct psclient_counte
 /* "ok", "unavailable" ... Static. */
 const char *psclient_status_name(enum psclient_status status);
 
-/* ---- Operators (psctl) ---- */
-
-struct psclient_server_status {
-    uint32_t index;
-    char address[280]; /* empty: nobody serves this index */
-    char state[16];
-    char version[32]; /* of the program */
-    char device[32];
-    char checkpoint_uuid[40];
-    uint64_t epoch, parameter_count, parameter_bytes, state_bytes, push_count, pull_count;
-    uint64_t position, checkpoint_position, checkpoint_unix_ns, uptime_ms;
-    uint64_t lost_push_count; /* acknowledged once, and not in what the server recovered */
-    uint64_t placement; /* docs/placement.md; 0: the server does not say, or has nothing yet */
-};
-
-int psclient_server_status(struct psclient *client, uint32_t index, uint64_t timeout_ms,
-                           struct psclient_server_status *status, struct psclient_error *error);
+/* ---- What there is ---- */
 
 struct psclient_param_info {
     char name[513];
@@ -430,23 +368,6 @@ struct psclient_param_info {
 int psclient_list(struct psclient *client, uint32_t index, const char *after,
                   struct psclient_param_info *rows, size_t count_max, size_t *count, int *more,
                   uint64_t timeout_ms, struct psclient_error *error);
-
-struct psclient_saved {
-    char uuid[40];
-    char path[1024];
-    uint64_t position, bytes;
-};
-/* Has a server write a checkpoint; returns when it is on disk and published, or with the reason why
- * it could not be written. */
-int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
-                  struct psclient_saved *saved, struct psclient_error *error);
-
-/* Asks the server of a shard to do what SIGTERM does: it finishes what is in flight, writes a last
- * checkpoint, gives the shard back and ends. Returns when it was told, not when it has ended.
- * `epoch` is what psclient_server_status said of it: a server that has taken over meanwhile is left
- * alone (PSCLIENT_FAILED). */
-int psclient_drain(struct psclient *client, uint32_t index, uint64_t epoch, uint64_t timeout_ms,
-                   struct psclient_error *error);
 
 /* ---- Programs of other versions ---- */
 

@@ -106,7 +106,7 @@ static const struct ps_option_set options_set = {
                 "  1   diff: something differs; salvage: something is left out\n"
                 "  64  wrong usage\n"
                 "  65  something is damaged, or of a later version\n"
-                "  66  something is not there, or cannot be read\n"
+                "  66  something is not there, or cannot be read or written\n"
                 "  67  verify: all is whole, but acknowledged pushes are missing: given up\n"
                 "  69  etcd does not answer, or a server owns the shard\n"
                 "  70  a fault of psckpt itself\n"

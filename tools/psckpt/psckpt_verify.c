@@ -6,16 +6,13 @@
  * was noted as durable, which is how lost files show. The first two and the last are status 65,
  * because a server would refuse to start; pushes that an operator gave up with publish are status
  * 67, since a server does start. The command only reads and may run beside a server. */
-#include "tools/psckpt/psckpt_commands.h"
+#include "tools/psckpt/psckpt_verify.h"
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
-#include "checkpoint/journal.h"
-#include "server/core/recovery/recovery_replay.h"
+#include "checkpoint/journal_segments.h"
 #include "server/core/update/row_ages_text.h"
-#include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
-#include "tools/psckpt/journal_survey.h"
 #include "tools/psckpt/paths.h"
 #include "tools/psckpt/shard_folders.h"
 
@@ -24,18 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-
-/* Counts over all folders; `notes` and `end` are of the one that is being looked at. */
-struct verifying {
-    const struct psckpt *tool;
-    struct json_document document;
-    size_t file_count;
-    size_t damaged_count;
-    uint64_t missing_count;        /* pushes that were noted as durable, and are not there */
-    uint64_t given_up_count;       /* of them, those that an operator gave up: a server begins */
-    struct ps_journal_notes notes; /* of the folder that is looked at */
-    struct ps_journal_note end;    /* of its journal */
-};
 
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error);
 static enum ps_status verify_alone(struct verifying *verifying, const char *path,
@@ -53,17 +38,6 @@ static enum ps_status verify_base(struct verifying *verifying, const char *path,
                                   struct ps_error *error);
 static void report_damage(struct verifying *verifying, const char *path,
                           const struct checkpoint_survey *survey);
-static void verify_journal(struct verifying *verifying, const char *path, bool is_folder);
-static void verify_segment(struct verifying *verifying, const char *folder,
-                           const struct segment_survey *row);
-static enum ps_status verify_chain(struct verifying *verifying, const char *folder,
-                                   struct ps_error *error);
-static void verify_end(struct verifying *verifying, const char *folder,
-                       const struct ps_catalog_entry *newest);
-static void report_unreadable(struct verifying *verifying, const char *path,
-                              const struct ps_error *why);
-static void add_finding(struct verifying *verifying, const char *path, const char *part,
-                        const char *reason);
 
 /* The document is begun before anything can fail and printed only when all was looked at: half a
  * list of damages would be read as the whole one. Files are counted whole or not, so that "0
@@ -118,7 +92,7 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
     const char *path = tool->arguments[0];
     if (!path_is_folder(tool->box.files, path)) {
         if (path_ends_with(path, PS_JOURNAL_SUFFIX))
-            verify_journal(verifying, path, false);
+            psckpt_verify_journal(verifying, path, false);
         else
             return verify_alone(verifying, path, error);
         return PS_OK;
@@ -164,8 +138,8 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
             verify_checkpoint(verifying, path, base);
     }
     name_list_fini(&names);
-    verify_journal(verifying, folder, true);
-    return verify_chain(verifying, folder, error);
+    psckpt_verify_journal(verifying, folder, true);
+    return psckpt_verify_chain(verifying, folder, error);
 }
 
 /* A file that could not be read counts as a file, and neither as whole nor as damaged. Header and
@@ -180,7 +154,7 @@ static void verify_checkpoint(struct verifying *verifying, const char *path, cha
     base[0] = '\0';
     verifying->file_count++;
     if (checkpoint_survey_init(&survey, &tool->box, path, true, &why) != PS_OK) {
-        report_unreadable(verifying, path, &why);
+        psckpt_verify_unreadable(verifying, path, &why);
         return;
     }
     /* Also of a damaged file: its base may be whole, and is what is left. */
@@ -256,11 +230,11 @@ static void verify_merge(struct verifying *verifying, const char *path)
     ps_checkpoint_close(reader);
     if (status == PS_ERR_CORRUPT) {
         verifying->damaged_count++;
-        add_finding(verifying, path, "base", why.text);
+        psckpt_verify_add(verifying, path, "base", why.text);
         if (!tool->json)
             (void)printf("damaged   %s: %s\n", path, why.text);
     } else if (status != PS_OK) {
-        report_unreadable(verifying, path, &why);
+        psckpt_verify_unreadable(verifying, path, &why);
     }
 }
 
@@ -320,156 +294,20 @@ static void report_damage(struct verifying *verifying, const char *path,
         (void)printf("damaged   %s: %zu tensors in all\n", path, survey->damage_count);
 }
 
-/* Segments are judged together when the folder is known: whether a bad end is a torn one or damage
- * depends on what follows it. The end of the last segment is kept for verify_end. */
-static void verify_journal(struct verifying *verifying, const char *path, bool is_folder)
-{
-    const struct psckpt *tool = verifying->tool;
-    struct journal_survey survey;
-    struct ps_error why = {0};
-    enum ps_status status = is_folder ? journal_survey_init(&survey, &tool->box, path, &why)
-                                      : journal_survey_file(&survey, &tool->box, path, &why);
-    if (status != PS_OK) {
-        verifying->file_count += !is_folder;
-        report_unreadable(verifying, path, &why);
-        return;
-    }
-    /* Segment names are printed with their folder in front, also when a single file was named. */
-    const char *name = path_name(path);
-    int length = is_folder ? (int)strlen(path) : (int)(name > path ? name - path - 1 : 0);
-    char folder[SHARD_FOLDER_PATH_BYTES];
-    (void)snprintf(folder, sizeof folder, "%.*s", length, path);
-    /* No segment at all: the journal ends at position 0, unless a checkpoint says more. */
-    verifying->end = (struct ps_journal_note){0};
-    for (size_t i = 0; i < survey.count; i++)
-        verify_segment(verifying, folder, &survey.rows[i]);
-    if (survey.count > 0)
-        verifying->end = (struct ps_journal_note){survey.rows[survey.count - 1].epoch,
-                                                  survey.rows[survey.count - 1].last};
-    journal_survey_fini(&survey);
-}
-
-/* A torn end is what a crash leaves and is no damage; nor are bytes behind the place where a later
- * owner began, which nobody reads. The position that should stand at the bad place tells how many
- * updates are lost when the journal ends there. Fenced bytes are listed as such: nobody reads them,
- * and still somebody may wonder. */
-static void verify_segment(struct verifying *verifying, const char *folder,
-                           const struct segment_survey *row)
-{
-    struct ps_json_writer *json = &verifying->document.json;
-    const char *word = segment_finding_word(row->finding);
-    char path[SHARD_FOLDER_PATH_BYTES + PS_JOURNAL_NAME_BYTES + 1];
-    (void)snprintf(path, sizeof path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", row->name);
-    /* A record of a later version counts as damage: this program cannot vouch for it. */
-    bool damaged = row->finding == SEGMENT_DAMAGED || row->finding == SEGMENT_UNKNOWN;
-    verifying->file_count++;
-    verifying->damaged_count += damaged;
-    if (damaged) {
-        ps_json_begin_object(json, NULL);
-        json_text(json, "file", path);
-        json_text(json, "part", "record");
-        ps_json_uint(json, "offset", row->offset);
-        ps_json_uint(json, "position", row->position);
-        json_text(json, "reason", row->why);
-        ps_json_end_object(json);
-    }
-    if (verifying->tool->json)
-        return;
-    (void)printf("%-9s %s", word, path);
-    if (row->finding != SEGMENT_WHOLE)
-        (void)printf(": record at offset %" PRIu64 ", position %" PRIu64 ": %s", row->offset,
-                     row->position, row->why);
-    (void)puts("");
-}
-
-/* The journal must go on where the newest checkpoint ends: a segment that was deleted leaves every
- * other file whole, and the gap shows only here. Checkpoints of an epoch that was overtaken are
- * passed over, as a recovery does. The search for the newest goes through all of them, since the
- * catalog may begin with files of overtaken epochs. */
-static enum ps_status verify_chain(struct verifying *verifying, const char *folder,
-                                   struct ps_error *error)
-{
-    const struct psckpt *tool = verifying->tool;
-    struct ps_catalog catalog;
-    struct ps_journal_segments segments;
-    struct ps_journal_reader *reader = NULL;
-    struct ps_error why = {0};
-    PS_TRY(ps_catalog_init(&catalog, tool->box.files, folder, tool->box.memory, error));
-    enum ps_status status = ps_journal_segments_init(&segments, tool->box.files, folder, UINT64_MAX,
-                                                     tool->box.memory, &why);
-    const struct ps_catalog_entry *newest = NULL;
-    for (size_t i = catalog.count; i > 0 && status == PS_OK; i--) {
-        const struct ps_catalog_entry *entry = &catalog.entries[i - 1];
-        if (!ps_recovery_is_superseded(&segments, entry->epoch, entry->position))
-            newest = entry;
-    }
-    /* After damage the reader would only say the same thing again, in other words. */
-    if (newest != NULL && verifying->damaged_count == 0)
-        status = ps_journal_reader_open(tool->box.files, folder, newest->position, UINT64_MAX,
-                                        tool->box.memory, &reader, &why);
-    /* The catalog still owns what `newest` points to. */
-    verify_end(verifying, folder, newest);
-    ps_journal_segments_fini(&segments);
-    ps_catalog_fini(&catalog);
-    ps_journal_reader_close(reader);
-    if (status != PS_ERR_CORRUPT)
-        return PS_OK;
-    verifying->damaged_count++;
-    add_finding(verifying, folder, "journal", why.text);
-    if (!tool->json)
-        (void)printf("damaged   %s: behind its newest checkpoint: %s\n", folder, why.text);
-    return PS_OK;
-}
-
-/* Every file may be whole, and the last ones not there: only the notes of how far the journal was
- * durable tell. Such a loss is what an operator most needs to hear, because a server that started
- * from here would silently repeat positions that clients have seen acknowledged. "At least": notes
- * are written at a pace, so what was acknowledged after the last one is known to nobody. */
-static void verify_end(struct verifying *verifying, const char *folder,
-                       const struct ps_catalog_entry *newest)
-{
-    const struct psckpt *tool = verifying->tool;
-    struct ps_journal_note end = verifying->end;
-    uint64_t given_up = 0;
-    if (newest == NULL)
-        /* Without a checkpoint the journal is of no use. */
-        end.position = 0; /* nothing that a recovery could begin with */
-    else if (newest->position > end.position)
-        end.position = newest->position;
-    if (newest != NULL && newest->epoch > end.epoch)
-        end.epoch = newest->epoch;
-    uint64_t missing = ps_journal_notes_missing(&verifying->notes, &end, &given_up);
-    verifying->missing_count += missing + given_up;
-    verifying->given_up_count += given_up;
-    if (given_up > 0 && !tool->json)
-        (void)printf("given up  %s: at least %" PRIu64
-                     " acknowledged pushes behind position %" PRIu64 "\n",
-                     folder, given_up, end.position);
-    if (missing == 0)
-        return;
-    char why[160];
-    (void)snprintf(why, sizeof why,
-                   "it ends at position %" PRIu64 ", but %" PRIu64
-                   " was noted as durable: at least %" PRIu64 " acknowledged pushes are missing",
-                   end.position, end.position + missing, missing);
-    verifying->damaged_count++;
-    add_finding(verifying, folder, "journal", why);
-    if (!tool->json)
-        (void)printf("missing   %s: %s\n", folder, why);
-}
-
 /* The line goes to standard error at once, so that it stands beside the progress of the file it is
  * about. */
-static void report_unreadable(struct verifying *verifying, const char *path,
+void psckpt_verify_unreadable(struct verifying *verifying, const char *path,
                               const struct ps_error *why)
 {
-    add_finding(verifying, path, "unreadable", why->text);
+    psckpt_verify_add(verifying, path, "unreadable", why->text);
     *verifying->tool->code = psckpt_complain(why->status, why);
 }
 
-/* A finding without a place in its file. Such a finding is about a folder or a file as a whole. */
-static void add_finding(struct verifying *verifying, const char *path, const char *part,
-                        const char *reason)
+/* A finding without a place in its file. Such a finding is about a folder or a file as a whole. The
+ * journal's part of verify adds its findings by it, too, so that all of them have the same members
+ * in the same order. */
+void psckpt_verify_add(struct verifying *verifying, const char *path, const char *part,
+                       const char *reason)
 {
     struct ps_json_writer *json = &verifying->document.json;
     ps_json_begin_object(json, NULL);

@@ -104,8 +104,8 @@ static void touch_next(struct ps_row_pages *pages, const struct ps_row_slab *nex
         ps_touch_ahead_want(pages->ahead, next->memory, next->bytes);
 }
 
-/* The next page of the newest slab; what is left of one that is too short for it is lost, less than
- * a page of 2 MiB. */
+/* The next page of the newest slab; what is left of one that is too short for it is lost, unless
+ * the next slab lies behind it: less than a page of 2 MiB. */
 static struct ps_row_page *cut_page(struct ps_row_pages *pages, struct ps_row_slab **next)
 {
     if (pages->uncut_bytes < pages->page_bytes && !begin_slab(pages, next))
@@ -126,8 +126,12 @@ static bool begin_slab(struct ps_row_pages *pages, struct ps_row_slab **next)
     if (slab == NULL)
         return false;
     uintptr_t at = (uintptr_t)slab->memory + LINE_BYTES - 1;
-    pages->uncut = (uint8_t *)(at / LINE_BYTES * LINE_BYTES);
-    pages->uncut_bytes = slab->bytes;
+    uint8_t *begin = (uint8_t *)(at / LINE_BYTES * LINE_BYTES);
+    /* Slabs come one behind the other, mostly (base/slab.h): a page may then begin in one and end
+     * in the next, and nothing is lost. */
+    bool goes_on = pages->uncut != NULL && pages->uncut + pages->uncut_bytes == begin;
+    pages->uncut = goes_on ? pages->uncut : begin;
+    pages->uncut_bytes = (goes_on ? pages->uncut_bytes : 0) + slab->bytes;
     slab->next = pages->slabs;
     pages->slabs = slab;
     pages->next = pages->ahead != NULL && !slab->of_heap ? make_slab(pages) : NULL;

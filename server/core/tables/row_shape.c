@@ -11,6 +11,10 @@
 
 #define LIVE_BITS 64
 
+/* Rows that share a page's entry of 16 bytes, at least, as far as twice the usual page goes: half a
+ * byte for each. */
+#define PAGE_ROWS 32
+
 /* The next part of a row, behind those that are placed. */
 static void place(struct ps_row_shape *shape, uint32_t array, size_t *at, size_t size)
 {
@@ -21,14 +25,16 @@ static void place(struct ps_row_shape *shape, uint32_t array, size_t *at, size_t
 }
 
 /* A power of two, so that a row's page is found with a shift. A page may be a quarter larger than
- * asked for: rows of 76 bytes get 128 to a page, not 64. */
+ * asked for: rows of 76 bytes get 128 to a page, not 64. Wide rows have pages of twice that, until
+ * there are PAGE_ROWS to a page. */
 static uint32_t page_bits_of(size_t stride)
 {
-    size_t bytes = PS_ROW_PAGE_BYTES;
+    size_t bytes = PS_ROW_PAGE_BYTES + PS_ROW_PAGE_BYTES / 4;
     PS_ASSERT(stride > 0);
     /* A row that is longer than a page is a page of its own. */
     uint32_t bits = 0;
-    while (bits < PS_ROW_PAGE_BITS_MAX && ((size_t)2 << bits) * stride <= bytes + bytes / 4)
+    while (bits < PS_ROW_PAGE_BITS_MAX &&
+           ((size_t)2 << bits) * stride <= (((size_t)1 << bits) < PAGE_ROWS ? 2 * bytes : bytes))
         bits++;
     return bits;
 }

@@ -19,7 +19,8 @@
 #include <string.h>
 
 /* Bytes of a page of rows, about: small, since each stripe's last page is half empty; large enough
- * for some rows of several states, whose pages would else take much for their entries. */
+ * for some rows of several states, whose pages would else take much for their entries. Of wide rows
+ * up to twice that. */
 #ifndef PS_ROW_PAGE_BYTES
 #define PS_ROW_PAGE_BYTES 8192
 #endif

@@ -4,6 +4,7 @@ what is refused has changed nothing."""
 
 import random
 import struct
+import threading
 import unittest
 
 import grpc
@@ -158,6 +159,45 @@ class Tables(unittest.TestCase):
         value = struct.unpack("<4f", before[1][7])
         steps = [round(0.5 / (0.125 + g * g + 1) ** 0.5, 4) for g in (1, 1, 2, 7)]
         self.assertEqual([round(v - a, 4) for v, a in zip(value, after)], steps)
+
+    def test_a_checkpoint_beside_pushes_is_of_one_instant(self):
+        """Without a journal: what comes back is what the file has, larger than the writer's buffers.
+        Push n adds 1 to every row of batch n modulo their number."""
+        self.start("--ack", "memory")
+        table = self.table(configuration(rate=1.0, width=16), width=16)
+        batches = [[key * 0x9E3779B97F4A7C15 % 2**64 for key in range(first, first + 10_000)]
+                   for first in range(0, 120_000, 10_000)]
+        requests = [table.request([(key, [-1.0] * 16) for key in keys], sequence=1)
+                    for keys in batches]
+        ending = threading.Event()
+
+        def push(number):
+            request = requests[number % len(batches)]
+            request.request.sequence = number + 1
+            self.server.calls.call("SendGrad", request)
+
+        def push_on(number):
+            while not ending.is_set():
+                push(number)
+                number += 1
+
+        for number in range(len(batches)):
+            push(number)
+        version = len(batches)
+        for _ in range(3):
+            ending.clear()
+            pusher = threading.Thread(target=push_on, args=(version,))
+            pusher.start()
+            self.checkpoint()
+            ending.set()
+            pusher.join()
+            self.restart()
+            before, version = version, table.pull(batches[0][:1])[1].version
+            self.assertGreaterEqual(version, before)
+            for place, keys in enumerate(batches):
+                pushes = len(range(place, version, len(batches)))
+                self.assertEqual(set(table.pull(keys)[0]), {struct.pack("<16f", *[pushes] * 16)},
+                                 f"batch {place} at version {version}")
 
     def test_a_key_gets_its_row_with_its_third_push_whenever_the_server_was_killed(self):
         """Beside a model: what was counted is there by the journal, by a checkpoint that

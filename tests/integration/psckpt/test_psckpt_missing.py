@@ -37,6 +37,19 @@ class Missing(Folder):
             os.remove(path)
         self.assertGreater(psckpt_json("verify", self.data, code=DATAERR)["missing_pushes"], 0)
 
+    def test_a_journal_that_was_kept_and_is_not_there_at_all_is_missed(self):
+        psckpt("verify", self.data)
+        self.note(8, 1)  # before the newest checkpoint: by its position nothing would be missing
+        psckpt("verify", self.data)
+        for path in self.files("*.journal"):
+            os.remove(path)
+        found = psckpt_json("verify", self.data, code=DATAERR)["damages"][-1]
+        self.assertEqual((found["file"], found["part"]), (self.shards[0], "journal"))
+        self.assertRegex(found["reason"], "a journal of epoch 8 was kept, and none is here: .* "
+                         "behind position [0-9]+ is missing; psckpt publish")
+        self.note(1, 1, ".given-up")
+        psckpt("verify", self.data)
+
     def test_what_was_given_up_is_67_and_counted(self):
         self.note(8, 45)
         self.note(45, 40, ".given-up")

@@ -52,6 +52,27 @@ START_TEST(pages_that_were_given_are_taken_again)
 }
 END_TEST
 
+/* Pages that do not fill a slab: what is left of one is lost on the heap, at most seven times, and
+ * where a region of address space ends. */
+START_TEST(a_page_may_lie_in_two_slabs)
+{
+    enum { ODD_PAGE = 9008, ODD_PAGES = 20 * (PS_SLAB_BYTES / ODD_PAGE) };
+    static struct ps_row_page *taken[ODD_PAGES];
+    ps_row_pages_init(&pages, ps_allocator_heap(), ODD_PAGE, NULL);
+    for (int i = 0; i < ODD_PAGES; i++) {
+        taken[i] = ps_row_pages_take(&pages);
+        ck_assert_ptr_nonnull(taken[i]);
+        memset(taken[i], i % 251, ODD_PAGE);
+    }
+    for (int i = 0; i < ODD_PAGES; i++)
+        for (int k = 0; k < ODD_PAGE; k += 91)
+            ck_assert_int_eq(((uint8_t *)taken[i])[k], i % 251);
+    uint64_t lost = atomic_load(&pages.bytes) - pages.uncut_bytes - (uint64_t)ODD_PAGES * ODD_PAGE;
+    ck_assert_uint_le(lost, 8 * ODD_PAGE);
+    ps_row_pages_fini(&pages);
+}
+END_TEST
+
 START_TEST(the_limit_holds)
 {
     ps_row_pages_init(&pages, ps_allocator_heap(), PAGE, NULL);
@@ -129,6 +150,7 @@ int main(void)
     TCase *tests = tcase_create("row_pages");
     tcase_add_test(tests, pages_do_not_overlap_and_go_with_the_pool);
     tcase_add_test(tests, pages_that_were_given_are_taken_again);
+    tcase_add_test(tests, a_page_may_lie_in_two_slabs);
     tcase_add_test(tests, the_limit_holds);
     tcase_add_test(tests, pages_that_are_expected_are_there);
     tcase_add_test(tests, the_next_slab_is_touched_ahead_and_forgotten_with_the_pages);

@@ -62,10 +62,25 @@ START_TEST(sixteen_floats_are_76_bytes_and_128_to_a_page)
 }
 END_TEST
 
+/* As long as that takes no more than twice the usual page. */
+START_TEST(wide_rows_are_32_to_a_page)
+{
+    struct ps_row_shape shape;
+    struct ps_row_layout layout = {.dtype = PS_F32, .width = 64};
+    for (; layout.state_count < 3; layout.state_count++) {
+        ps_row_shape_init(&shape, &layout);
+        ck_assert_uint_eq(shape.stride, 12 + 256 * (1 + layout.state_count));
+        ck_assert_uint_eq(shape.page_bits, layout.state_count < 2 ? 5 : 4);
+        ck_assert_uint_le(shape.page_bytes, 2 * (PS_ROW_PAGE_BYTES + PS_ROW_PAGE_BYTES / 4));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("row_shape");
     tcase_add_test(tests, parts_are_aligned_and_apart);
     tcase_add_test(tests, sixteen_floats_are_76_bytes_and_128_to_a_page);
+    tcase_add_test(tests, wide_rows_are_32_to_a_page);
     return run_tests("row_shape", tests);
 }

@@ -40,6 +40,9 @@ static void pull(void *argument)
     }
 }
 
+/* Rows that are read and let go at a time. */
+#define SOME_ROWS ((size_t)37)
+
 /* Every id that a push names gets 1: the sum of a hold's rows is a multiple of a push's rows. */
 static void hold(void *argument)
 {
@@ -54,8 +57,13 @@ static void hold(void *argument)
             continue;
         size_t rows = ps_row_hold_rows(taken);
         int64_t sum = 0;
-        if (ps_row_hold_read(taken, 0, 0, values, rows * WIDTH * 8, NULL) != PS_OK)
-            atomic_store(&shared->torn, true);
+        for (size_t row = 0; row < rows; row += SOME_ROWS) {
+            size_t some = rows - row < SOME_ROWS ? rows - row : SOME_ROWS;
+            if (ps_row_hold_read(taken, 0, row * WIDTH * 8, values + row * WIDTH, some * WIDTH * 8,
+                                 NULL) != PS_OK)
+                atomic_store(&shared->torn, true);
+            ps_row_hold_let_go(taken, row + some);
+        }
         for (size_t i = 0; i < rows * WIDTH; i++)
             sum += values[i];
         if (sum % ((int64_t)WIDTH * IDS / 4) != 0)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of verify share: what has been found so far, and how more is added. Private to
+ * psckpt_verify*.c.
+ *
+ * Threads:  one.
+ * Blocking: for the disk.
+ * Errors:   damage is a finding, and no error; what cannot be read is one, too. A failure of a
+ *           function ends the command.
+ * Memory:   borrowed, but for the document, whose owner is the command.
+ */
+#ifndef PS_TOOLS_PSCKPT_VERIFY_H
+#define PS_TOOLS_PSCKPT_VERIFY_H
+
+#include "checkpoint/journal_note.h"
+#include "tools/json_document.h"
+#include "tools/psckpt/psckpt_commands.h"
+
+/* Counts over all folders; `notes` and `end` are of the one that is being looked at. */
+struct verifying {
+    const struct psckpt *tool;
+    struct json_document document;
+    size_t file_count;
+    size_t damaged_count;
+    uint64_t missing_count;        /* pushes that were noted as durable, and are not there */
+    uint64_t given_up_count;       /* of them, those that an operator gave up: a server begins */
+    struct ps_journal_notes notes; /* of the folder that is looked at */
+    struct ps_journal_note end;    /* of its journal */
+};
+
+/* The segments of a folder, or one of them; verifying->end becomes the end of the last one. */
+void psckpt_verify_journal(struct verifying *verifying, const char *path, bool is_folder);
+
+/* Does the journal go on where the newest checkpoint ends, and come as far as was noted? After
+ * psckpt_verify_journal. */
+PS_MUST_USE enum ps_status psckpt_verify_chain(struct verifying *verifying, const char *folder,
+                                               struct ps_error *error);
+
+/* A file or folder that cannot be read: a finding, a line, and the exit status. */
+void psckpt_verify_unreadable(struct verifying *verifying, const char *path,
+                              const struct ps_error *why);
+
+/* A finding without a place in its file; `part` is a word for scripts. Nothing is printed. */
+void psckpt_verify_add(struct verifying *verifying, const char *path, const char *part,
+                       const char *reason);
+
+#endif
