@@ -78,6 +78,14 @@ int psclient_replica_open_table(struct psclient *client, const char *name, uint6
 int psclient_replica_get(struct psclient_replica *replica, const uint64_t *keys, size_t count,
                          void *rows, struct psclient_error *error);
 
+/* Which rows there are: the keys of `keys_max` of them at most, in no order, to `keys`; `*count`
+ * becomes how many there are, also when that is more. With psclient_replica_get it is the whole
+ * table. From any thread; beside psclient_pull_since the rows of two servers may be of two moments,
+ * and there may be more than psclient_replica_rows has just said. PSCLIENT_NOT_INITIALIZED: no pull
+ * has ever been complete. */
+int psclient_replica_keys(struct psclient_replica *replica, uint64_t *keys, size_t keys_max,
+                          uint64_t *count, struct psclient_error *error);
+
 /* How many rows there are here, and the bytes of one; 0 of what is not of a table. From any
  * thread. */
 uint64_t psclient_replica_rows(const struct psclient_replica *replica);

@@ -130,6 +130,29 @@ PS_EXPORT int psclient_replica_get(struct psclient_replica *handle, const uint64
     return ps_client_succeed(error);
 }
 
+/* One server's behind the other's. What has no room is counted all the same, so that a caller knows
+ * how much to make. */
+PS_EXPORT int psclient_replica_keys(struct psclient_replica *handle, uint64_t *keys,
+                                    size_t keys_max, uint64_t *count, struct psclient_error *error)
+{
+    uint64_t all = 0;
+    bool is_complete = true;
+    if (handle->table == NULL)
+        return ps_client_fail(error, PS_ERR_BAD_INPUT, "the replica is not one of a table");
+    for (size_t i = 0; i < handle->replica->part_count; i++) {
+        uint64_t held = 0;
+        size_t left = all < keys_max ? keys_max - (size_t)all : 0;
+        is_complete = ps_replica_rows_keys(handle->replica->parts[i].rows,
+                                           left > 0 ? keys + all : NULL, left, &held) &&
+                      is_complete;
+        all += held;
+    }
+    if (!is_complete)
+        return ps_client_fail(error, PS_ERR_NOT_READY, "the replica has not been pulled yet");
+    *count = all;
+    return ps_client_succeed(error);
+}
+
 /* Each server's part has a lock of its own: a sum while a pull is at work is of no one moment. */
 PS_EXPORT uint64_t psclient_replica_rows(const struct psclient_replica *handle)
 {

@@ -78,6 +78,24 @@ uint64_t ps_replica_rows_count(struct ps_replica_rows *rows)
     return count;
 }
 
+/* One copy, since the keys lie side by side: the lock is held no longer than for a piece. In the
+ * order of the map, which changes as rows go: who wants another sorts them without the lock. */
+bool ps_replica_rows_keys(struct ps_replica_rows *rows, uint64_t *keys, size_t keys_max,
+                          uint64_t *count)
+{
+    ps_rwlock_read(&rows->lock);
+    bool is_complete = rows->is_complete;
+    size_t held = rows->held.count;
+    size_t copied = held < keys_max ? held : keys_max;
+    /* A map without rows has no keys, and memcpy takes no NULL. */
+    if (copied > 0)
+        memcpy(keys, rows->held.keys, copied * sizeof *keys);
+    ps_rwlock_unlock(&rows->lock);
+    PS_ASSERT(copied == 0 || keys != NULL);
+    *count = held;
+    return is_complete;
+}
+
 /* Under the lock, so that no read finds one half of the settings old and the other new. */
 void ps_replica_rows_describe(struct ps_replica_rows *rows,
                               const struct ps_table_settings *settings)

@@ -39,6 +39,11 @@ size_t ps_replica_rows_row_bytes(const struct ps_replica_rows *rows);
 uint32_t ps_replica_rows_width(const struct ps_replica_rows *rows);
 uint64_t ps_replica_rows_count(struct ps_replica_rows *rows);
 
+/* Writes the keys of up to `keys_max` rows, in no order, and says in `*count` how many rows there
+ * are. False: no version was ever complete. */
+bool ps_replica_rows_keys(struct ps_replica_rows *rows, uint64_t *keys, size_t keys_max,
+                          uint64_t *count);
+
 /* What keys without a row are answered with. The width stays. */
 void ps_replica_rows_describe(struct ps_replica_rows *rows,
                               const struct ps_table_settings *settings);

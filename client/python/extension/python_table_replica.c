@@ -198,6 +198,34 @@ static PyObject *count(PyObject *object, PyObject *none)
     return PyLong_FromUnsignedLongLong(rows);
 }
 
+/* (memory of keys to fill). How many there are, which may be more: the Python half then comes again
+ * with more room. */
+static PyObject *fill_keys(PyObject *object, PyObject *arguments)
+{
+    PyObject *memory;
+    Py_buffer keys;
+    struct psclient_error error;
+    uint64_t rows = 0;
+    struct replica *self = check(object);
+    if (self == NULL || !PyArg_ParseTuple(arguments, "O:keys", &memory))
+        return NULL;
+    /* As of get: a buffer of a class of Python's may run anything, close() included. */
+    self->calls++;
+    bool is_held = PyObject_GetBuffer(memory, &keys, PyBUF_WRITABLE) == 0;
+    /* From here on the memory stays where it is until it is let go. */
+    self->calls--;
+    if (!is_held)
+        return NULL;
+    PyThreadState *thread = enter(self);
+    int status = psclient_replica_keys(self->replica, keys.buf, (size_t)keys.len / sizeof(uint64_t),
+                                       &rows, &error);
+    leave(self, thread);
+    PyBuffer_Release(&keys);
+    if (status != PSCLIENT_OK)
+        return ps_python_raise(self->client->state, status, error.text, NULL);
+    return PyLong_FromUnsignedLongLong(rows);
+}
+
 /* A replica that another thread updates is refused: its counters are being written. */
 static PyObject *counters(PyObject *object, PyObject *none)
 {
@@ -222,6 +250,7 @@ static PyObject *counters(PyObject *object, PyObject *none)
 static PyMethodDef methods[] = {{"update", update, METH_VARARGS, "update(timeout_ms) -> version"},
                                 {"get", get, METH_VARARGS, "get(keys, rows to fill)"},
                                 {"count", count, METH_NOARGS, "count() -> rows"},
+                                {"keys", fill_keys, METH_VARARGS, "keys(keys to fill) -> rows"},
                                 {"counters", counters, METH_NOARGS, "counters() -> dict"},
                                 {"close", close_replica, METH_NOARGS, "close()"},
                                 {NULL, NULL, 0, NULL}};

@@ -18,7 +18,7 @@ from .buffered_table import BufferedTable
 from .optimizers import SGD, Optimizer, config_of
 from .protobuf import message
 from .rounds import counting_once
-from .table_keys import as_keys
+from .table_keys import KEY, as_keys
 from .table_settings import Full, Initializer, KeyRanges, limits_config, table_config
 from .together import WORKERS_MAX, Read, whole_clock
 
@@ -91,6 +91,20 @@ class TableReplica:
         rows = self._table._target(numbers, out)
         self._handle.get(numbers, rows)
         return rows
+
+    def keys(self) -> Array:
+        """The keys of all rows that are here, rising; ``copy.get(copy.keys())`` is the table.
+
+        Raises:
+            NotInitializedError: no update has ever been complete.
+        """
+        room = len(self)
+        while True:
+            keys = np.empty(room, KEY)
+            count = self._handle.keys(keys)
+            if count <= room:
+                return np.sort(keys[:count])
+            room = count + count // 8  # rows came meanwhile
 
     def __len__(self) -> int:
         """Rows that are here; keys without a row are answered as well."""

@@ -102,6 +102,30 @@ static struct psclient_replica_counters counters(void)
     return all;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *left = a, *right = b;
+    return *left < *right ? -1 : *left > *right;
+}
+
+/* The first `count` of the keys, each once; with less room as many as go, and the same number. */
+static void expect_keys(size_t count)
+{
+    static uint64_t found[KEYS], expected[KEYS];
+    uint64_t all = 0;
+    memcpy(expected, keys, count * sizeof expected[0]);
+    qsort(expected, count, sizeof expected[0], by_number);
+    found[count - 1] = 0;
+    ck_assert_int_eq(psclient_replica_keys(replica, found, count - 1, &all, &error), PSCLIENT_OK);
+    ck_assert_uint_eq(all, count);
+    ck_assert_uint_eq(found[count - 1], 0);
+    ck_assert_int_eq(psclient_replica_keys(replica, found, KEYS, &all, &error), PSCLIENT_OK);
+    ck_assert_uint_eq(all, count);
+    qsort(found, count, sizeof found[0], by_number);
+    ck_assert_mem_eq(found, expected, count * sizeof found[0]);
+    ck_assert_int_eq(psclient_replica_keys(replica, NULL, 0, &all, &error), PSCLIENT_OK);
+}
+
 START_TEST(a_table_is_followed_by_what_was_pushed_to)
 {
     const struct psclient_table_options options = options_of(-0.5);
@@ -116,6 +140,7 @@ START_TEST(a_table_is_followed_by_what_was_pushed_to)
     pull();
     expect_same();
     ck_assert_uint_eq(psclient_replica_rows(replica), KEYS / 2);
+    expect_keys(KEYS / 2);
     const uint64_t each = 8 + WIDTH * sizeof(float);
     ck_assert_uint_eq(psclient_replica_row_bytes(replica), WIDTH * sizeof(float));
     ck_assert_uint_eq(counters().received_bytes, each * (KEYS / 2));

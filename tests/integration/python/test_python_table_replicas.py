@@ -14,10 +14,12 @@ class Replicas(TwoServers):
         table = self.ps.table("t", WIDTH, init=pserver.Uniform(-1, 1, seed=4))
         keys = self.keys(3000)
         replica = self.enterContext(table.replica())
-        with self.assertRaises(pserver.NotInitializedError):
-            replica.get(keys)
+        for early in (lambda: replica.get(keys), replica.keys):
+            with self.assertRaises(pserver.NotInitializedError):
+                early()
         replica.update()
         self.assertEqual(len(replica), 0)
+        self.assertEqual((replica.keys().dtype, replica.keys().tolist()), (np.uint64, []))
         np.testing.assert_array_equal(replica.get(keys), table.get(keys))
         for count in (2000, 20, 1):
             table.add(keys[:count], self.gradients(count))
@@ -26,6 +28,12 @@ class Replicas(TwoServers):
         self.assertEqual(len(replica), 2000)
         self.assertEqual(replica.counters.received_bytes, 2021 * (8 + 4 * WIDTH))
         self.assertEqual((replica.counters.copies, replica.counters.anchors), (2, 0))
+        self.assertEqual(replica.keys().tolist(), sorted(keys[:2000].tolist()))
+        self.ps.drop(["t"])
+        self.ps.table("t", WIDTH, init=pserver.Uniform(-1, 1, seed=4)).add(keys[:3],
+                                                                         self.gradients(3))
+        replica.update()
+        self.assertEqual(replica.keys().tolist(), sorted(keys[:3].tolist()))
         into = np.empty((2, WIDTH), F4)
         self.assertIs(replica.get(keys[:2], out=into), into)
         np.testing.assert_array_equal(into, table.get(keys[:2]))
