@@ -17,7 +17,7 @@ from .arrays import DTYPES, Array, as_target, from_tensor
 from .buffered_table import BufferedTable
 from .optimizers import SGD, Optimizer, config_of
 from .protobuf import message
-from .rounds import counting_once
+from .rounds import AGAIN
 from .table_keys import KEY, as_keys
 from .table_settings import Full, Initializer, KeyRanges, limits_config, table_config
 from .together import WORKERS_MAX, Read, whole_clock
@@ -253,7 +253,7 @@ class Table:
         if source.size and np.may_share_memory(source, rows):
             raise ValueError(f"{self.name}: gradients and rows share memory: read into another "
                              "array")
-        with counting_once():
+        with errors.open_end(AGAIN):
             self.version, self.late, _ = self._handle.step(
                 numbers, source, wanted, rows, worker + 1, weight, self._milliseconds(timeout))
         return rows

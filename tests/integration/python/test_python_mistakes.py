@@ -121,6 +121,15 @@ class Mistakes(unittest.TestCase):
                      lambda: self.table.at(3))
         self.assertEqual([worker.clock for worker in clocks.progress().workers], [0, 0])
 
+    def test_what_may_be_called_again_says_so(self):
+        error = self.refuses(pserver.UnknownOutcomeError, "1 of 2 members are there; missing: 1",
+                             lambda: self.ps.barrier("mistakes", 1, 0, 2, timeout=0.2))
+        self.assertIn("call it again with the same name and round", str(error))
+        rounds = self.ps.table("r", 4, pserver.SGD(1.0, rounds=pserver.Rounds(2)))
+        with self.assertRaises((pserver.UnknownOutcomeError, pserver.UnavailableError)) as caught:
+            rounds.push_pull([1], np.ones((1, 4)), worker=0, timeout=0.3)
+        self.assertNotIn("do not push it again", str(caught.exception))
+
     def test_a_client_is_one_worker(self):
         me = self.ps.worker(name="a", size=2)
         self.addCleanup(me.leave)
