@@ -13,8 +13,17 @@
 #include "checkpoint/file_runs.h"
 
 /* Rows that are read at a time have so many bytes in all their arrays: the next array finds them in
- * the processor's second cache, and so do the sums. */
-#define STEP_BYTES ((uint64_t)256 << 10)
+ * the processor's second cache, and so do the sums. A few in the simulator, whose pushes come in
+ * between. */
+#ifndef PS_ROWS_STEP_BYTES
+#define PS_ROWS_STEP_BYTES ((uint64_t)256 << 10)
+#endif
+
+/* Most of a table that is put into the buffer. Less than all of that in the simulator alone, whose
+ * tables are small ones. */
+#ifndef PS_ROWS_TOGETHER_BYTES
+#define PS_ROWS_TOGETHER_BYTES SIZE_MAX
+#endif
 
 _Static_assert(PS_CHECKPOINT_ARRAYS_MAX <= PS_FILE_RUNS_MAX, "a run for every array");
 
@@ -53,6 +62,7 @@ enum ps_status ps_rows_output_write(struct ps_summed_output *output,
     if (group.bytes == 0)
         return PS_OK;
     (void)ps_block_output_room(output->blocks, &room);
+    room = room < PS_ROWS_TOGETHER_BYTES ? room : PS_ROWS_TOGETHER_BYTES;
     return group.bytes <= room ? write_together(output, &group, error)
                                : write_side_by_side(output, &group, error);
 }
@@ -108,7 +118,7 @@ static enum ps_status write_together(struct ps_summed_output *output, struct gro
 static uint64_t rows_of_step(const struct group *group, const struct ps_file_runs *runs,
                              uint64_t rows_left)
 {
-    uint64_t rows = STEP_BYTES / group->row_bytes_of_all;
+    uint64_t rows = PS_ROWS_STEP_BYTES / group->row_bytes_of_all;
     rows = rows > 0 ? rows : 1;
     rows = rows < rows_left ? rows : rows_left;
     PS_ASSERT(rows_left > 0);

@@ -4,12 +4,10 @@
 
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
-#include "proto/digest.h"
-#include "server/core/recovery/snapshot.h"
 #include "tests/sim/sim_clocks_told.h"
 #include "tests/sim/sim_history.h"
-#include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_rounds.h"
+#include "tests/sim/sim_states.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <inttypes.h>
@@ -22,16 +20,7 @@
 #define JOURNALS_KEPT 400 /* ... in a world without periodic saves, which keeps all */
 #define LIVE_MAX 20000    /* allocations of all servers and clients together */
 
-/* What a shard's whole state was at one position of one epoch. */
-struct instant {
-    uint64_t epoch, position, hash;
-    bool mixed;  /* a parameter is of more than one version */
-    bool unseen; /* between two records of one call: nobody could look */
-};
-
 struct shard_view {
-    struct instant *instants; /* owned */
-    size_t instant_count, instant_capacity;
     uint64_t claimed_epoch;      /* the newest */
     uint64_t acknowledged_epoch; /* of the newest acknowledgement */
     int64_t pointer_revision;    /* as seen last; 0: none yet */
@@ -42,6 +31,7 @@ struct sim_checker {
     uint64_t claims;
     struct shard_view shards[SIM_SHARDS_MAX];
     struct sim_history *histories[SIM_SHARDS_MAX];
+    struct sim_states *states;
     struct sim_rounds *rounds;
     struct sim_told *told;
     struct sim_rows *rows;
@@ -54,6 +44,7 @@ struct sim_checker *sim_checker_create(struct sim_world *world)
     (void)world;
     for (size_t i = 0; i < SIM_SHARDS_MAX; i++)
         checker->histories[i] = sim_history_create();
+    checker->states = sim_states_create();
     checker->rounds = sim_rounds_create();
     checker->told = sim_told_create();
     checker->rows = sim_rows_create();
@@ -63,13 +54,17 @@ struct sim_checker *sim_checker_create(struct sim_world *world)
 void sim_checker_destroy(struct sim_checker *checker)
 {
     for (size_t i = 0; i < SIM_SHARDS_MAX; i++)
-        free(checker->shards[i].instants);
-    for (size_t i = 0; i < SIM_SHARDS_MAX; i++)
         sim_history_destroy(checker->histories[i]);
+    sim_states_destroy(checker->states);
     sim_rounds_destroy(checker->rounds);
     sim_told_destroy(checker->told);
     sim_rows_destroy(checker->rows);
     free(checker);
+}
+
+struct sim_states *sim_checker_states(const struct sim_world *world)
+{
+    return world->checker->states;
 }
 
 struct sim_rounds *sim_checker_rounds(const struct sim_world *world)
@@ -103,167 +98,6 @@ void sim_checker_after_event(struct sim_world *world)
     }
     if (world->heap.live > LIVE_MAX)
         sim_fail(world, "P6: %" PRId64 " allocations live", world->heap.live);
-}
-
-/* ---- States ---- */
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
-{
-    return (hash ^ ps_digest_xxh64((struct ps_bytes){data, size})) * 1099511628211u;
-}
-
-static uint64_t hash_view(uint64_t hash, struct ps_view view)
-{
-    for (size_t i = 0; i < view.piece_count; i++)
-        hash = hash_bytes(hash, view.pieces[i].data, view.pieces[i].size);
-    return hash;
-}
-
-static uint64_t hash_parameter(uint64_t hash, const struct ps_checkpoint_parameter *parameter)
-{
-    const uint64_t numbers[] = {parameter->name.size, (uint64_t)parameter->dtype,
-                                parameter->count,     parameter->version,
-                                parameter->step,      parameter->state_count};
-    hash = hash_bytes(hash, numbers, sizeof numbers);
-    hash = hash_bytes(hash, parameter->shape.lengths, sizeof parameter->shape.lengths);
-    hash = hash_bytes(hash, parameter->name.data, parameter->name.size);
-    hash = hash_bytes(hash, parameter->config.data, parameter->config.size);
-    if (parameter->is_table) {
-        const uint64_t rows = sim_rows_hash(parameter);
-        return hash_bytes(hash, &rows, sizeof rows);
-    }
-    hash = hash_view(hash, parameter->values);
-    for (uint32_t i = 0; i < parameter->state_count; i++)
-        hash = hash_view(hash, parameter->states[i]);
-    return hash;
-}
-
-/* Every element of a parameter gets the same gradients, so that no two may differ: neither half a
- * push was applied, nor two of them mixed. */
-static bool is_mixed(const struct ps_checkpoint_parameter *parameter)
-{
-    if (parameter->is_table)
-        return false;
-    size_t element_size = ps_dtype_size(parameter->dtype);
-    bool uniform = sim_is_uniform(parameter->values, element_size);
-    for (uint32_t i = 0; i < parameter->state_count; i++)
-        uniform = uniform && sim_is_uniform(parameter->states[i], element_size);
-    return !uniform;
-}
-
-/* False while the server has no state. `rounds`: those of the shard's owner are looked at. */
-static bool read_instant(const struct sim_server *server, struct instant *instant, uint32_t *index,
-                         bool rounds)
-{
-    struct ps_snapshot snapshot;
-    if (ps_snapshot_take(server->service, &snapshot, NULL) != PS_OK)
-        return false;
-    *index = snapshot.facts.index;
-    *instant = (struct instant){snapshot.facts.epoch, snapshot.facts.position,
-                                14695981039346656037u, false, false};
-    for (size_t i = 0; i < snapshot.parameter_count; i++) {
-        instant->hash = hash_parameter(instant->hash, &snapshot.parameters[i]);
-        instant->mixed = instant->mixed || is_mixed(&snapshot.parameters[i]);
-        if (!rounds)
-            continue;
-        sim_rounds_state(server->world, server, *index, instant->epoch, instant->position,
-                         &snapshot.parameters[i]);
-        sim_rows_state(server->world, server, *index, instant->epoch, &snapshot.parameters[i]);
-    }
-    if (rounds)
-        sim_rows_complete(server->world, server, *index, instant->epoch);
-    ps_snapshot_release(&snapshot);
-    return true;
-}
-
-static const struct instant *find_instant(const struct shard_view *shard, uint64_t epoch,
-                                          uint64_t position)
-{
-    for (size_t i = shard->instant_count; i > 0; i--)
-        if (shard->instants[i - 1].epoch == epoch && shard->instants[i - 1].position == position)
-            return &shard->instants[i - 1];
-    return NULL;
-}
-
-static void remember(struct shard_view *shard, struct instant instant)
-{
-    if (shard->instant_count == shard->instant_capacity) {
-        shard->instant_capacity = 2 * shard->instant_capacity + 64;
-        shard->instants = realloc(shard->instants, shard->instant_capacity * sizeof instant);
-        PS_ASSERT(shard->instants != NULL);
-    }
-    shard->instants[shard->instant_count++] = instant;
-}
-
-/* A contribution and the end of its round are two records of one call, and a crash may part them.
- * What such a state has in its parameters in rounds is computed in sim_rounds.c. */
-static void remember_unseen(struct shard_view *shard, const struct instant *next)
-{
-    if (shard->instant_count == 0)
-        return;
-    const struct instant last = shard->instants[shard->instant_count - 1];
-    for (uint64_t position = last.position + 1;
-         last.epoch == next->epoch && position < next->position; position++)
-        remember(shard, (struct instant){next->epoch, position, 0, false, true});
-}
-
-void sim_checker_state(struct sim_world *world, const struct sim_server *server)
-{
-    struct instant instant;
-    uint32_t index;
-    if (!read_instant(server, &instant, &index, true))
-        return;
-    if (instant.mixed)
-        sim_fail(world, "ranges: %s has a parameter that is of two versions at position %" PRIu64,
-                 server->name, instant.position);
-    struct shard_view *shard = &world->checker->shards[index];
-    const struct instant *known = find_instant(shard, instant.epoch, instant.position);
-    if (known == NULL && world->options.rounds)
-        remember_unseen(shard, &instant);
-    if (known == NULL)
-        remember(shard, instant);
-    else if (known->hash != instant.hash && !known->unseen)
-        sim_fail(world, "P3: shard %u has two states at epoch %" PRIu64 ", position %" PRIu64,
-                 index, instant.epoch, instant.position);
-}
-
-void sim_checker_loaded(struct sim_world *world, const struct sim_server *server,
-                        const struct ps_recovered *recovered)
-{
-    struct instant instant;
-    uint32_t index = 0;
-    bool ready = read_instant(server, &instant, &index, false);
-    PS_ASSERT(ready && index == server->claim.index);
-    struct shard_view *shard = &world->checker->shards[index];
-    bool replayed = recovered->replayed_count > 0;
-    uint64_t epoch = replayed ? recovered->epoch : recovered->place.epoch;
-    const char *promise = replayed ? "P5" : "P3";
-    const struct instant *known = find_instant(shard, epoch, recovered->position);
-    if (instant.position != recovered->position || known == NULL)
-        sim_fail(world,
-                 "%s: %s loaded epoch %" PRIu64 ", position %" PRIu64
-                 " of shard %u, which never was",
-                 promise, server->name, epoch, recovered->position, index);
-    else if (known->hash != instant.hash && !known->unseen)
-        sim_fail(world,
-                 "%s: what %s loaded for shard %u is not its state at epoch %" PRIu64
-                 ", position %" PRIu64,
-                 promise, server->name, index, epoch, recovered->position);
-}
-
-/* The one generation must not be all that has an acknowledged push, while the journal works. */
-void sim_checker_wrote(struct sim_world *world, const struct sim_server *server)
-{
-    const struct sim_journal *journal = &server->journal;
-    uint64_t position = server->saving.place.position;
-    if (journal->writer == NULL || ps_service_journal_failed(server->service))
-        return;
-    uint64_t durable = ps_journal_writer_position(journal->writer);
-    if (durable < position)
-        sim_fail(world,
-                 "P3: %s wrote a checkpoint of position %" PRIu64 ", its journal has %" PRIu64
-                 " on disk",
-                 server->name, position, durable);
 }
 
 /* ---- Ownership ---- */

@@ -2,8 +2,9 @@
 /* The promises, looked at after every event. What is seen to be broken goes to sim_fail, with the
  * number of the promise (DESIGN section 2) in front.
  *
- *   P3  a loaded checkpoint equals the state of one position in the shard's history; damage is
- *       never loaded; once one was published there is always a whole one
+ *   P3  a checkpoint equals the state of one position in the shard's history, when it was written
+ *       and when it is loaded; damage is never loaded; once one was published there is always a
+ *       whole one
  *   P4  the store agrees with every acknowledgement about who owns the shard; epochs rise; the
  *       pointer is moved by the owner only, and never back
  *   P6  messages, files and memory stay within stated numbers
@@ -26,6 +27,9 @@
 
 struct sim_history; /* of one shard */
 struct sim_history *sim_checker_history(const struct sim_world *world, uint32_t index);
+
+struct sim_states; /* sim_states.h: of all shards */
+struct sim_states *sim_checker_states(const struct sim_world *world);
 
 struct sim_rounds; /* sim_rounds.h: of all shards */
 struct sim_rounds *sim_checker_rounds(const struct sim_world *world);
@@ -81,7 +85,7 @@ void sim_forget_ids(const struct sim_server *server);
 void sim_checker_acknowledged(struct sim_world *world, const struct sim_server *server,
                               size_t entry);
 
-/* The server has written a checkpoint file. */
+/* The server has written a checkpoint file, which a service of its own loads (sim_states.c). */
 void sim_checker_wrote(struct sim_world *world, const struct sim_server *server);
 
 /* A reply leaves the server. */

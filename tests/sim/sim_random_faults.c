@@ -135,6 +135,7 @@ static void journal_goes_wrong(struct sim_life *life)
         (enum sim_journal_fate)sim_between(world, SIM_JOURNAL_FAILS, SIM_JOURNAL_DIES_AFTER);
     /* In the midst of the sync most is in doubt. */
     server->journal.operation = sim_chance(world, 500) ? 1 : (int64_t)sim_between(world, 0, 2);
+    server->journal.keeps_power = sim_chance(world, 300);
 }
 
 static void stop(struct sim_life *life)
@@ -155,6 +156,24 @@ static void pause_server(struct sim_life *life)
         return;
     sim_server_pause(server);
     sim_post(world, sim_between(world, 100, 12000), resume_server, server, server->generation, 0);
+}
+
+/* A server sleeps until another one has its shard, and wakes up with a checkpoint that it has
+ * begun; the other one dies in its first, so that files of both are what is left. */
+static void sleep_too_long(struct sim_life *life)
+{
+    struct sim_world *world = life->world;
+    struct sim_server *server = any_server(life);
+    uint64_t span_ms = world->options.ttl_ms + sim_between(world, 0, 3000);
+    if (!server->running || server->paused || server->claim.epoch == 0)
+        return;
+    for (uint32_t i = 0; i < world->options.server_count; i++) {
+        struct sim_server *spare = &world->servers[i];
+        if (spare->running && spare->claim.epoch == 0)
+            spare->die_at_operation = (int64_t)sim_between(world, 0, 6);
+    }
+    sim_server_pause(server);
+    sim_post(world, span_ms, resume_server, server, server->generation, 0);
 }
 
 static void unclear_commit(struct sim_life *life)
@@ -234,6 +253,7 @@ void sim_life_go_wrong(struct sim_life *life)
         damage,
         pause_server,
         pause_server,
+        sleep_too_long,
         cut_from_store,
         disk_full,
         cut_from_store,

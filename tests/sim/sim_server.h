@@ -50,6 +50,7 @@ struct sim_journal {
     uint64_t retry_ms;
     enum sim_journal_fate fate;
     int64_t operation; /* at which the fate comes */
+    bool keeps_power;  /* SIM_JOURNAL_DIES: the process alone */
 };
 
 struct sim_server {

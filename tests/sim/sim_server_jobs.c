@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server's other thread does: loads, writes, publishes; and its disk. */
+/* What the server's other thread does when it loads; and its disk. */
+#include "tests/sim/sim_server_jobs.h"
 #include "base/assert.h"
 #include "checkpoint/journal_clocks.h"
 #include "checkpoint/journal_held.h"
 #include "checkpoint/journal_round.h"
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/recovery/recovery_run.h"
-#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"
 #include "tests/sim/sim_checker.h"
-#include "tests/sim/sim_server.h"
 #include "tests/sim/sim_table_faults.h"
 
 #include <inttypes.h>
@@ -17,24 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STORE_MS 3000   /* most that one job waits for the store */
-#define JOURNAL_MS 5000 /* most that a save waits for the journal */
-#define LATE_MS 300     /* rows of a mutation are so much later than their checkpoint */
-#define WAIT_MS 5       /* and looks again after that */
-#define PAUSED_MS 50    /* a job of a paused process looks again after that */
-#define FOLDER "/data"  /* on every volume */
+#define PAUSED_MS 50 /* a job of a paused process looks again after that */
 #define BENT_BYTES (SIM_ELEMENTS_MAX * 8 + PS_HELD_HEAD_BYTES)
 
 static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
 static void open_journal(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
-static void snapshot(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
-static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t until_ms);
-static void publish(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
-static void tell_saved(struct sim_world *world, void *subject, uint64_t generation,
-                       uint64_t status);
 
-/* False when the process is gone; a paused one goes on with `run` later. */
-static bool may_run(struct sim_server *server, sim_event_fn run, uint64_t generation, uint64_t b)
+bool sim_job_may_run(struct sim_server *server, sim_event_fn run, uint64_t generation, uint64_t b)
 {
     if (!server->running || server->generation != generation)
         return false;
@@ -43,7 +31,7 @@ static bool may_run(struct sim_server *server, sim_event_fn run, uint64_t genera
     return !server->paused;
 }
 
-static void post_job(struct sim_server *server, sim_event_fn run)
+void sim_job_post(struct sim_server *server, sim_event_fn run)
 {
     struct sim_world *world = server->world;
     sim_post(world, sim_between(world, 1, world->options.disk_ms), run, server, server->generation,
@@ -57,7 +45,7 @@ static void start_load(void *self, const struct ps_claim *claim, uint32_t shard_
     struct sim_server *server = self;
     PS_ASSERT(shard_count == server->world->options.shard_count);
     server->claim = *claim;
-    post_job(server, load);
+    sim_job_post(server, load);
 }
 
 static void start_save(void *self, const struct ps_claim *claim, bool publishes)
@@ -65,7 +53,7 @@ static void start_save(void *self, const struct ps_claim *claim, bool publishes)
     struct sim_server *server = self;
     PS_ASSERT(claim->epoch == server->claim.epoch);
     server->publishes = publishes;
-    post_job(server, snapshot);
+    sim_job_post(server, sim_save_begin);
 }
 
 static void start_drain(void *self, uint64_t deadline_ms)
@@ -97,7 +85,7 @@ static void tell_loaded(struct sim_world *world, void *subject, uint64_t generat
                         uint64_t status)
 {
     struct sim_server *server = subject;
-    if (!may_run(server, tell_loaded, generation, status))
+    if (!sim_job_may_run(server, tell_loaded, generation, status))
         return;
     if (status != PS_OK && status != PS_ERR_NOT_FOUND)
         sim_trace(world, server->name, "cannot load: %s", ps_status_word((enum ps_status)status));
@@ -105,8 +93,7 @@ static void tell_loaded(struct sim_world *world, void *subject, uint64_t generat
     sim_server_wake(server);
 }
 
-/* The thread hears of the result when the store's answers would have come. */
-static void post_told(struct sim_server *server, sim_event_fn tell, enum ps_status status)
+void sim_job_tell(struct sim_server *server, sim_event_fn tell, enum ps_status status)
 {
     sim_post(server->world, sim_kv_take_spent(server->job_kv), tell, server, server->generation,
              (uint64_t)status);
@@ -258,17 +245,17 @@ static void begin_or_not(struct sim_server *server)
         loaded = false;
     }
     if (loaded && options->opens_late)
-        post_job(server, open_journal);
+        sim_job_post(server, open_journal);
     else
-        post_told(server, tell_loaded, loaded ? begin(server) : server->load_status);
+        sim_job_tell(server, tell_loaded, loaded ? begin(server) : server->load_status);
 }
 
 static void open_journal(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
 {
     struct sim_server *server = subject;
     (void)world;
-    if (may_run(server, open_journal, generation, b))
-        post_told(server, tell_loaded, begin(server));
+    if (sim_job_may_run(server, open_journal, generation, b))
+        sim_job_tell(server, tell_loaded, begin(server));
 }
 
 static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
@@ -276,23 +263,23 @@ static void load(struct sim_world *world, void *subject, uint64_t generation, ui
     struct sim_server *server = subject;
     struct ps_error error = {0};
     struct ps_kv_entries entries = {0};
-    if (!may_run(server, load, generation, b))
+    if (!sim_job_may_run(server, load, generation, b))
         return;
     if (server->journal.writing) { /* a write for the former claim comes to its end first */
-        post_job(server, load);
+        sim_job_post(server, load);
         return;
     }
 
     uint32_t index = server->claim.index;
     enum ps_status status = ps_registry_read_checkpoint(
-        &server->job_registry, index, sim_now(world) + STORE_MS, &entries, &error);
+        &server->job_registry, index, sim_now(world) + SIM_JOB_STORE_MS, &entries, &error);
     if (status != PS_OK && status != PS_ERR_NOT_FOUND) {
-        post_told(server, tell_loaded, status);
+        sim_job_tell(server, tell_loaded, status);
         return;
     }
     struct ps_recovery recovery = {.service = server->service,
                                    .files = sim_server_files(server, index),
-                                   .folder = FOLDER,
+                                   .folder = SIM_JOB_FOLDER,
                                    .memory = &world->memory};
     const struct ps_replay_sink bent = {.put = put_bent, .finish = finish_replay, .self = server};
     if (bends_replay(world->options.mutation))
@@ -306,161 +293,6 @@ static void load(struct sim_world *world, void *subject, uint64_t generation, ui
     server->load_status = status;
     ps_kv_entries_release(&entries);
     begin_or_not(server);
-}
-
-/* ---- Saving ---- */
-
-static struct ps_saver saver_of(struct sim_server *server)
-{
-    return (struct ps_saver){.service = server->service,
-                             .files = sim_server_files(server, server->claim.index),
-                             .folder = FOLDER,
-                             .registry = &server->job_registry,
-                             .claim = &server->claim,
-                             .memory = &server->world->memory,
-                             .clock = &server->world->clock,
-                             .increments = &server->increments};
-}
-
-/* SIM_MUTATION_SNAPSHOT_TORN: writes a checkpoint of which one byte is of no instant at all. */
-static enum ps_status write_torn(const struct ps_saver *saver, struct ps_saving *saving)
-{
-    struct ps_snapshot *snapshot = &saving->snapshot;
-    uint8_t values[SIM_ELEMENTS_MAX * 8];
-    struct ps_bytes piece = {values, 0};
-    if (snapshot->parameter_count > 0 && !snapshot->parameters[0].is_table) {
-        struct ps_checkpoint_parameter *parameter = &snapshot->parameters[0];
-        piece.size = parameter->values.size;
-        ps_view_copy(parameter->values, 0, values, piece.size);
-        values[0] ^= 1;
-        parameter->values = ps_view_of(&piece);
-    }
-    return ps_saver_write(saver, saving, NULL);
-}
-
-/* A disk that is slow with what came before: pushes change what the snapshot holds, until it is
- * read. */
-static uint64_t choose_late_ms(struct sim_world *world)
-{
-    if (world->options.mutation == SIM_MUTATION_ROWS_LATE)
-        return LATE_MS;
-    return world->options.writes_late ? sim_between(world, 1, 2 * world->options.disk_ms) : 0;
-}
-
-static void snapshot(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
-{
-    struct sim_server *server = subject;
-    if (!may_run(server, snapshot, generation, b))
-        return;
-    struct ps_saver saver = saver_of(server);
-    enum ps_status status =
-        ps_saver_reuse(&saver, server->publishes, sim_now(world) + STORE_MS, NULL);
-    if (status == PS_OK)
-        sim_trace(world, server->name, "has nothing new to write");
-    if (status != PS_ERR_NOT_FOUND) {
-        sim_server_ask_parked(server);
-        post_told(server, tell_saved, status);
-        return;
-    }
-    status = ps_saver_begin(&saver, &server->saving, NULL);
-    uint64_t late_ms = choose_late_ms(world);
-    if (status == PS_OK && late_ms > 0)
-        sim_post(world, late_ms, write, server, generation, sim_now(world) + JOURNAL_MS);
-    else if (status == PS_OK)
-        write(world, server, generation, sim_now(world) + JOURNAL_MS);
-    else
-        post_told(server, tell_saved, status);
-}
-
-/* SIM_MUTATION_CHECKPOINT_AHEAD: does not wait for the journal. */
-static bool must_wait(struct sim_server *server, uint64_t until_ms, enum ps_status *status)
-{
-    struct sim_world *world = server->world;
-    struct ps_saver saver = saver_of(server);
-    *status = ps_saver_may_write(&saver, &server->saving, NULL);
-    if (world->options.mutation == SIM_MUTATION_CHECKPOINT_AHEAD)
-        *status = *status == PS_ERR_NOT_READY ? PS_OK : *status;
-    return *status == PS_ERR_NOT_READY && sim_now(world) < until_ms;
-}
-
-static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t until_ms)
-{
-    struct sim_server *server = subject;
-    enum ps_status status = PS_OK;
-    if (!may_run(server, write, generation, until_ms))
-        return;
-    if (must_wait(server, until_ms, &status)) {
-        sim_post(world, WAIT_MS, write, server, generation, until_ms);
-        return;
-    }
-    if (status != PS_OK) {
-        sim_trace(world, server->name, "cannot write: %s", ps_status_word(status));
-        ps_saver_give_up(&server->saving);
-        post_told(server, tell_saved, status);
-        return;
-    }
-
-    uint32_t index = server->claim.index;
-    struct memory_files_knobs *knobs = memory_files_knobs(world->disks[index]);
-    bool dies = server->die_at_operation >= 0;
-    if (dies)
-        knobs->fail_from = knobs->seen + server->die_at_operation;
-    struct ps_saver saver = saver_of(server);
-    if (world->options.mutation == SIM_MUTATION_SNAPSHOT_TORN)
-        status = write_torn(&saver, &server->saving);
-    else if (world->options.mutation == SIM_MUTATION_ROWS_LATE)
-        status = sim_rows_write_late(&saver, &server->saving);
-    else if (world->options.mutation == SIM_MUTATION_CANDIDATES_LOST)
-        status = sim_rows_write_uncounted(&saver, &server->saving);
-    else
-        status = ps_saver_write(&saver, &server->saving, NULL);
-    if (dies) {
-        knobs->fail_from = -1;
-        sim_server_crash(server, true);
-        return;
-    }
-    if (status == PS_OK)
-        sim_checker_wrote(world, server);
-    if (status == PS_OK)
-        sim_trace(world, server->name, "writes position %" PRIu64 "%s%s",
-                  server->saving.place.position,
-                  server->saving.base[0] != '\0' ? ", an increment" : "",
-                  server->publishes ? "" : ", without its pointer");
-    else
-        sim_trace(world, server->name, "cannot write: %s", ps_status_word(status));
-    sim_checker_disk_changed(world, index);
-    if (status == PS_OK && server->publishes)
-        post_job(server, publish);
-    else
-        post_told(server, tell_saved, status);
-}
-
-static void publish(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
-{
-    struct sim_server *server = subject;
-    if (!may_run(server, publish, generation, b))
-        return;
-    struct ps_saver saver = saver_of(server);
-    enum ps_status status =
-        ps_saver_publish(&saver, &server->saving, sim_now(world) + STORE_MS, NULL);
-    if (status == PS_OK)
-        sim_trace(world, server->name, "publishes position %" PRIu64,
-                  server->saving.place.position);
-    else
-        sim_trace(world, server->name, "cannot publish: %s", ps_status_word(status));
-    sim_checker_disk_changed(world, server->claim.index);
-    sim_server_ask_parked(server);
-    post_told(server, tell_saved, status);
-}
-
-static void tell_saved(struct sim_world *world, void *subject, uint64_t generation, uint64_t status)
-{
-    struct sim_server *server = subject;
-    (void)world;
-    if (!may_run(server, tell_saved, generation, status))
-        return;
-    ps_coordinator_driver_tell_saved(server->driver, (enum ps_status)status, NULL);
-    sim_server_wake(server);
 }
 
 /* ---- The disk ---- */

@@ -124,7 +124,9 @@ static void take(struct sim_world *world, void *subject, uint64_t generation, ui
     if (fate == SIM_JOURNAL_DIES || fate == SIM_JOURNAL_DIES_AFTER) {
         sim_trace(world, server->name, "dies in its journal, %s",
                   fate == SIM_JOURNAL_DIES ? "before the sync" : "after the sync");
-        sim_server_crash(server, true);
+        /* A process alone leaves records that the next one reads, and a loss of power may still
+         * take. */
+        sim_server_crash(server, fate == SIM_JOURNAL_DIES_AFTER || !server->journal.keeps_power);
         return;
     }
     journal->writing = true;

@@ -16,6 +16,7 @@
 
 #define LATE_MS 100 /* before its caller gives up, what waits says what is missing */
 
+static void make_short(struct sim_served *served);
 static void decode(struct sim_server *server, struct sim_served *served,
                    struct sim_served_call *call);
 static void bend_requests(struct sim_server *server, struct sim_served *served);
@@ -114,7 +115,17 @@ struct sim_served *sim_serve_begin(struct sim_server *server, const struct sim_m
     }
     bend_requests(server, served);
     ps_serve_begin(&served->serve);
+    make_short(served);
     return served;
+}
+
+/* Answers have room for a block at least, which is more than a world's table: of rows they get what
+ * was asked for, so that a delta comes in several. */
+static void make_short(struct sim_served *served)
+{
+    const struct ps_bundle_request *request = &served->serve.request;
+    if (request->bytes_max > 0 && request->pull_count > 0 && sim_is_table(request->pulls[0].name))
+        served->serve.delta_bytes_left = request->bytes_max;
 }
 
 static void add_push(struct sim_served *served, struct sim_served_call *call,

@@ -168,13 +168,13 @@ END_TEST
 
 START_TEST(sim_checkers_catch_contributions_that_are_replayed_wrongly)
 {
-    expect_caught(SIM_MUTATION_HELD_BENT, "rounds");
+    expect_caught(SIM_MUTATION_HELD_BENT, "P5");
 }
 END_TEST
 
 START_TEST(sim_checkers_catch_evictions_that_replay_forgets)
 {
-    expect_caught(SIM_MUTATION_EVICTION_LOST, "rounds");
+    expect_caught(SIM_MUTATION_EVICTION_LOST, "P5");
 }
 END_TEST
 
@@ -246,13 +246,13 @@ END_TEST
 
 START_TEST(sim_checkers_catch_checkpoints_that_forget_what_was_counted)
 {
-    expect_caught(SIM_MUTATION_CANDIDATES_LOST, "rows");
+    expect_caught(SIM_MUTATION_CANDIDATES_LOST, "P3");
 }
 END_TEST
 
 START_TEST(sim_checkers_catch_rows_of_a_round_that_a_replay_loses)
 {
-    expect_caught(SIM_MUTATION_ROUND_ROWS_LOST, "rows");
+    expect_caught(SIM_MUTATION_ROUND_ROWS_LOST, "P5");
 }
 END_TEST
 
@@ -264,7 +264,7 @@ END_TEST
 
 START_TEST(sim_checkers_catch_evictions_from_rounds_of_rows_that_replay_forgets)
 {
-    expect_caught(SIM_MUTATION_ROUND_EVICTED_LOST, "rows");
+    expect_caught(SIM_MUTATION_ROUND_EVICTED_LOST, "P5");
 }
 END_TEST
 

@@ -7,7 +7,10 @@
  * that nobody went past, or when it has seen all; taking a row out counts those back, so that
  * nothing has to be cleaned up.
  *
- * Of a hash the lower 32 bits are the home and bits 40 to 47 the tag.
+ * Of a hash bits 40 to 47 are the tag. The home is the upper half of its product with a number that
+ * each index has of its own, which nobody outside can know: keys that somebody chose to have one
+ * home are spread over all lines (Dietzfelbinger et al., "A reliable randomized algorithm for the
+ * closest-pair problem", 1997). Where a row lies in the index says nothing to anybody else.
  *
  * Threads:  as the owner says (row_stripes.h).
  * Blocking: never.
@@ -43,6 +46,7 @@ struct ps_row_index {
     void *allocated;
     uint32_t line_count;
     uint32_t rows_max; /* it is full with so many */
+    uint64_t spread;   /* odd */
 };
 
 /* An empty index for `rows` rows at least, in `*index`, which is written on success alone. */
@@ -67,7 +71,7 @@ static inline uint8_t ps_row_tag(uint64_t hash)
 
 static inline uint32_t ps_row_home(const struct ps_row_index *index, uint64_t hash)
 {
-    return (uint32_t)(((hash & UINT32_MAX) * index->line_count) >> 32);
+    return (uint32_t)((((hash * index->spread) >> 32) * index->line_count) >> 32);
 }
 
 static inline uint32_t ps_row_line_after(const struct ps_row_index *index, uint32_t line)

@@ -55,7 +55,7 @@ START_TEST(rows_are_found_until_they_are_taken_out)
     ck_assert(ps_row_index_create(&index, ps_allocator_heap(), ROWS));
     for (int round = 0; round < 5; round++) {
         for (uint32_t i = 0; i < ROWS; i++) {
-            /* In some rounds all hashes are one, or have one home. */
+            /* In some rounds all hashes are one, or have half of their bits in common. */
             hashes[i] = ps_random_next(&random);
             if (round == 1)
                 hashes[i] = 7;
@@ -73,6 +73,30 @@ START_TEST(rows_are_found_until_they_are_taken_out)
         expect_empty(&index);
     }
     ps_row_index_destroy(&index, ps_allocator_heap());
+}
+END_TEST
+
+/* Hashes whose lower 32 bits somebody chose to be the same, and others that rise evenly. Of one
+ * index the lines may be met unluckily, of several they are not. */
+START_TEST(hashes_that_somebody_chose_are_spread_over_the_lines)
+{
+    enum { INDEXES = 8 };
+    static const uint64_t steps[] = {(uint64_t)1 << 32, (uint64_t)1 << 40, 1, 0x100000001};
+    struct ps_row_index indexes[INDEXES] = {0};
+    uint64_t fewest = UINT64_MAX;
+    for (size_t i = 0; i < INDEXES; i++) {
+        uint64_t past = 0;
+        ck_assert(ps_row_index_create(&indexes[i], ps_allocator_heap(), ROWS));
+        for (uint32_t row = 0; row < ROWS; row++)
+            ps_row_index_insert(&indexes[i], 0x1234567 + row * steps[_i], row);
+        for (uint32_t line = 0; line < indexes[i].line_count; line++)
+            past += indexes[i].lines[line].past;
+        fewest = past < fewest ? past : fewest;
+    }
+    /* From one home on they would go past lines 40,000 times. */
+    ck_assert_uint_lt(fewest, ROWS);
+    for (size_t i = 0; i < INDEXES; i++)
+        ps_row_index_destroy(&indexes[i], ps_allocator_heap());
 }
 END_TEST
 
@@ -95,6 +119,7 @@ int main(void)
     TCase *tests = tcase_create("row_index");
     tcase_add_test(tests, a_line_says_which_places_have_a_tag);
     tcase_add_test(tests, rows_are_found_until_they_are_taken_out);
+    tcase_add_loop_test(tests, hashes_that_somebody_chose_are_spread_over_the_lines, 0, 4);
     tcase_add_test(tests, it_takes_under_seven_bytes_for_a_row);
     tcase_add_test(tests, more_rows_than_numbers_are_refused);
     return run_tests("row_index", tests);
