@@ -161,8 +161,8 @@ class Tables(unittest.TestCase):
         self.assertEqual([round(v - a, 4) for v, a in zip(value, after)], steps)
 
     def test_a_checkpoint_beside_pushes_is_of_one_instant(self):
-        """Without a journal: what comes back is what the file has, larger than the writer's buffers.
-        Push n adds 1 to every row of batch n modulo their number."""
+        """Without a journal: what comes back is what the file has, which is larger than a buffer of
+        the writer. Push n adds 1 to every row of batch n modulo their number."""
         self.start("--ack", "memory")
         table = self.table(configuration(rate=1.0, width=16), width=16)
         batches = [[key * 0x9E3779B97F4A7C15 % 2**64 for key in range(first, first + 10_000)]
