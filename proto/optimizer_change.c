@@ -223,8 +223,8 @@ static bool read_word(const ProtobufCEnumDescriptor *words, const char *value, i
     return false;
 }
 
-/* As people type them: the .proto's own begin with a capital. Whoever is at a terminal has no .proto
- * at hand; no enum of a configuration has more than a handful of words. */
+/* As people type them: the .proto's own begin with a capital. Whoever is at a terminal has no
+ * .proto at hand; no enum of a configuration has more than a handful of words. */
 static enum ps_status fail_word(const ProtobufCFieldDescriptor *field, const char *value,
                                 struct ps_error *error)
 {
