@@ -94,6 +94,15 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(list(self.ps.parameters()), ["t"])
         self.assertEqual(pserver.SGD(np.float32(0.5)).config(), pserver.SGD(0.5).config())
 
+    def test_gradients_that_are_not_finite_are_named_by_their_keys(self):
+        gradients = np.ones((4, 4), F4)
+        gradients[1, 2], gradients[3, 0] = np.nan, np.inf
+        for call in (self.table.add, self.table.add_get):
+            self.refuses(pserver.InvalidError,
+                         "t: the gradient of key 8 is not finite, nor those of 1 keys more",
+                         lambda: call([7, 8, 9, 10], gradients))
+        self.assertEqual(self.ps.parameters()["t"].shape, (0, 4))
+
     def test_another_table_of_the_name_is_told_what_differs(self):
         for words, width, optimizer in (("table.width=4 and not 8", 8, pserver.Adagrad(0.05)),
                                         ("lr=0.05 and not 0.5", 4, pserver.Adagrad(0.5)),
