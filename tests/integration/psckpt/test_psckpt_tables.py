@@ -457,6 +457,11 @@ class Ageing(unittest.TestCase):
         with open(path, "wb") as file:
             file.write(data)
 
+    def test_an_export_says_how_far_it_is(self):
+        end = psckpt_json("digest", self.server.data)["shards"][0]["position"]
+        self.assertIn(f"shard 0: as of position {end}\n",
+                      psckpt("export", self.server.data, "--out", self.out))
+
     def test_ages_that_no_server_reads_are_named_by_verify_and_gone_after_repair(self):
         newest = sorted(glob.glob(os.path.join(self.server.data, "shard-0", "*.safetensors")))[-1]
         first = self.ages.split()[1]
