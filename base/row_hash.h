@@ -26,4 +26,14 @@ static inline uint64_t ps_row_hash(uint64_t key, uint64_t seed)
     return x ^ (x >> 31);
 }
 
+/* An odd number for a table of hashes at this address, which nobody outside can know: the system
+ * draws the addresses of each process anew. The upper bits of a hash's product with it say where in
+ * the table it goes, so that hashes which somebody chose to have one place are spread over all of
+ * it (Dietzfelbinger et al., "A reliable randomized algorithm for the closest-pair problem", 1997).
+ */
+static inline uint64_t ps_row_hash_spread(const void *table)
+{
+    return ps_row_hash((uint64_t)(uintptr_t)table, 0x5D588B656C078965u) | 1;
+}
+
 #endif

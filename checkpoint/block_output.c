@@ -67,6 +67,7 @@ void ps_block_output_open(struct ps_block_output *output, struct ps_file file)
     output->is_open = true;
     output->unsynced = false;
     output->used = 0;
+    output->foreign = 0;
     output->size = 0;
     output->there = UINT64_MAX;
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
@@ -107,7 +108,7 @@ enum ps_status ps_block_output_made(struct ps_block_output *output, size_t size,
     PS_ASSERT(size <= output->buffer_bytes - output->used);
     output->used += size;
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
-    if (output->used == output->buffer_bytes)
+    if (output->used == output->buffer_bytes && output->edges == NULL)
         return flush_rewriting(output, error);
 #endif
     return output->used == output->buffer_bytes ? hand_over(output, false, error) : PS_OK;
@@ -184,11 +185,30 @@ static enum ps_status flush_rewriting(struct ps_block_output *output, struct ps_
 }
 #endif
 
+/* Behind a place that the output was told to go to. A first block that is not all ours goes among
+ * the edges, and not into the piece. */
+static enum ps_status leave_first_block(struct ps_block_output *output,
+                                        struct ps_write_piece *piece, struct ps_error *error)
+{
+    size_t foreign = output->foreign;
+    size_t first =
+        piece->bytes.size < PS_FILE_DIRECT_BYTES ? piece->bytes.size : PS_FILE_DIRECT_BYTES;
+    if (foreign == 0)
+        return PS_OK;
+    PS_ASSERT(foreign <= first);
+    const struct ps_bytes ours = {piece->bytes.data + foreign, first - foreign};
+    *piece = (struct ps_write_piece){piece->offset + first,
+                                     {piece->bytes.data + first, piece->bytes.size - first}};
+    output->foreign = 0;
+    return ps_file_edges_put(output->edges, output->file, output->size + foreign, ours, error);
+}
+
 /* The other buffer is free once the write before has ended. */
 static enum ps_status hand_over(struct ps_block_output *output, bool sync, struct ps_error *error)
 {
     PS_TRY(ps_block_output_wait(output, error));
     struct ps_write_piece piece = {output->size, {output->buffers[output->filling], output->used}};
+    PS_TRY(leave_first_block(output, &piece, error));
     output->size += output->used;
     output->used = 0;
     if (piece.bytes.size == 0 && !(sync && output->unsynced))
@@ -231,24 +251,30 @@ static void write_ahead(struct ps_block_output *output)
     output->there = wrote ? output->size + size : UINT64_MAX;
 }
 
-/* What is less than a block stays for the borrower, at the beginning of a buffer that nobody writes
- * from. */
-enum ps_status ps_block_output_lend(struct ps_block_output *output, uint8_t *buffers[2],
-                                    size_t *rest, struct ps_error *error)
+/* The end of what was put waits among the edges, with its beginning, if that is the same block. */
+enum ps_status ps_block_output_go_to(struct ps_block_output *output, uint64_t place,
+                                     struct ps_error *error)
 {
-    PS_ASSERT(output->is_open);
-    *rest = output->used % PS_FILE_DIRECT_BYTES;
-    const uint8_t *kept = output->buffers[output->filling] + output->used - *rest;
-    output->used -= *rest;
-    PS_TRY(hand_over(output, false, error));
+    size_t whole = output->used / PS_FILE_DIRECT_BYTES * PS_FILE_DIRECT_BYTES;
+    size_t from = whole > 0 ? whole : output->foreign;
+    const uint8_t *rest = output->buffers[output->filling] + from;
+    PS_ASSERT(output->is_open && output->edges != NULL);
+    PS_ASSERT(place >= ps_block_output_place(output));
     PS_TRY(ps_block_output_wait(output, error));
-    memmove(output->buffers[0], kept, *rest);
-    buffers[0] = output->buffers[0];
-    buffers[1] = output->buffers[1];
+    PS_TRY(ps_file_edges_put(output->edges, output->file, output->size + from,
+                             (struct ps_bytes){rest, output->used - from}, error));
+    output->used = whole;
+    if (whole > 0)
+        PS_TRY(hand_over(output, false, error));
+    /* Nothing is in the buffers, which may be somebody else's until the next byte is put. */
+    PS_TRY(ps_block_output_wait(output, error));
+    output->foreign = (size_t)(place % PS_FILE_DIRECT_BYTES);
+    output->used = output->foreign;
+    output->size = place - output->foreign;
     return PS_OK;
 }
 
-/* As hand_over does it, of the borrower's pieces. Without a sync: the file's end has one. */
+/* As hand_over does it, of somebody else's pieces. Without a sync: the file's end has one. */
 enum ps_status ps_block_output_write(struct ps_block_output *output,
                                      const struct ps_write_piece *pieces, size_t count,
                                      struct ps_error *error)
@@ -261,18 +287,6 @@ enum ps_status ps_block_output_write(struct ps_block_output *output,
     ps_write_behind_begin(output->behind, output->file, pieces, count, false);
     output->unsynced = true;
     return PS_OK;
-}
-
-/* The bytes may lie in one of the buffers, also where they belong. What was written between the
- * place at which the buffers were lent and this one is the borrower's affair: a hole would be
- * zeros, and a checksum would say so. */
-void ps_block_output_resume(struct ps_block_output *output, uint64_t offset, struct ps_bytes rest)
-{
-    PS_ASSERT(offset % PS_FILE_DIRECT_BYTES == 0 && offset >= output->size);
-    PS_ASSERT(rest.size < PS_FILE_DIRECT_BYTES);
-    memmove(output->buffers[output->filling], rest.data, rest.size);
-    output->used = rest.size;
-    output->size = offset;
 }
 
 /* Without a thread every write has ended when its call returned. */

@@ -9,6 +9,10 @@
  * anything does (docs/performance.md, "The journal past the cache"); small writes are made by the
  * caller, since waking another thread takes longer than the copying that it would save.
  *
+ * A file may have parts that are written by somebody else, or later: the output then goes on behind
+ * them (go_to). Blocks that a part and something else share wait among its edges (file_edges.h).
+ * The journal's segments have no such parts, and no edges.
+ *
  * Threads:  one, besides that of the write behind.
  * Blocking: all but init and open wait for the disk.
  * Errors:   those of the file system. After a failure the file is given up: close the output.
@@ -22,6 +26,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "base/write_behind.h"
+#include "checkpoint/file_edges.h"
 
 /* Bytes in one buffer unless told otherwise: four records of 1 MiB with their heads. */
 #define PS_BLOCK_OUTPUT_BYTES (((size_t)4 << 20) + ((size_t)128 << 10))
@@ -35,10 +40,12 @@ struct ps_block_output {
     size_t buffer_bytes; /* a multiple of PS_FILE_DIRECT_BYTES */
     size_t filling;      /* the buffer that is being filled */
     size_t used;         /* of that */
+    size_t foreign;      /* bytes of that, less than a block, which are somebody else's: edges */
+    struct ps_file_edges *edges; /* borrowed; NULL: the file is written from end to end */
     struct ps_file file;
     bool is_open;
     bool unsynced;  /* the file was given bytes that no sync has followed */
-    uint64_t size;  /* of the file up to where the buffer belongs */
+    uint64_t size;  /* of the file, up to where the buffer belongs */
     uint64_t there; /* the file has blocks up to here, or is not to be given any ahead */
 #ifdef PS_MUTATE_SKIP_BLOCK_PADDING
     bool begun_block; /* the bytes in the buffer begin with a block that is in the file already */
@@ -83,22 +90,22 @@ PS_MUST_USE enum ps_status ps_block_output_flush(struct ps_block_output *output,
 PS_MUST_USE enum ps_status ps_block_output_end(struct ps_block_output *output,
                                                struct ps_error *error);
 
-/* Lends both buffers, of `buffer_bytes` each, to whoever writes to several places of the file
- * (file_runs.h). What was put is written but for `*rest` bytes, less than a block, which lie at the
- * beginning of buffers[0] and belong to `output->size` in the file. Until resume nothing but write
- * is called. */
-PS_MUST_USE enum ps_status ps_block_output_lend(struct ps_block_output *output, uint8_t *buffers[2],
-                                                size_t *rest, struct ps_error *error);
+/* Where the next byte that is put belongs in the file. */
+static inline uint64_t ps_block_output_place(const struct ps_block_output *output)
+{
+    return output->size + output->used;
+}
 
-/* Waits for what was begun before, and begins to write these pieces, of whole blocks, anywhere
- * behind what was put; they stay as they are until the next write or wait. */
+/* Writes what was put, and goes on at `place` of the file, behind all of it: what lies between is
+ * written by somebody else, or later. For an output with edges, which take the parts of blocks. */
+PS_MUST_USE enum ps_status ps_block_output_go_to(struct ps_block_output *output, uint64_t place,
+                                                 struct ps_error *error);
+
+/* Waits for what was begun before, and begins to write these pieces, of whole blocks, anywhere in
+ * the file; they stay as they are until the next write or wait. */
 PS_MUST_USE enum ps_status ps_block_output_write(struct ps_block_output *output,
                                                  const struct ps_write_piece *pieces, size_t count,
                                                  struct ps_error *error);
-
-/* Takes the buffers back, behind a wait: all before `offset`, a multiple of a block, is written;
- * `rest`, less than a block, belongs there, and what is put next comes behind it. */
-void ps_block_output_resume(struct ps_block_output *output, uint64_t offset, struct ps_bytes rest);
 
 /* PS_OK: what was flushed is on the disk. */
 PS_MUST_USE enum ps_status ps_block_output_wait(struct ps_block_output *output,

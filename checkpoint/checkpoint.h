@@ -78,9 +78,12 @@ struct ps_checkpoint_facts {
 /* Where arrays are read that do not lie in the host's memory. */
 struct ps_checkpoint_source {
     /* Copies bytes of an array (0: the values, then the states, then of a table its keys and its
-     * clock). Asked for each once, from its beginning to its end, in the order of the arrays; of a
-     * table for those of 8-byte elements first, and of all that have elements of one width for some
-     * rows of the first, the same rows of the second, and so on. */
+     * clock). Asked for each once, from its beginning to its end.
+     *
+     * Of a table of some megabytes it is asked for some rows of each array, in the order of the
+     * arrays, then for the rows behind them; but where the values have 8-byte elements for the
+     * clock last, by itself. Of a smaller one it is asked for one array after another, those of
+     * 8-byte elements first: keys, for instance, before values of 4-byte elements. */
     enum ps_status (*read)(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
                            struct ps_error *error);
     void *self;
@@ -179,8 +182,10 @@ struct ps_checkpoint_place {
  * The same name twice, a view whose size is not count times the element's, or a parameter that is
  * not whole where the facts name no base, aborts. Of PS_CARRY_AS_BASE nothing is read: `count`,
  * shape, rows, views and source do not matter, and no watcher is told. The writer
- * needs about 9 MiB, 60 bytes per parameter, and the header twice. Arrays are read once, in the
- * order of the file, and written past the system's cache where that can be.
+ * needs about 9 MiB, 60 bytes per parameter, for each table of more than 4 MiB that a source gives
+ * 10 KiB, and the header twice. Arrays are read once, in the order of the file but for the rows of
+ * such tables, which are read once for all arrays; they are written past the system's cache where
+ * that can be.
  */
 PS_MUST_USE enum ps_status ps_checkpoint_write(
     const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,

@@ -37,7 +37,10 @@ struct job {
     struct ps_header_section sections[PS_CHECKPOINT_SECTION_COUNT];
     struct ps_buffer head; /* owned */
     struct ps_block_output blocks;
-    bool over;                                        /* the file was another checkpoint */
+    struct ps_summed_output output;
+    struct ps_file_edges edges; /* of `blocks`, where there are large tables */
+    struct ps_rows_keys *keys;  /* owned; by slot; NULL where there is no large table */
+    bool over;                  /* the file was another checkpoint */
     const struct ps_checkpoint_setup *setup;          /* borrowed */
     const struct ps_checkpoint_parameter *parameters; /* borrowed */
     char temporary[sizeof((struct ps_checkpoint_place *)NULL)->path];
@@ -49,6 +52,7 @@ static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parame
                               size_t count, struct ps_error *error);
 static enum ps_status sort_slots(struct job *job, const struct ps_checkpoint_parameter *parameters,
                                  size_t count, struct ps_error *error);
+static enum ps_status prepare_large(struct job *job, struct ps_error *error);
 static enum ps_status make_head(struct job *job, struct ps_error *error);
 static enum ps_status save(struct job *job, const char *folder, struct ps_checkpoint_place *place,
                            struct ps_error *error);
@@ -57,22 +61,18 @@ static enum ps_status open_file(struct job *job, const char *folder, struct ps_f
 static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
                                  struct ps_error *error);
 static enum ps_status cut_file(const struct job *job, uint64_t bytes, struct ps_error *error);
-static enum ps_status write_empty_head(const struct job *job, struct ps_summed_output *output,
-                                       struct ps_error *error);
-static enum ps_status write_head(struct job *job, const struct ps_summed_output *output,
-                                 struct ps_checkpoint_place *place, struct ps_error *error);
-static enum ps_status write_slots(const struct job *job, struct ps_summed_output *output, bool wide,
+static enum ps_status write_empty_head(struct job *job, struct ps_error *error);
+static enum ps_status write_head(struct job *job, struct ps_checkpoint_place *place,
+                                 struct ps_error *error);
+static enum ps_status write_slots(struct job *job, bool wide, struct ps_error *error);
+static enum ps_status write_large(struct job *job, size_t slot, bool wide, struct ps_error *error);
+static enum ps_status write_array(struct job *job, struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error);
-static enum ps_status write_array(const struct job *job, struct ps_summed_output *output,
-                                  struct ps_header_slot *slot, uint32_t array,
-                                  struct ps_error *error);
-static enum ps_status write_from_source(const struct job *job, struct ps_summed_output *output,
-                                        struct ps_header_slot *slot, uint32_t array,
-                                        struct ps_error *error);
-static enum ps_status write_section(struct job *job, struct ps_summed_output *output,
-                                    enum ps_checkpoint_section section, struct ps_error *error);
-static enum ps_status write_record(struct job *job, struct ps_summed_output *output,
-                                   enum ps_checkpoint_section section, size_t i,
+static enum ps_status write_from_source(struct job *job, struct ps_header_slot *slot,
+                                        uint32_t array, struct ps_error *error);
+static enum ps_status write_section(struct job *job, enum ps_checkpoint_section section,
+                                    struct ps_error *error);
+static enum ps_status write_record(struct job *job, enum ps_checkpoint_section section, size_t i,
                                    struct ps_error *error);
 
 enum ps_status ps_checkpoint_write(const struct ps_files *files, const char *folder,
@@ -114,6 +114,9 @@ enum ps_status ps_checkpoint_write_as(const struct ps_files *files, const char *
     if (status == PS_OK)
         *place = result;
     ps_block_output_fini(&job.blocks);
+    ps_summed_output_fini(&job.output);
+    ps_file_edges_fini(&job.edges);
+    ps_release(memory, job.keys);
     ps_release(memory, job.slots);
     ps_buffer_fini(&job.head);
     return status;
@@ -148,10 +151,31 @@ static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parame
     PS_TRY(
         ps_block_output_init(&job->blocks, job->files, job->setup->behind, 0, job->memory, error));
     PS_TRY(sort_slots(job, parameters, count, error));
+    PS_TRY(prepare_large(job, error));
     /* The head names the tensors' sizes, so that the place which is left for it is large enough. */
     for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
         job->sections[i].bytes = ps_section_bytes(&job->facts->sections[i]);
     return make_head(job, error);
+}
+
+/* What large tables need besides: nothing where there is none. All of it is had before the file is
+ * made, as everything else is, so that no checkpoint breaks off half written for want of memory. */
+static enum ps_status prepare_large(struct job *job, struct ps_error *error)
+{
+    size_t large = 0;
+    for (size_t i = 0; i < job->slot_count; i++)
+        large += ps_rows_output_is_large(job->slots[i].parameter) ? 1 : 0;
+    PS_TRY(ps_summed_output_init(&job->output, &job->blocks, large * PS_ROWS_PARTS_EACH,
+                                 job->memory, error));
+    if (large == 0)
+        return PS_OK;
+    job->keys = ps_zeroed_array(job->memory, job->slot_count, sizeof *job->keys);
+    if (job->keys == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu tables", large);
+    PS_TRY(ps_file_edges_init(&job->edges, large * PS_ROWS_EDGES_EACH + PS_ROWS_EDGES_BESIDE,
+                              job->files, job->memory, error));
+    job->blocks.edges = &job->edges;
+    return PS_OK;
 }
 
 /* Called twice. Checksums have a fixed number of digits, so the second head, with the right ones,
@@ -240,18 +264,19 @@ static enum ps_status open_file(struct job *job, const char *folder, struct ps_f
 static enum ps_status write_file(struct job *job, struct ps_checkpoint_place *place,
                                  struct ps_error *error)
 {
-    struct ps_summed_output output = {.blocks = &job->blocks};
     uint32_t unused = 0;
-    PS_TRY(write_empty_head(job, &output, error));
+    PS_TRY(write_empty_head(job, error));
     /* In the order of the header: first what has eight bytes an element. */
-    PS_TRY(write_slots(job, &output, true, error));
-    PS_TRY(write_slots(job, &output, false, error));
-    PS_TRY(ps_summed_output_put(&output, job->facts->sessions, &unused, error));
+    PS_TRY(write_slots(job, true, error));
+    PS_TRY(write_slots(job, false, error));
+    PS_TRY(ps_summed_output_put(&job->output, job->facts->sessions, &unused, error));
     for (enum ps_checkpoint_section i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
-        PS_TRY(write_section(job, &output, i, error));
+        PS_TRY(write_section(job, i, error));
     PS_TRY(ps_block_output_end(&job->blocks, error));
-    PS_TRY(cut_file(job, output.bytes, error));
-    return write_head(job, &output, place, error);
+    /* The last block of the file, where a large table ends in it. */
+    PS_TRY(ps_file_edges_end(&job->edges, job->blocks.file, job->output.bytes, error));
+    PS_TRY(cut_file(job, job->output.bytes, error));
+    return write_head(job, place, error);
 }
 
 /* The file that was there may have been longer. */
@@ -269,62 +294,72 @@ static enum ps_status cut_file(const struct job *job, uint64_t bytes, struct ps_
 /* Writes zeros, a length that no header has: a file that is cut off before its head was written is
  * refused by every reader, ours and others' of the safetensors format. The zeros do not belong to
  * the checksum of the file, so it is begun again behind them. */
-static enum ps_status write_empty_head(const struct job *job, struct ps_summed_output *output,
-                                       struct ps_error *error)
+static enum ps_status write_empty_head(struct job *job, struct ps_error *error)
 {
     static const uint8_t zeros[4096] = {0};
     uint32_t unused = 0;
     for (size_t left = job->head.size; left > 0;) {
         struct ps_bytes part = {zeros, left < sizeof zeros ? left : sizeof zeros};
-        PS_TRY(ps_summed_output_put(output, part, &unused, error));
+        PS_TRY(ps_summed_output_put(&job->output, part, &unused, error));
         left -= part.size;
     }
-    output->crc32 = 0;
+    ps_summed_output_begin(&job->output);
     return PS_OK;
 }
 
 /* The CRC-32 of the whole file (which the pointer in the store carries) begins with the head, which
  * is written last: the sums of head and rest are joined arithmetically, without a second pass. */
-static enum ps_status write_head(struct job *job, const struct ps_summed_output *output,
-                                 struct ps_checkpoint_place *place, struct ps_error *error)
+static enum ps_status write_head(struct job *job, struct ps_checkpoint_place *place,
+                                 struct ps_error *error)
 {
     size_t size = job->head.size;
     PS_TRY(make_head(job, error));
     PS_ASSERT(job->head.size == size);
     struct ps_bytes head = {(const uint8_t *)job->head.text, size};
-    place->crc32 =
-        ps_checksum_crc32_join(ps_checksum_crc32(0, head), output->crc32, output->bytes - size);
-    place->bytes = output->bytes;
+    place->crc32 = ps_checksum_crc32_join(
+        ps_checksum_crc32(0, head), ps_summed_output_crc32(&job->output), job->output.bytes - size);
+    place->bytes = job->output.bytes;
     return job->files->write_over(job->files->self, job->blocks.file, 0, head, error);
 }
 
 /* The arrays of one width, in the order of the header (array_layout.h). Only tables have arrays of
  * both widths: their keys are written with the wide arrays of all parameters, long before or behind
  * their values. */
-static enum ps_status write_slots(const struct job *job, struct ps_summed_output *output, bool wide,
-                                  struct ps_error *error)
+static enum ps_status write_slots(struct job *job, bool wide, struct ps_error *error)
 {
     for (size_t i = 0; i < job->slot_count; i++) {
         struct ps_header_slot *slot = &job->slots[i];
         const struct ps_checkpoint_parameter *parameter = slot->parameter;
         uint32_t carried = ps_array_carried(parameter);
-        bool has_rows = carried > 0 && parameter->is_table && parameter->source.read != NULL;
-        if (has_rows)
-            PS_TRY(ps_rows_output_write(output, parameter, (size_t)(parameter - job->parameters),
-                                        wide, job->setup->watcher, slot->crc32c, error));
-        /* Of such a table keys that went are left: they are nobody's memory, and no source has
+        bool is_large = ps_rows_output_is_large(parameter);
+        if (is_large)
+            PS_TRY(write_large(job, i, wide, error));
+        /* Of a large table keys that went are left: they are nobody's memory, and no source has
          * them. They stand behind all that the table has of their width. */
-        for (uint32_t array = has_rows ? ps_array_count(parameter) : 0; array < carried; array++)
+        for (uint32_t array = is_large ? ps_array_count(parameter) : 0; array < carried; array++)
             if (ps_array_is_wide(parameter, array) == wide)
-                PS_TRY(write_array(job, output, slot, array, error));
+                PS_TRY(write_array(job, slot, array, error));
     }
     return PS_OK;
 }
 
+/* Keys of rows whose other arrays are narrow are left out where they stand, and written with
+ * those. */
+static enum ps_status write_large(struct job *job, size_t slot, bool wide, struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter *parameter = job->slots[slot].parameter;
+    bool has_wide_values = ps_array_is_wide(parameter, 0);
+    PS_ASSERT(job->keys != NULL);
+    if (wide && !has_wide_values)
+        return ps_rows_output_leave_keys(&job->output, parameter, &job->keys[slot], error);
+    return ps_rows_output_write(&job->output, parameter, (size_t)(parameter - job->parameters),
+                                wide, has_wide_values ? NULL : &job->keys[slot],
+                                job->setup->watcher, job->slots[slot].crc32c, error);
+}
+
 /* `watcher` is told how far each array is, so that the snapshot can let go of blocks that are
  * written and pushes need not copy them any more. */
-static enum ps_status write_array(const struct job *job, struct ps_summed_output *output,
-                                  struct ps_header_slot *slot, uint32_t array,
+static enum ps_status write_array(struct job *job, struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error)
 {
     const struct ps_checkpoint_watcher *watcher = job->setup->watcher;
@@ -332,13 +367,13 @@ static enum ps_status write_array(const struct job *job, struct ps_summed_output
     /* For keys that went nobody waits. */
     bool is_its_own = array < ps_array_count(slot->parameter);
     if (is_its_own && slot->parameter->source.read != NULL)
-        return write_from_source(job, output, slot, array, error);
+        return write_from_source(job, slot, array, error);
     struct ps_view_cursor cursor = {.view = ps_array_view(slot->parameter, array)};
     /* The last piece may be gone as soon as the watcher knows of it: the loop ends by the count,
      * and nothing is asked of the cursor then. */
     for (uint64_t done = 0; done < cursor.view.size;) {
         struct ps_bytes run = ps_view_next(&cursor, PIECE_BYTES);
-        PS_TRY(ps_summed_output_put(output, run, &slot->crc32c[array], error));
+        PS_TRY(ps_summed_output_put(&job->output, run, &slot->crc32c[array], error));
         done += run.size;
         if (watcher != NULL && is_its_own)
             watcher->written(watcher->self, parameter, array, done);
@@ -349,9 +384,8 @@ static enum ps_status write_array(const struct job *job, struct ps_summed_output
 /* What lies on a device is read straight into the buffer that is
  * written, as much as it has room for: there is no second buffer, and the host holds no more of an
  * array than one write. */
-static enum ps_status write_from_source(const struct job *job, struct ps_summed_output *output,
-                                        struct ps_header_slot *slot, uint32_t array,
-                                        struct ps_error *error)
+static enum ps_status write_from_source(struct job *job, struct ps_header_slot *slot,
+                                        uint32_t array, struct ps_error *error)
 {
     const struct ps_checkpoint_parameter *parameter = slot->parameter;
     const struct ps_checkpoint_source *source = &parameter->source;
@@ -360,12 +394,12 @@ static enum ps_status write_from_source(const struct job *job, struct ps_summed_
     uint64_t size = ps_array_bytes(parameter, array);
     for (uint64_t done = 0; done < size;) {
         size_t room = 0;
-        uint8_t *to = ps_block_output_room(output->blocks, &room);
+        uint8_t *to = ps_block_output_room(&job->blocks, &room);
         room = room < PIECE_BYTES ? room : PIECE_BYTES;
         size_t part = size - done < room ? (size_t)(size - done) : room;
         PS_TRY(source->read(source->self, array, done, to, part, error));
-        PS_TRY(ps_summed_output_made(output, (struct ps_bytes){to, part}, &slot->crc32c[array],
-                                     error));
+        PS_TRY(ps_summed_output_made(&job->output, (struct ps_bytes){to, part},
+                                     &slot->crc32c[array], error));
         done += part;
         if (watcher != NULL)
             watcher->written(watcher->self, index, array, done);
@@ -374,22 +408,21 @@ static enum ps_status write_from_source(const struct job *job, struct ps_summed_
 }
 
 /* The size was said before, and readers go by it: records that come to another one are a bug. */
-static enum ps_status write_section(struct job *job, struct ps_summed_output *output,
-                                    enum ps_checkpoint_section section, struct ps_error *error)
+static enum ps_status write_section(struct job *job, enum ps_checkpoint_section section,
+                                    struct ps_error *error)
 {
     /* Nobody is told how far it is: contributions are held by whoever gives the records, and are
      * small beside the parameters. */
-    uint64_t begin = output->bytes;
+    uint64_t begin = job->output.bytes;
     for (size_t i = 0; i < job->facts->sections[section].count; i++)
-        PS_TRY(write_record(job, output, section, i, error));
-    PS_ASSERT(output->bytes - begin == job->sections[section].bytes);
+        PS_TRY(write_record(job, section, i, error));
+    PS_ASSERT(job->output.bytes - begin == job->sections[section].bytes);
     return PS_OK;
 }
 
 /* Head, content, zeros, as in a journal, so that one codec reads both. The record is asked for once
  * more here: what was given for the sizes is not kept. */
-static enum ps_status write_record(struct job *job, struct ps_summed_output *output,
-                                   enum ps_checkpoint_section section, size_t i,
+static enum ps_status write_record(struct job *job, enum ps_checkpoint_section section, size_t i,
                                    struct ps_error *error)
 {
     static const uint8_t zeros[PS_JOURNAL_ALIGNMENT] = {0};
@@ -397,11 +430,11 @@ static enum ps_status write_record(struct job *job, struct ps_summed_output *out
     struct ps_record record;
     uint32_t *crc32c = &job->sections[section].crc32c;
     size_t size = ps_section_record(job->facts, section, i, &record, head);
-    PS_TRY(ps_summed_output_put(output, (struct ps_bytes){head, size}, crc32c, error));
+    PS_TRY(ps_summed_output_put(&job->output, (struct ps_bytes){head, size}, crc32c, error));
     /* Pieces as they lie: a contribution is as large as its parameter. */
     for (size_t piece = 0; piece < record.content.piece_count; piece++)
-        PS_TRY(ps_summed_output_put(output, record.content.pieces[piece], crc32c, error));
+        PS_TRY(ps_summed_output_put(&job->output, record.content.pieces[piece], crc32c, error));
     /* In the checksum of the section, though not in that of the record. */
     struct ps_bytes padding = {zeros, ps_journal_padding(record.content.size)};
-    return ps_summed_output_put(output, padding, crc32c, error);
+    return ps_summed_output_put(&job->output, padding, crc32c, error);
 }

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run begins and ends anywhere, and writes past the system's cache are of whole blocks. So the
  * buffer of a run begins with room for the bytes that stand before it in its first block, and that
- * block is kept back; what is behind its last whole block stays in the buffer. At last ends and
- * beginnings are put together.
+ * block goes among the edges; what is behind its last whole block stays in the buffer, and goes
+ * there last.
  *
  *     blocks   |       0       |       1       |       2       |       3       |
  *     file     | put before |       run 0       |          run 1          | put next
- *     turn     |<----- run 0 ->|               |<----- run 1 ->|               |
- *     end                      |<- both, kept ->                |<- the output's
- *
- * The first run's block is whole from the start: what was put before it is known. A run may also
- * begin and end within one block, and then leaves it to the run behind it.
+ *     edges    |<------------->|               |               |<------------->|
+ *                              |<------------->|   two runs meet in block 1
  */
 #include "checkpoint/file_runs.h"
 
@@ -23,54 +20,53 @@
 
 _Static_assert(PS_FILE_RUNS_MAX <= PS_WRITE_PIECES_MAX, "a turn writes a piece for each run");
 
-static void share_out(struct ps_file_runs *runs, uint8_t *const buffers[2], size_t bytes,
-                      const uint64_t *row_bytes);
+static void share_out(struct ps_file_runs *runs);
 
-/* The bytes before the first run lie at the beginning of its buffer. */
-enum ps_status ps_file_runs_begin(struct ps_file_runs *runs, struct ps_block_output *output,
-                                  const uint64_t *sizes, const uint64_t *row_bytes, size_t count,
-                                  struct ps_error *error)
+/* Of its first block the run has the end, and of its last the beginning; a short one may lie within
+ * one block, between others. */
+struct ps_file_run ps_file_run_of(uint64_t begin, uint64_t bytes, uint64_t row_bytes)
 {
-    uint8_t *buffers[2];
-    size_t rest = 0;
-    PS_ASSERT(count > 0 && count <= PS_FILE_RUNS_MAX);
-    PS_TRY(ps_block_output_lend(output, buffers, &rest, error));
-    *runs = (struct ps_file_runs){.output = output, .count = count};
-    share_out(runs, buffers, output->buffer_bytes, row_bytes);
-    uint64_t begin = output->size + rest;
-    for (size_t i = 0; i < count; i++) {
-        struct ps_file_run *run = &runs->runs[i];
-        run->begin = begin;
-        run->end = begin + sizes[i];
-        run->used = begin % BLOCK;
-        run->at = begin - run->used;
-        begin = run->end;
-    }
+    size_t foreign = (size_t)(begin % BLOCK);
+    PS_ASSERT(row_bytes > 0 && begin <= UINT64_MAX - bytes);
+    return (struct ps_file_run){.end = begin + bytes,
+                                .row_bytes = row_bytes,
+                                .at = begin - foreign,
+                                .used = foreign,
+                                .foreign = foreign};
+}
+
+/* Nothing is in the output's buffers then, and nothing is put there before the end. */
+enum ps_status ps_file_runs_begin(struct ps_file_runs *runs, struct ps_block_output *output,
+                                  uint64_t behind, struct ps_error *error)
+{
+    PS_ASSERT(runs->count > 0 && runs->count <= PS_FILE_RUNS_MAX);
+    PS_TRY(ps_block_output_go_to(output, behind, error));
+    runs->output = output;
+    runs->filling = 0;
+    share_out(runs);
     return PS_OK;
 }
 
 /* Both buffers alike, so that what is left in one goes to the same place of the other: two blocks
- * for each run and the rest as the rows need it, and behind all runs the blocks that are kept back.
- * */
-static void share_out(struct ps_file_runs *runs, uint8_t *const buffers[2], size_t bytes,
-                      const uint64_t *row_bytes)
+ * for each run and the rest as the rows need it. */
+static void share_out(struct ps_file_runs *runs)
 {
+    const struct ps_block_output *output = runs->output;
     uint64_t of_all = 0;
-    size_t to_share = bytes - runs->count * 3 * BLOCK;
+    size_t to_share = output->buffer_bytes - runs->count * 2 * BLOCK;
     size_t place = 0;
-    PS_ASSERT(bytes > runs->count * 3 * BLOCK);
+    PS_ASSERT(output->buffer_bytes > runs->count * 2 * BLOCK);
     for (size_t i = 0; i < runs->count; i++)
-        of_all += row_bytes[i];
+        of_all += runs->runs[i].row_bytes;
     PS_ASSERT(of_all > 0 && of_all <= to_share);
     for (size_t i = 0; i < runs->count; i++) {
         struct ps_file_run *run = &runs->runs[i];
-        run->room = 2 * BLOCK + (size_t)(to_share * row_bytes[i] / of_all) / BLOCK * BLOCK;
-        run->buffers[0] = buffers[0] + place;
-        run->buffers[1] = buffers[1] + place;
-        run->first = buffers[0] + bytes - (i + 1) * BLOCK;
+        run->room = 2 * BLOCK + (size_t)(to_share * run->row_bytes / of_all) / BLOCK * BLOCK;
+        run->buffers[0] = output->buffers[0] + place;
+        run->buffers[1] = output->buffers[1] + place;
         place += run->room;
     }
-    PS_ASSERT(place + runs->count * BLOCK <= bytes);
+    PS_ASSERT(place <= output->buffer_bytes);
 }
 
 /* Behind what is kept from before the last turn. */
@@ -91,24 +87,36 @@ void ps_file_runs_made(struct ps_file_runs *runs, size_t i, size_t size)
     PS_ASSERT(run->at + run->used <= run->end);
 }
 
-/* Of one run: its whole blocks are the piece, and the rest is in the other buffer afterwards, which
- * nobody writes from. Returns whether there is a piece. */
-static bool turn_run(struct ps_file_runs *runs, struct ps_file_run *run,
-                     struct ps_write_piece *piece)
+/* These bytes of a block, in the buffer that is filled, wait until the others are there. */
+static enum ps_status put_edge(const struct ps_file_runs *runs, const struct ps_file_run *run,
+                               size_t from, size_t to, struct ps_error *error)
+{
+    const struct ps_block_output *output = runs->output;
+    PS_ASSERT(from <= to && to <= BLOCK);
+    return ps_file_edges_put(output->edges, output->file, run->at + from,
+                             (struct ps_bytes){run->buffers[runs->filling] + from, to - from},
+                             error);
+}
+
+/* Of one run, whose first block may have foreign bytes: those are somebody else's to put. Its whole
+ * blocks are the piece, and the rest is in the other buffer afterwards, which nobody writes from.
+ * */
+static enum ps_status turn_run(struct ps_file_runs *runs, struct ps_file_run *run,
+                               struct ps_write_piece *piece, struct ps_error *error)
 {
     uint8_t *buffer = run->buffers[runs->filling];
     size_t whole = run->used / BLOCK * BLOCK;
-    size_t kept = 0;
-    if (whole > 0 && run != &runs->runs[0] && !run->has_first) {
-        memcpy(run->first, buffer, BLOCK);
-        run->has_first = true;
-        kept = BLOCK;
+    size_t first = 0;
+    if (whole > 0 && run->foreign > 0) {
+        PS_TRY(put_edge(runs, run, run->foreign, BLOCK, error));
+        run->foreign = 0;
+        first = BLOCK;
     }
-    *piece = (struct ps_write_piece){run->at + kept, {buffer + kept, whole - kept}};
+    *piece = (struct ps_write_piece){run->at + first, {buffer + first, whole - first}};
     run->used -= whole;
     run->at += whole;
     memcpy(run->buffers[1 - runs->filling], buffer + whole, run->used);
-    return piece->bytes.size > 0;
+    return PS_OK;
 }
 
 /* The pieces are in this function's memory alone: whoever writes them has copies. */
@@ -116,52 +124,25 @@ enum ps_status ps_file_runs_turn(struct ps_file_runs *runs, struct ps_error *err
 {
     struct ps_write_piece pieces[PS_FILE_RUNS_MAX];
     size_t count = 0;
-    /* The other buffer is free once the write from it has ended. */
+    /* The other buffer is free once the write from it has ended, and the file for an edge. */
     PS_TRY(ps_block_output_wait(runs->output, error));
-    for (size_t i = 0; i < runs->count; i++)
-        count += turn_run(runs, &runs->runs[i], &pieces[count]) ? 1 : 0;
+    for (size_t i = 0; i < runs->count; i++) {
+        PS_TRY(turn_run(runs, &runs->runs[i], &pieces[count], error));
+        count += pieces[count].bytes.size > 0 ? 1 : 0;
+    }
     runs->filling = 1 - runs->filling;
     return ps_block_output_write(runs->output, pieces, count, error);
 }
 
-/* Behind the last turn, with every run's last bytes in the buffer that would be filled next. Joins
- * the end of what is before a run, `*used` bytes of `block`, with the run's beginning, and
- * leaves the run's end in `block`. */
-static enum ps_status join_run(const struct ps_file_runs *runs, const struct ps_file_run *run,
-                               uint8_t *block, size_t *used, struct ps_error *error)
-{
-    const struct ps_files *files = runs->output->files;
-    const uint8_t *end = run->buffers[runs->filling];
-    PS_ASSERT(run->begin % BLOCK == *used);
-    if (!run->has_first) {
-        /* The run begins and ends in the same block. */
-        PS_ASSERT(run->used >= *used);
-        memcpy(block + *used, end + *used, run->used - *used);
-        *used = run->used;
-        return PS_OK;
-    }
-    memcpy(block + *used, run->first + *used, BLOCK - *used);
-    PS_TRY(files->write_over(files->self, runs->output->file, run->begin - *used,
-                             (struct ps_bytes){block, BLOCK}, error));
-    memcpy(block, end, run->used);
-    *used = run->used;
-    return PS_OK;
-}
-
-/* A block for each run, some pages in a file of megabytes. They are put together where the first
- * run would have kept a block back. */
+/* A run that began and ends in one block has all of its bytes there, behind the foreign ones. */
 enum ps_status ps_file_runs_end(struct ps_file_runs *runs, struct ps_error *error)
 {
-    const struct ps_file_run *last = &runs->runs[runs->count - 1];
-    uint8_t *block = runs->runs[0].first;
     PS_TRY(ps_file_runs_turn(runs, error));
     PS_TRY(ps_block_output_wait(runs->output, error));
-    size_t used = runs->runs[0].used;
-    memcpy(block, runs->runs[0].buffers[runs->filling], used);
-    for (size_t i = 0; i < runs->count; i++)
-        PS_ASSERT(runs->runs[i].at + runs->runs[i].used == runs->runs[i].end);
-    for (size_t i = 1; i < runs->count; i++)
-        PS_TRY(join_run(runs, &runs->runs[i], block, &used, error));
-    ps_block_output_resume(runs->output, last->at, (struct ps_bytes){block, used});
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct ps_file_run *run = &runs->runs[i];
+        PS_ASSERT(run->at + run->used == run->end);
+        PS_TRY(put_edge(runs, run, run->foreign, run->used, error));
+    }
     return PS_OK;
 }

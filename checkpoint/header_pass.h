@@ -19,7 +19,7 @@ struct ps_header_pass {
     const struct ps_json *tensor; /* the next top-level member */
     size_t texts_used;
     size_t texts_size;
-    uint64_t offset; /* where the next array begins in the file */
+    uint64_t offset;     /* where the next array begins in the file */
     uint64_t file_bytes; /* that arrays may have */
     bool is_cut;         /* the file has another length, which is no matter here */
     struct ps_error *error;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table that fits into what is free of the output's buffer is put there, array by array: a model
- * may have ten thousand small ones, and a write for each array of each would take longer than all
- * of their bytes. All others are written side by side (file_runs.h).
+/* Array by array all of a table's memory would be gone through once for each of them, a line or two
+ * of every row, and every row would be held until the last array is read. So the arrays are written
+ * side by side (file_runs.h), keys with the others though they stand far before them.
  *
- * Array by array all of a table's memory would be gone through once for each of them, a line or two
- * of every row, and every row would be held until the last array is read. */
+ * For a server this is the difference between a checkpoint that needs the memory of the table once
+ * more, beside pushes to all rows, and one that needs a tenth of it (docs/performance.md, "A
+ * table's rows read once for a checkpoint"). */
 #include "checkpoint/rows_output.h"
 
 #include "base/assert.h"
@@ -19,98 +20,105 @@
 #define PS_ROWS_STEP_BYTES ((uint64_t)256 << 10)
 #endif
 
-/* Most of a table that is put into the buffer. Less than all of that in the simulator alone, whose
- * tables are small ones. */
+/* Most of a table that is not large. Less in the simulator alone, whose tables are small ones. */
 #ifndef PS_ROWS_TOGETHER_BYTES
-#define PS_ROWS_TOGETHER_BYTES SIZE_MAX
+#define PS_ROWS_TOGETHER_BYTES PS_BLOCK_OUTPUT_BYTES
 #endif
 
 _Static_assert(PS_CHECKPOINT_ARRAYS_MAX <= PS_FILE_RUNS_MAX, "a run for every array");
+_Static_assert(PS_ROWS_EDGES_BESIDE > PS_FILE_RUNS_MAX,
+               "an edge between all runs, and at the ends");
 
-/* The arrays that are written together: of one width, so that nothing stands between them in the
- * file. What is counted in rows is the same for all of them. */
+/* The arrays that are written together: those of one width, and keys that were left out before.
+ * What is counted in rows is the same for all of them. */
 struct group {
     const struct ps_checkpoint_parameter *parameter; /* borrowed */
     size_t index;
     const struct ps_checkpoint_watcher *watcher; /* borrowed; may be NULL */
     uint32_t *crc32c;                            /* borrowed; by the number of an array */
+    uint64_t row_bytes;                          /* of all of them */
     size_t count;
-    uint32_t arrays[PS_CHECKPOINT_ARRAYS_MAX];
-    uint64_t row_bytes[PS_CHECKPOINT_ARRAYS_MAX];
-    uint64_t sizes[PS_CHECKPOINT_ARRAYS_MAX];
-    uint32_t crc32[PS_CHECKPOINT_ARRAYS_MAX]; /* of what each array has in the file */
-    uint64_t row_bytes_of_all;
-    uint64_t bytes;
+    struct {
+        uint32_t array;
+        uint64_t row_bytes;
+        size_t part;    /* of the output's sums */
+        uint32_t crc32; /* so far */
+    } of[PS_CHECKPOINT_ARRAYS_MAX];
 };
 
-static void collect(struct group *group, bool wide);
-static enum ps_status write_together(struct ps_summed_output *output, struct group *group,
-                                     struct ps_error *error);
-static enum ps_status write_side_by_side(struct ps_summed_output *output, struct group *group,
-                                         struct ps_error *error);
+static uint64_t collect(struct group *group, struct ps_summed_output *output, bool wide,
+                        const struct ps_rows_keys *keys, struct ps_file_runs *runs);
+static enum ps_status write_rows(struct group *group, struct ps_file_runs *runs,
+                                 struct ps_error *error);
+
+/* By all of its arrays, so that writer and sums know before the first byte. A table that is as in
+ * the base has nothing here, and of one without a source the bytes lie somewhere as they go into
+ * the file: nobody waits for them. */
+bool ps_rows_output_is_large(const struct ps_checkpoint_parameter *parameter)
+{
+    uint64_t bytes = 0;
+    if (!parameter->is_table || parameter->source.read == NULL || ps_array_carried(parameter) == 0)
+        return false;
+    for (uint32_t array = 0; array < ps_array_count(parameter); array++)
+        bytes += ps_array_bytes(parameter, array);
+    return bytes > PS_ROWS_TOGETHER_BYTES;
+}
+
+/* The place is known, and the sum will be: whatever comes behind the keys can be written now. */
+enum ps_status ps_rows_output_leave_keys(struct ps_summed_output *output,
+                                         const struct ps_checkpoint_parameter *parameter,
+                                         struct ps_rows_keys *keys, struct ps_error *error)
+{
+    uint64_t bytes = ps_array_bytes(parameter, ps_array_of_keys(parameter));
+    PS_ASSERT(!ps_array_is_wide(parameter, 0));
+    keys->begin = output->bytes;
+    keys->part = ps_summed_output_leave_out(output, bytes);
+    return ps_block_output_go_to(output->blocks, output->bytes, error);
+}
 
 enum ps_status ps_rows_output_write(struct ps_summed_output *output,
                                     const struct ps_checkpoint_parameter *parameter, size_t index,
-                                    bool wide, const struct ps_checkpoint_watcher *watcher,
-                                    uint32_t *crc32c, struct ps_error *error)
+                                    bool wide, const struct ps_rows_keys *keys,
+                                    const struct ps_checkpoint_watcher *watcher, uint32_t *crc32c,
+                                    struct ps_error *error)
 {
     struct group group = {
         .parameter = parameter, .index = index, .watcher = watcher, .crc32c = crc32c};
-    size_t room = 0;
-    PS_ASSERT(parameter->is_table && parameter->source.read != NULL);
-    collect(&group, wide);
-    if (group.bytes == 0)
-        return PS_OK;
-    (void)ps_block_output_room(output->blocks, &room);
-    room = room < PS_ROWS_TOGETHER_BYTES ? room : PS_ROWS_TOGETHER_BYTES;
-    return group.bytes <= room ? write_together(output, &group, error)
-                               : write_side_by_side(output, &group, error);
+    struct ps_file_runs runs = {.count = 0};
+    PS_ASSERT(ps_rows_output_is_large(parameter));
+    PS_ASSERT(ps_block_output_place(output->blocks) == output->bytes);
+    /* The output's buffers are the runs' from here on; what is put next comes behind them. */
+    uint64_t behind = collect(&group, output, wide, keys, &runs);
+    PS_TRY(ps_file_runs_begin(&runs, output->blocks, behind, error));
+    PS_TRY(write_rows(&group, &runs, error));
+    for (size_t i = 0; i < group.count; i++)
+        output->parts[group.of[i].part].crc32 = group.of[i].crc32;
+    return PS_OK;
 }
 
-/* In the order of the file. Only keys that went may stand behind them, which are no array of the
- * table itself. */
-static void collect(struct group *group, bool wide)
+/* In the order of the arrays, so that the clock is the last: with it whoever holds the rows lets go
+ * of them. Returns the place in the file behind those of this width. */
+static uint64_t collect(struct group *group, struct ps_summed_output *output, bool wide,
+                        const struct ps_rows_keys *keys, struct ps_file_runs *runs)
 {
     const struct ps_checkpoint_parameter *parameter = group->parameter;
     for (uint32_t array = 0; array < ps_array_count(parameter); array++) {
-        if (ps_array_is_wide(parameter, array) != wide)
+        bool is_left_out = keys != NULL && array == ps_array_of_keys(parameter);
+        uint64_t row_bytes = ps_array_row_bytes(parameter, array);
+        uint64_t bytes = ps_array_bytes(parameter, array);
+        size_t i = group->count;
+        if (ps_array_is_wide(parameter, array) != wide && !is_left_out)
             continue;
-        group->arrays[group->count] = array;
-        group->row_bytes[group->count] = ps_array_row_bytes(parameter, array);
-        group->sizes[group->count] = ps_array_bytes(parameter, array);
-        group->row_bytes_of_all += group->row_bytes[group->count];
-        group->bytes += group->sizes[group->count++];
+        uint64_t begin = is_left_out ? keys->begin : output->bytes;
+        group->of[i].array = array;
+        group->of[i].row_bytes = row_bytes;
+        group->of[i].part = is_left_out ? keys->part : ps_summed_output_leave_out(output, bytes);
+        group->row_bytes += row_bytes;
+        group->count++;
+        runs->runs[runs->count++] = ps_file_run_of(begin, bytes, row_bytes);
     }
-    /* Keys and clock have a row for each row, also where the state is one element of it. */
-    PS_ASSERT(group->bytes == parameter->rows * group->row_bytes_of_all);
-}
-
-/* What was read of an array, from its beginning on, will not be read again. Whoever is told may
- * take its time, so that pushes have theirs. */
-static void tell(const struct group *group, size_t i, uint64_t rows)
-{
-    PS_ASSERT(i < group->count && rows <= group->parameter->rows);
-    if (group->watcher != NULL)
-        group->watcher->written(group->watcher->self, group->index, group->arrays[i],
-                                rows * group->row_bytes[i]);
-}
-
-/* All of them have room: only the last can fill the buffer, and have it written. */
-static enum ps_status write_together(struct ps_summed_output *output, struct group *group,
-                                     struct ps_error *error)
-{
-    const struct ps_checkpoint_source *source = &group->parameter->source;
-    for (size_t i = 0; i < group->count; i++) {
-        size_t room = 0;
-        struct ps_bytes made = {ps_block_output_room(output->blocks, &room),
-                                (size_t)group->sizes[i]};
-        PS_ASSERT(made.size <= room);
-        PS_TRY(source->read(source->self, group->arrays[i], 0, (uint8_t *)(uintptr_t)made.data,
-                            made.size, error));
-        PS_TRY(ps_summed_output_made(output, made, &group->crc32c[group->arrays[i]], error));
-        tell(group, i, group->parameter->rows);
-    }
-    return PS_OK;
+    PS_ASSERT(group->count > 0 && group->count == runs->count);
+    return output->bytes;
 }
 
 /* So many rows are read next: as many as a step has, or as there are left, or as have room in every
@@ -118,16 +126,28 @@ static enum ps_status write_together(struct ps_summed_output *output, struct gro
 static uint64_t rows_of_step(const struct group *group, const struct ps_file_runs *runs,
                              uint64_t rows_left)
 {
-    uint64_t rows = PS_ROWS_STEP_BYTES / group->row_bytes_of_all;
+    uint64_t rows = PS_ROWS_STEP_BYTES / group->row_bytes;
     rows = rows > 0 ? rows : 1;
     rows = rows < rows_left ? rows : rows_left;
     PS_ASSERT(rows_left > 0);
     for (size_t i = 0; i < group->count; i++) {
         size_t room = 0;
         (void)ps_file_runs_room(runs, i, &room);
-        rows = rows < room / group->row_bytes[i] ? rows : room / group->row_bytes[i];
+        uint64_t have_room = room / group->of[i].row_bytes;
+        rows = rows < have_room ? rows : have_room;
     }
     return rows;
+}
+
+/* What was read of each array, from its beginning on, will not be read again. Whoever is told may
+ * take its time, so that pushes have theirs. */
+static void tell(const struct group *group, uint64_t rows)
+{
+    const struct ps_checkpoint_watcher *watcher = group->watcher;
+    PS_ASSERT(rows <= group->parameter->rows);
+    for (size_t i = 0; watcher != NULL && i < group->count; i++)
+        watcher->written(watcher->self, group->index, group->of[i].array,
+                         rows * group->of[i].row_bytes);
 }
 
 /* The same rows of every array. They are summed while they are near, and by themselves for the file
@@ -138,42 +158,32 @@ static enum ps_status write_step(struct group *group, struct ps_file_runs *runs,
     const struct ps_checkpoint_source *source = &group->parameter->source;
     for (size_t i = 0; i < group->count; i++) {
         size_t room = 0;
-        size_t size = (size_t)(rows * group->row_bytes[i]);
-        uint32_t array = group->arrays[i];
+        uint32_t array = group->of[i].array;
+        uint64_t row_bytes = group->of[i].row_bytes;
         uint8_t *to = ps_file_runs_room(runs, i, &room);
-        PS_ASSERT(size <= room);
-        PS_TRY(source->read(source->self, array, first * group->row_bytes[i], to, size, error));
-        group->crc32c[array] =
-            ps_checksum_crc32c(group->crc32c[array], (struct ps_bytes){to, size});
-        group->crc32[i] = ps_checksum_crc32(group->crc32[i], (struct ps_bytes){to, size});
-        ps_file_runs_made(runs, i, size);
+        const struct ps_bytes read = {to, (size_t)(rows * row_bytes)};
+        PS_ASSERT(read.size <= room);
+        PS_TRY(source->read(source->self, array, first * row_bytes, to, read.size, error));
+        group->crc32c[array] = ps_checksum_crc32c(group->crc32c[array], read);
+        group->of[i].crc32 = ps_checksum_crc32(group->of[i].crc32, read);
+        ps_file_runs_made(runs, i, read.size);
     }
-    /* Behind the last array: rows are let go when all of them have been read. */
-    for (size_t i = 0; i < group->count; i++)
-        tell(group, i, first + rows);
+    tell(group, first + rows);
     return PS_OK;
 }
 
 /* A turn each time that a run has no room for a row more: the writing of what was made goes on
- * beside the reading of the next rows. The sum of the file is joined from those of the arrays, in
- * the order in which they stand there. */
-static enum ps_status write_side_by_side(struct ps_summed_output *output, struct group *group,
-                                         struct ps_error *error)
+ * beside the reading of the next rows. */
+static enum ps_status write_rows(struct group *group, struct ps_file_runs *runs,
+                                 struct ps_error *error)
 {
-    struct ps_file_runs runs;
-    PS_TRY(ps_file_runs_begin(&runs, output->blocks, group->sizes, group->row_bytes, group->count,
-                              error));
     for (uint64_t first = 0; first < group->parameter->rows;) {
-        uint64_t rows = rows_of_step(group, &runs, group->parameter->rows - first);
+        uint64_t rows = rows_of_step(group, runs, group->parameter->rows - first);
         if (rows == 0)
-            PS_TRY(ps_file_runs_turn(&runs, error));
+            PS_TRY(ps_file_runs_turn(runs, error));
         else
-            PS_TRY(write_step(group, &runs, first, rows, error));
+            PS_TRY(write_step(group, runs, first, rows, error));
         first += rows;
     }
-    PS_TRY(ps_file_runs_end(&runs, error));
-    for (size_t i = 0; i < group->count; i++)
-        output->crc32 = ps_checksum_crc32_join(output->crc32, group->crc32[i], group->sizes[i]);
-    output->bytes += group->bytes;
-    return PS_OK;
+    return ps_file_runs_end(runs, error);
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of a table on their way to a checkpoint file. Arrays of one width stand one behind the
- * other there, and their rows are read once for all of them: some rows of the first array, the same
- * of the second, and so on. So a row is done with when it has been read, and not when the table
- * has: whoever holds it need not set it aside for a push any more, and what was set aside has room
- * for others.
+/* The rows of a large table on their way to a checkpoint file. They are read once for all arrays:
+ * some rows of the first array, the same of the second, and so on, each to its place in the file.
+ * So a row is done with when it has been read, and not when the table has: whoever holds it need
+ * not set it aside for a push any more, and what was set aside has room for others.
+ *
+ * In the file the keys of a table of 4-byte elements stand long before its values, with all arrays
+ * of 8-byte elements (array_layout.h): their place is left out, and filled with the others. Of a
+ * table of 8-byte elements the clock stands far behind, and is read by itself, so that its rows are
+ * held until then.
  *
  * Threads:  one.
  * Blocking: for the disk, and for whoever gives the rows.
- * Errors:   those of the file system and of the source.
+ * Errors:   those of the file system and of the source. What is in the file then is undefined.
  * Memory:   the buffers of the output.
  */
 #ifndef PS_CHECKPOINT_ROWS_OUTPUT_H
@@ -16,20 +20,40 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/summed_output.h"
 
-/* Writes those arrays of a table with a source that have elements of 8 bytes (`wide`) or of 4; none
- * is fine.
+/* Where keys that were left out belong. */
+struct ps_rows_keys {
+    uint64_t begin; /* in the file */
+    size_t part;    /* of the output's sums */
+};
+
+/* What the file's edges and sums have room for: of each large table, and besides. */
+#define PS_ROWS_EDGES_EACH 2
+#define PS_ROWS_EDGES_BESIDE 8
+#define PS_ROWS_PARTS_EACH PS_CHECKPOINT_ARRAYS_MAX
+
+/* Is it a table whose rows are read once? Smaller ones take a buffer or less, and are written array
+ * by array as any parameter is: a write for each array of each of ten thousand tables would take
+ * longer than all of their bytes. */
+bool ps_rows_output_is_large(const struct ps_checkpoint_parameter *parameter);
+
+/* Leaves out the keys of a large table of 4-byte elements. */
+PS_MUST_USE enum ps_status
+ps_rows_output_leave_keys(struct ps_summed_output *output,
+                          const struct ps_checkpoint_parameter *parameter,
+                          struct ps_rows_keys *keys, struct ps_error *error);
+
+/* Writes the arrays of a large table that have elements of 8 bytes (`wide`) or of 4.
  *
  * index      of the parameter, as the watcher knows it
+ * keys       that were left out, which are written with them; NULL: none were
  * watcher    borrowed; may be NULL. Told of all these arrays when some rows of the last have been
  *            read, so that what it hears of any array is true of the others
  * crc32c     by the number of an array: the sums of these arrays, which are 0 before
- *
- * A row is read once, in steps of some hundred kilobytes in all arrays. What the source says when
- * it fails is returned, and the file is given up.
  */
 PS_MUST_USE enum ps_status ps_rows_output_write(struct ps_summed_output *output,
                                                 const struct ps_checkpoint_parameter *parameter,
                                                 size_t index, bool wide,
+                                                const struct ps_rows_keys *keys,
                                                 const struct ps_checkpoint_watcher *watcher,
                                                 uint32_t *crc32c, struct ps_error *error);
 

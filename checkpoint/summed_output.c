@@ -11,6 +11,32 @@
 /* Fits the processor's first or second cache. */
 #define STEP_BYTES ((size_t)64 << 10)
 
+/* Each part that is left out has what is before it for another one. */
+enum ps_status ps_summed_output_init(struct ps_summed_output *output,
+                                     struct ps_block_output *blocks, size_t left_out,
+                                     const struct ps_allocator *memory, struct ps_error *error)
+{
+    PS_ASSERT(left_out <= SIZE_MAX / 2);
+    *output = (struct ps_summed_output){
+        .blocks = blocks, .memory = memory, .part_capacity = 2 * left_out};
+    if (left_out == 0)
+        return PS_OK;
+    output->parts = ps_zeroed_array(memory, output->part_capacity, sizeof *output->parts);
+    return output->parts != NULL
+               ? PS_OK
+               : ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu parts of a file", left_out);
+}
+
+/* The output that it fills is the caller's. */
+void ps_summed_output_fini(struct ps_summed_output *output)
+{
+    if (output->memory == NULL)
+        return;
+    PS_ASSERT(output->part_count <= output->part_capacity);
+    ps_release(output->memory, output->parts);
+    *output = (struct ps_summed_output){0};
+}
+
 enum ps_status ps_summed_output_put(struct ps_summed_output *output, struct ps_bytes bytes,
                                     uint32_t *crc32c, struct ps_error *error)
 {
@@ -36,4 +62,41 @@ enum ps_status ps_summed_output_made(struct ps_summed_output *output, struct ps_
     output->crc32 = ps_checksum_crc32(output->crc32, made);
     output->bytes += made.size;
     return ps_block_output_made(output->blocks, made.size, error);
+}
+
+/* Behind the place of the head, which is written last and joined before all others. */
+void ps_summed_output_begin(struct ps_summed_output *output)
+{
+    PS_ASSERT(output->part_count == 0);
+    output->begin = output->bytes;
+    output->crc32 = 0;
+}
+
+/* The next part in the order of the file. */
+static size_t add_part(struct ps_summed_output *output, uint64_t bytes, uint32_t crc32)
+{
+    PS_ASSERT(output->part_count < output->part_capacity);
+    output->parts[output->part_count] = (struct ps_summed_part){bytes, crc32};
+    return output->part_count++;
+}
+
+/* Nothing was put between two parts that stand right behind each other. */
+size_t ps_summed_output_leave_out(struct ps_summed_output *output, uint64_t bytes)
+{
+    if (output->bytes > output->begin)
+        (void)add_part(output, output->bytes - output->begin, output->crc32);
+    output->bytes += bytes;
+    output->begin = output->bytes;
+    output->crc32 = 0;
+    return add_part(output, bytes, 0);
+}
+
+/* By arithmetic: no byte is read again. */
+uint32_t ps_summed_output_crc32(const struct ps_summed_output *output)
+{
+    uint32_t crc32 = 0;
+    PS_ASSERT(output->begin <= output->bytes);
+    for (size_t i = 0; i < output->part_count; i++)
+        crc32 = ps_checksum_crc32_join(crc32, output->parts[i].crc32, output->parts[i].bytes);
+    return ps_checksum_crc32_join(crc32, output->crc32, output->bytes - output->begin);
 }

@@ -73,7 +73,7 @@ static enum ps_status prepare(struct psclient_rows_ahead *read, const uint64_t *
     ps_mutex_unlock(&table->mutex);
     if (read->worker == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "rows are read ahead by clocks: call psclient_table_at");
+                       "rows are read ahead by clocks: say by which, with psclient_table_at");
     if (count > 0)
         PS_TRY(ps_row_cut_read(client->memory, &table->partition, keys, count, PS_ROW_CUT_KEYS_MAX,
                                &read->cut, error));

@@ -181,7 +181,10 @@ static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message
                                   struct ps_arena *arena, struct ps_list_reply *reply,
                                   struct ps_error *error)
 {
-    /* From the same arena, whose cap also bounds this array. A count of 0 still gives a block. */
+    /* From the same arena, beside its cap: that is for what a sender may make protobuf-c take, and
+     * so many entries were unpacked within it. An entry here is larger than the fewest bytes that
+     * tell one. A count of 0 still gives a block. */
+    arena->left += message->n_params * sizeof(struct ps_param_info);
     struct ps_param_info *params = ps_arena_take(arena, message->n_params * sizeof *params);
     if (params == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu parameters", message->n_params);

@@ -223,6 +223,23 @@ static bool read_word(const ProtobufCEnumDescriptor *words, const char *value, i
     return false;
 }
 
+/* As people type them: the .proto's own begin with a capital. Whoever is at a terminal has no
+ * .proto at hand; no enum of a configuration has more than a handful of words. */
+static enum ps_status fail_word(const ProtobufCFieldDescriptor *field, const char *value,
+                                struct ps_error *error)
+{
+    const ProtobufCEnumDescriptor *words = field->descriptor;
+    char list[160];
+    struct ps_buffer text;
+    ps_buffer_init_fixed(&text, list, sizeof list);
+    for (unsigned i = 0; i < words->n_values; i++)
+        ps_buffer_append_format(&text, "%s%c%s", i > 0 ? ", " : "",
+                                tolower((unsigned char)words->values[i].name[0]),
+                                words->values[i].name + 1);
+    return ps_fail(error, PS_ERR_BAD_INPUT, "%s=%.40s: one of %s is wanted", field->name, value,
+                   list);
+}
+
 /* Reads the value into its place in the generated struct, which is reached by an offset as
  * protobuf-c reaches it. NULL: it is there; else what is wanted instead. */
 static const char *read_value(const ProtobufCFieldDescriptor *field, const char *value, void *place)
@@ -239,8 +256,7 @@ static const char *read_value(const ProtobufCFieldDescriptor *field, const char 
     case PROTOBUF_C_TYPE_UINT32:
         return read_uint32(value, place) ? NULL : "a whole number below 2^32";
     case PROTOBUF_C_TYPE_ENUM:
-        return read_word(field->descriptor, value, place) ? NULL
-                                                          : "a word of optimizer_config.proto";
+        return read_word(field->descriptor, value, place) ? NULL : "a word"; /* see fail_word */
     case PROTOBUF_C_TYPE_BOOL:
         *(protobuf_c_boolean *)place = is_true;
         return is_true || is_false ? NULL : "true or false";
@@ -261,6 +277,8 @@ static enum ps_status set_field(ProtobufCMessage *message, const ProtobufCFieldD
     char *start = (char *)message;
     const char *wanted = read_value(field, value, start + field->offset);
     /* The text names the field as the .proto does: "lr" is a learning_rate there. */
+    if (wanted != NULL && field->type == PROTOBUF_C_TYPE_ENUM)
+        return fail_word(field, value, error);
     if (wanted != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s=%.40s: %s is wanted", field->name, value,
                        wanted);

@@ -38,9 +38,17 @@ enum ps_status imported_tables_join(struct shard_state *state, struct ps_error *
     for (size_t i = 0; i < state->count; i++)
         if (is_keys(&state->parameters[i]))
             PS_TRY(make_table(state, &state->parameters[i], error));
-    for (size_t i = 0; i < state->count; i++)
-        if (!is_keys(&state->parameters[i]))
-            state->parameters[kept++] = state->parameters[i];
+    for (size_t i = 0; i < state->count; i++) {
+        const struct ps_checkpoint_parameter *row = &state->parameters[i];
+        if (is_keys(row))
+            continue;
+        /* A table may have no rows: all that came to it has expired, or nobody has pushed yet.
+         * Any other parameter has at least one element. */
+        if (row->count == 0 && !row->is_table)
+            return ps_fail(error, PS_ERR_UNSUPPORTED, "tensor %.100s has no element",
+                           (const char *)row->name.data);
+        state->parameters[kept++] = *row;
+    }
     state->count = kept;
     return PS_OK;
 }
@@ -100,10 +108,10 @@ static enum ps_status check(const struct ps_checkpoint_parameter *keys,
     if ((keys->dtype != PS_U64 && keys->dtype != PS_I64) || keys->shape.is_given)
         return ps_fail(error, PS_ERR_UNSUPPORTED, "tensor %.100s: keys are one list of U64 or I64",
                        (const char *)keys->name.data);
-    if (!matrix->shape.is_given || matrix->shape.rank != 2 ||
+    if (!matrix->shape.is_given || matrix->shape.rank != 2 || matrix->shape.lengths[1] == 0 ||
         matrix->shape.lengths[1] > PS_TABLE_WIDTH_MAX)
         return ps_fail(error, PS_ERR_UNSUPPORTED,
-                       "tensor %.100s has keys: it is to be a matrix of at most %d columns", name,
+                       "tensor %.100s has keys: it is to be a matrix of 1 to %d columns", name,
                        PS_TABLE_WIDTH_MAX);
     /* The commonest mistake of who writes such a file: the keys of another epoch. */
     if (matrix->shape.lengths[0] != keys->count)

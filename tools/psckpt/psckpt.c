@@ -6,10 +6,12 @@
  * anything, and every command that writes refuses a folder that is in use. */
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/output.h"
 #include "base/program.h"
 #include "tools/optimizer_choice.h"
 #include "tools/psckpt/paths.h"
 #include "tools/psckpt/psckpt_commands.h"
+#include "tools/psckpt/psckpt_pages.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -86,22 +88,6 @@ static const struct ps_option_set options_set = {
         "them.\nDIR is a server's --data-dir or the folder of one shard; nothing in it is changed "
         "but by prune, "
         "publish, restore-set and repair --in-place.",
-    .commands = "  list DIR                              what is there\n"
-                "  verify DIR|FILE                       names what is damaged\n"
-                "  show FILE                             what is in a checkpoint\n"
-                "  rounds DIR                            who counted in each round of the journal\n"
-                "  diff A B                              parameters that differ\n"
-                "  digest DIR|FILE                       one hash of the state\n"
-                "  replay DIR --to POSITION --out NEWDIR the state at a position\n"
-                "  repair DIR --in-place                 goes back to the last good state\n"
-                "  repair DIR --out NEWDIR               the last good state, somewhere else\n"
-                "  salvage DIR|FILE --out NEWDIR         every tensor that is whole\n"
-                "  publish DIR                           a server goes on from what is there\n"
-                "  restore-set DIR --set NAME            all shards go back to one set\n"
-                "  export DIR|FILE --out NEWDIR          plain safetensors or npy\n"
-                "  import FILE --out NEWDIR              from plain safetensors\n"
-                "  reshard DIR --to SHARDS --out NEWDIR  the state on another number of shards\n"
-                "  prune DIR                             removes what no recovery needs\n",
     .statuses = "  0   it worked; diff: nothing differs; verify: nothing is damaged\n"
                 "  1   diff: something differs; salvage: something is left out\n"
                 "  64  wrong usage\n"
@@ -152,24 +138,43 @@ static const struct command commands[] = {
     {{.name = "restore-set", .argument_count = 1}, psckpt_restore_set},
 };
 
+static int obey(int argc, char **argv);
+static bool is_about_psckpt(struct psckpt *tool, int words, char **argv, int *code);
 static int run(const struct command *command, struct psckpt *tool);
 static int complain(const struct command *command, const struct psckpt *tool, enum ps_status status,
                     struct ps_error *error);
+
+/* Printed text counts only when it arrived: standard output is flushed here, because a full disk
+ * behind a redirection shows only then, and a backup script that reads an empty document must not
+ * see status 0. */
+int main(int argc, char **argv)
+{
+    return ps_output_end("psckpt", obey(argc, argv));
+}
 
 /* A pipe that is closed by its reader (psckpt list | head) must end in an exit status, not in a
  * signal. The command is looked up before anything is opened. Memory and files are the real ones
  * here and nowhere else: everything below gets them handed down, so that tests can hand down
  * others. */
-int main(int argc, char **argv)
+static int obey(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     struct psckpt tool = {.box = {.files = ps_files_real(), .memory = ps_allocator_heap()}};
+    const struct ps_command_table pages = psckpt_pages();
+    /* One line for each command; room for many more than there are. */
+    char lines[4096];
+    struct ps_buffer list;
+    ps_buffer_init_fixed(&list, lines, sizeof lines);
+    ps_command_list(&pages, &list);
+    struct ps_option_set set = options_set;
+    set.commands = lines;
     int words = 0;
     int code = EXIT_SUCCESS;
-    if (!ps_program_begin(&options_set, &tool.options, argc, argv, &words, &code))
+    if (!ps_program_read(&set, &tool.options, argc, argv, &words, &code) ||
+        is_about_psckpt(&tool, words, argv, &code) || !ps_program_go_on(&set, &tool.options, &code))
         return code;
-    const struct command *command = ps_program_command(
-        &options_set, commands, PS_ARRAY_COUNT(commands), sizeof commands[0], words, argv);
+    const struct command *command = ps_program_command(&set, commands, PS_ARRAY_COUNT(commands),
+                                                       sizeof commands[0], words, argv);
     if (command == NULL)
         return EX_USAGE;
     /* Options were moved behind the words, so these are the command's own. */
@@ -177,10 +182,27 @@ int main(int argc, char **argv)
     return run(command, &tool);
 }
 
-/* Printed text counts only when it arrived: standard output is flushed here, because a full disk
- * behind a redirection shows only then, and a backup script that reads an empty document must not
- * see status 0. A command sets *tool->code when it did its work and has something to say by it: a
- * difference, damage, something left out. */
+/* Questions about psckpt itself, for which no folder is needed. "help" alone is --help, and
+ * "repair --help" is "help repair"; with a word that is no command --help is the program's page. */
+static bool is_about_psckpt(struct psckpt *tool, int words, char **argv, int *code)
+{
+    const struct ps_command_table pages = psckpt_pages();
+    const char *command = words > 0 ? argv[1] : "";
+    bool help = strcmp(command, "help") == 0;
+    bool is_asked = tool->options.help && !help && ps_command_find(&pages, command) != NULL;
+    if ((help && words == 2) || is_asked)
+        *code = psckpt_help(&options_set, help ? argv[2] : command);
+    else if (strcmp(command, "completion") == 0 && words == 2)
+        *code = psckpt_completion(&options_set, argv[2]);
+    else {
+        tool->options.help |= help && words == 1;
+        return false;
+    }
+    return true;
+}
+
+/* A command sets *tool->code when it did its work and has something to say by it: a difference,
+ * damage, something left out. */
 static int run(const struct command *command, struct psckpt *tool)
 {
     /* The progress line is for a person at a terminal; a log file would fill up with thousands of
@@ -198,10 +220,6 @@ static int run(const struct command *command, struct psckpt *tool)
     /* A command that failed has printed nothing that counts, and its failure is the status. */
     if (status != PS_OK)
         return complain(command, tool, status, &error);
-    if (fflush(stdout) != 0 && code == EXIT_SUCCESS) {
-        (void)fprintf(stderr, "psckpt: cannot write to standard output\n");
-        return EX_IOERR;
-    }
     return code;
 }
 

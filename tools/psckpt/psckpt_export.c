@@ -75,6 +75,11 @@ enum ps_status psckpt_export(const struct psckpt *tool, struct ps_error *error)
     if (status == PS_OK && set.count > 1 && tool->options.set == NULL)
         (void)fprintf(stderr, "psckpt: each shard as it ends; --set NAME exports one snapshot of "
                               "all (psctl checkpoint --model)\n");
+    /* Where a newer checkpoint was passed over, it shows here that the files are older. */
+    if (status == PS_OK && !tool->json)
+        for (size_t i = 0; i < set.count; i++)
+            (void)printf("shard %" PRIu32 ": as of position %" PRIu64 "\n",
+                         set.states[i].facts.index, set.states[i].facts.position);
     /* Contributions are to values that are not there yet: the files have the model as of the last
      * round that ended, as a pull would. */
     size_t held = 0;

@@ -206,10 +206,11 @@ static enum ps_status read_elements(const struct tensor_input *input,
 }
 
 /* Three kinds of refusal: what the format forbids is damage, what a parameter cannot be (an element
- * type that is not in the table, no element at all) is unsupported, and numbers that contradict
- * each other or the file are damage again. The division keeps the product from overflowing. The
- * name is a text of the JSON document and may hold anything that UTF-8 can; servers take it as
- * bytes. The label is looked up in the table of types. */
+ * type that is not in the table) is unsupported, and numbers that contradict each other or the file
+ * are damage again. A tensor without elements may be a table's without rows, which is known when
+ * all of them were read. The division keeps the product from overflowing. The name is a text of the
+ * JSON document and may hold anything that UTF-8 can; servers take it as bytes. The label is looked
+ * up in the table of types. */
 static enum ps_status parse_tensor(const struct tensor_input *input, const struct ps_json *tensor,
                                    struct ps_checkpoint_parameter *row,
                                    const struct tensor_type **type, uint64_t *begin,
@@ -234,8 +235,6 @@ static enum ps_status parse_tensor(const struct tensor_input *input, const struc
                        "tensor %.60s is of type %.20s: what can be imported is " TENSOR_TYPES, name,
                        label);
     row->dtype = (*type)->dtype;
-    if (row->count == 0)
-        return ps_fail(error, PS_ERR_UNSUPPORTED, "tensor %.100s has no element", name);
     uint64_t room = input->bytes - input->data;
     if (*begin > end || end > room || row->count > room / (*type)->size ||
         end - *begin != row->count * (*type)->size)
@@ -248,9 +247,8 @@ static enum ps_status parse_tensor(const struct tensor_input *input, const struc
 }
 
 /* One form of each shape, as servers have it: the digest of an imported job is then that of one
- * which a trainer has initialised. A dimension of 0 makes an empty tensor, which the caller
- * refuses. False when it is not a list of numbers, has more of them than a parameter may have, or
- * its product overflows. */
+ * which a trainer has initialised. A dimension of 0 makes an empty tensor. False when it is not a
+ * list of numbers, has more of them than a parameter may have, or its product overflows. */
 static bool read_shape(const struct ps_json *list, struct ps_checkpoint_parameter *row)
 {
     struct ps_shape *shape = &row->shape;

@@ -4,8 +4,9 @@
  * Threads:  one.
  * Blocking: for the disk.
  * Errors:   PS_ERR_CORRUPT for what is not a safetensors file; PS_ERR_UNSUPPORTED for an element
- *           type that is not in tensor_type.h, a tensor without elements, or a file that is a
- *           checkpoint already; PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY.
+ *           type that is not in tensor_type.h, or a file that is a checkpoint already;
+ *           PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY. One without elements is read: it may
+ *           be a table's (imported_tables.h).
  * Memory:   in the rooms of the state.
  */
 #ifndef PS_TOOLS_TENSOR_READER_H

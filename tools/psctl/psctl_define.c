@@ -29,17 +29,22 @@ static int choose_type(struct definition *definition, const char *value);
 static int choose_rule(struct definition *definition, const char *value);
 static int define_table(const struct psctl *control, const struct definition *definition);
 
-/* The words go in order: numbers of a rule come behind it. */
+/* The rule first, wherever it was typed: what is said of its numbers would be of another rule. All
+ * others keep their order, in which the later one holds. */
 static int define(const struct psctl *control)
 {
     struct definition definition = {.type = PSCLIENT_FLOAT32};
     ps_optimizer_config_defaults(&definition.config);
     ps_buffer_init_fixed(&definition.buffer, definition.bytes, sizeof definition.bytes);
-    for (size_t i = 1; i < control->word_count; i++) {
-        int code = put_word(&definition, control->words[i]);
-        if (code != EXIT_SUCCESS)
-            return code;
-    }
+    for (int behind_rule = 0; behind_rule < 2; behind_rule++)
+        for (size_t i = 1; i < control->word_count; i++) {
+            bool is_rule = strncmp(control->words[i], "rule=", strlen("rule=")) == 0;
+            int code = EXIT_SUCCESS;
+            if (is_rule == (behind_rule == 0))
+                code = put_word(&definition, control->words[i]);
+            if (code != EXIT_SUCCESS)
+                return code;
+        }
     /* Without a width it would be a parameter of no elements. */
     if (definition.config.table.width == 0) {
         (void)fputs("psctl: define: how wide is a row? As in width=16\n", stderr);
@@ -118,14 +123,15 @@ static int choose_type(struct definition *definition, const char *value)
     return EX_USAGE;
 }
 
-/* Whatever was said of another rule before would be lost, so that the rule comes first. Words of
- * the table may not come before it either, which is easier to remember. */
+/* Whatever was said of another rule before would be lost: of two rules neither is meant. Words that
+ * were read before it would be, too, which is why it is read first. */
 static int choose_rule(struct definition *definition, const char *value)
 {
     if (definition->buffer.size > 0 || !ps_optimizer_config_choose(&definition->config, value)) {
         (void)fprintf(stderr, "psctl: define: rule=%s: %s\n", value,
-                      definition->buffer.size > 0 ? "the rule comes before its numbers"
-                                                  : "no rule has such a name");
+                      definition->buffer.size > 0 ? "another rule was named before"
+                                                  : "no rule has such a name: sgd, adagrad, adam, "
+                                                    "ftrl, add ... (optimizer/README.md)");
         return EX_USAGE;
     }
     /* With all of its numbers: what the words behind it change is written behind. */
@@ -181,8 +187,8 @@ const struct psctl_command psctl_define = {
                  "one of:\n"
                  "\n"
                  "  type                   of the elements: f32 (without it), f64, i32, ...\n"
-                 "  rule                   sgd (without it), adagrad, ftrl, adam ...: before the\n"
-                 "                         rule's numbers, which psctl set has, too (lr=0.1)\n"
+                 "  rule                   sgd (without it), adagrad, ftrl, adam ..., with the\n"
+                 "                         numbers that psctl set has, too (lr=0.1)\n"
                  "  width                  elements of a row; needed\n"
                  "  init, low, high, seed  what rows begin with: zero, constant, uniform, normal\n"
                  "  rows_max, full         of each server; refuse or oldest\n"

@@ -199,7 +199,8 @@ static PyObject *count(PyObject *object, PyObject *none)
 }
 
 /* (memory of keys to fill). How many there are, which may be more: the Python half then comes again
- * with more room. */
+ * with more room. Whoever made the memory knows how much it is, so that no number of keys has to be
+ * told beside it; bytes at its end that are no whole key stay as they are. */
 static PyObject *fill_keys(PyObject *object, PyObject *arguments)
 {
     PyObject *memory;

@@ -50,6 +50,9 @@ def settings(given: Any) -> None:
 
 
 def _check(what: str, value: Any, kind: Any) -> None:
+    # The annotations are what `help` shows, so that what is checked is what is written there. All
+    # whole numbers of settings are unsigned on their way; which of them make sense together is the
+    # servers' affair, who say it in the same words to clients of every language.
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Literal:
         choice(what, value, dict.fromkeys(parts, 0))

@@ -7,9 +7,10 @@ what became of every item of a call that had several; ``error.hint`` says what t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
-from typing import ClassVar
+from typing import ClassVar, Iterator
 
 from . import _pserver
 
@@ -131,6 +132,16 @@ class ClosedError(Error):
 
 class ForkedError(Error):
     """The client was opened in the process that this one was forked from."""
+
+
+@contextlib.contextmanager
+def open_end(hint: str) -> Iterator[None]:
+    """What to do when the time is over in a call that may be made again, unlike a push."""
+    try:
+        yield
+    except UnknownOutcomeError as error:
+        error.hint = hint
+        raise
 
 
 # The numbers are those of psclient_status; those below 0 are the extension's own.

@@ -8,26 +8,19 @@ before by this worker's process of another life.
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Sequence
 
 from . import _pserver, errors
 from .arrays import Array
+from .errors import open_end
 
 #: Contributions that may go in one message with their pulls, as of libpsclient.
 TOGETHER_MAX = 64
 
+#: What to do about a contribution whose fate is open, unlike that of a push.
+AGAIN = "make the step again: its contribution counts once"
+
 _PUSH, _PULL, _PUSH_PULL = 0, 1, 2
-
-
-@contextlib.contextmanager
-def counting_once() -> Iterator[None]:
-    """A contribution whose fate is open may be made again, unlike a push."""
-    try:
-        yield
-    except errors.UnknownOutcomeError as error:
-        error.hint = "make the step again: its contribution counts once"
-        raise
 
 
 def step(handle: _pserver.Client, names: Sequence[str], sources: Sequence[Any],
@@ -40,7 +33,7 @@ def step(handle: _pserver.Client, names: Sequence[str], sources: Sequence[Any],
     together = len(names) <= TOGETHER_MAX
     kind, into = (_PUSH_PULL, targets) if together else (_PUSH, None)
     try:
-        with counting_once():
+        with open_end(AGAIN):
             rows = handle.run(kind, names, sources, into, left_ms(), contribution)
     except errors.AlreadyInitializedError as error:
         # Contributed before: what its round made is all that there is to get.
@@ -50,7 +43,7 @@ def step(handle: _pserver.Client, names: Sequence[str], sources: Sequence[Any],
     late = {name for name, (_, was_late) in zip(names, rows) if was_late}
     versions = [version for version, _ in rows]
     if late or not together:
-        with counting_once():
+        with open_end(AGAIN):
             waited = handle.run(_PULL, names, None, targets, left_ms(), (0, 0.0, versions))
         versions = [version for version, _ in waited]
     return versions, late

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from types import TracebackType
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from .arrays import DTYPES, Array, as_target, from_tensor
 from .buffered_table import BufferedTable
 from .optimizers import SGD, Optimizer, config_of
 from .protobuf import message
-from .rounds import counting_once
+from .rounds import AGAIN
 from .table_keys import KEY, as_keys
 from .table_settings import Full, Initializer, KeyRanges, limits_config, table_config
 from .together import WORKERS_MAX, Read, whole_clock
@@ -194,7 +195,9 @@ class Table:
             TableFullError: there would be more rows than the table may have.
         """
         numbers = as_keys(self.name, keys)
-        self._handle.add(numbers, self._source(numbers, gradients), self._milliseconds(timeout))
+        source = self._source(numbers, gradients)
+        with self._naming(numbers, source):
+            self._handle.add(numbers, source, self._milliseconds(timeout))
 
     def add_get(self, keys: npt.ArrayLike, gradients: npt.ArrayLike,
                 get: npt.ArrayLike | None = None, *, out: Array | None = None,
@@ -217,7 +220,8 @@ class Table:
         if np.may_share_memory(source, rows):
             raise ValueError(f"{self.name}: gradients and rows share memory: read into another "
                              "array")
-        self._handle.add_get(numbers, source, wanted, rows, self._milliseconds(timeout))
+        with self._naming(numbers, source):
+            self._handle.add_get(numbers, source, wanted, rows, self._milliseconds(timeout))
         return rows
 
     def push_pull(self, keys: npt.ArrayLike, gradients: npt.ArrayLike,
@@ -253,7 +257,7 @@ class Table:
         if source.size and np.may_share_memory(source, rows):
             raise ValueError(f"{self.name}: gradients and rows share memory: read into another "
                              "array")
-        with counting_once():
+        with errors.open_end(AGAIN), self._naming(numbers, source):
             self.version, self.late, _ = self._handle.step(
                 numbers, source, wanted, rows, worker + 1, weight, self._milliseconds(timeout))
         return rows
@@ -379,6 +383,18 @@ class Table:
         if not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{self.name}: gradients are {array.dtype}, the table is {self.dtype}")
         return np.asarray(array, self.dtype, order="C")
+
+    @contextlib.contextmanager
+    def _naming(self, keys: Array, source: Array) -> Iterator[None]:
+        """Whose gradient is not finite: a server knows its place in a push alone."""
+        try:
+            yield
+        except errors.InvalidError as error:
+            wrong = np.flatnonzero(~np.isfinite(source.reshape(-1, self.width)).all(axis=1))
+            if wrong.size:
+                error.text = (f"{self.name}: the gradient of key {keys.flat[wrong[0]]} is not "
+                              f"finite, nor those of {wrong.size - 1} keys more")
+            raise
 
     def _target(self, keys: Array, out: Array | None) -> Array:
         """Where to read the rows of these keys into."""

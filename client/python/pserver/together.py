@@ -16,6 +16,8 @@ _CONSISTENCIES: dict[str, int] = {"asp": 0, "ssp": 1, "bsp": 2, "sparse-ssp": 3}
 #: As of the servers.
 WORKERS_MAX = 4096
 _MOST = 2 ** 32 - 1  # of the numbers in 32 bits
+# Whoever gives up was not there: nothing is half done.
+_MEET_AGAIN = "call it again with the same name and round"
 _SLICE_MS = 1000  # how long ctrl-C may go unheard while others are waited for
 
 
@@ -81,7 +83,8 @@ class Worker:
             UnknownOutcomeError: the time is over; the text names the workers who are missing.
         """
         wait_ms = self._timeout_ms if timeout is None else _milliseconds(timeout)
-        self._handle.barrier_group(self.group, name, round, wait_ms)
+        with errors.open_end(_MEET_AGAIN):
+            self._handle.barrier_group(self.group, name, round, wait_ms)
 
     def leave(self) -> None:
         """Gives the place up: another worker may take the rank at once."""
@@ -231,7 +234,8 @@ class Together:
             UnknownOutcomeError: the time is over; the text says who is missing.
         """
         wait_ms = self._timeout_ms if timeout is None else _milliseconds(timeout)
-        self._handle.barrier(name, round, member, of, wait_ms)
+        with errors.open_end(_MEET_AGAIN):
+            self._handle.barrier(name, round, member, of, wait_ms)
 
 
 def pull_at(handle: _pserver.Client, names: Sequence[str], targets: Sequence[object],

@@ -299,9 +299,7 @@ enum ps_status ps_clock_group_read(struct ps_clock_group *group, const struct ps
     struct ps_error why = {0};
     *look = (struct ps_clock_look){0};
     if (!ps_clock_group_has(group, rank))
-        return ps_fail(error, PS_ERR_NOT_FOUND,
-                       "clocks %.*s: worker %" PRIu32 " is not among the %" PRIu32 " there are",
-                       (int)group->name_size, group->name, rank, group->settings.workers);
+        return ps_clock_group_fail_absent(group, rank, error);
     /* Who is evicted announces nothing: others do not wait for its updates. */
     bool is_sparse = read->is_sparse && consistency.model == PS_CONSISTENCY_SPARSE_SSP &&
                      !group->workers[rank].is_evicted;
@@ -416,6 +414,21 @@ bool ps_clock_group_overdue(const struct ps_clock_group *group, uint64_t now_ms,
     *becomes = (struct ps_clock_record){
         .worker = holder, .evicted = true, .clock = ps_progress_clock(&group->progress, holder)};
     return true;
+}
+
+/* Whoever began a task with some of the ranks hears of it what the others then do wrong; else it is
+ * the number that is wrong. */
+enum ps_status ps_clock_group_fail_absent(const struct ps_clock_group *group, uint32_t rank,
+                                          struct ps_error *error)
+{
+    PS_ASSERT(!ps_clock_group_has(group, rank));
+    if (rank < group->settings.workers)
+        return ps_fail(error, PS_ERR_NOT_FOUND,
+                       "clocks %.*s: worker %" PRIu32 " takes no part in task %" PRIu64,
+                       (int)group->name_size, group->name, rank, group->settings.task);
+    return ps_fail(error, PS_ERR_NOT_FOUND,
+                   "clocks %.*s: worker %" PRIu32 " is not among the %" PRIu32 " there are",
+                   (int)group->name_size, group->name, rank, group->settings.workers);
 }
 
 /* A rank from a message, which may be of any size. */

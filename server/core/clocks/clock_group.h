@@ -136,6 +136,10 @@ bool ps_clock_group_overdue(const struct ps_clock_group *group, uint64_t now_ms,
 /* Is the rank one that takes part? */
 bool ps_clock_group_has(const struct ps_clock_group *group, uint32_t rank);
 
+/* PS_ERR_NOT_FOUND, with the reason, for a rank that takes no part. */
+enum ps_status ps_clock_group_fail_absent(const struct ps_clock_group *group, uint32_t rank,
+                                          struct ps_error *error);
+
 /* Of a rank that is there. */
 uint64_t ps_clock_group_clock(const struct ps_clock_group *group, uint32_t rank);
 uint64_t ps_clock_group_silent_ms(const struct ps_clock_group *group, uint32_t rank,

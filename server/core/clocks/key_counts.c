@@ -6,9 +6,11 @@
 
 #include "base/assert.h"
 #include "base/random.h"
+#include "base/row_hash.h"
 
 enum { CAPACITY_MIN = 64 };
 
+static size_t home_of(const struct ps_key_counts *counts, uint64_t hash);
 static size_t place_of(const struct ps_key_counts *counts, uint64_t hash);
 static void put(struct ps_key_counts *counts, uint64_t hash, uint32_t count);
 static void close_gap(struct ps_key_counts *counts, size_t gap);
@@ -57,6 +59,7 @@ enum ps_status ps_key_counts_reserve(struct ps_key_counts *counts, size_t more,
         ps_key_counts_fini(&wider);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu announced keys", more);
     }
+    wider.spread = ps_row_hash_spread(wider.hashes);
     for (size_t i = 0; i < counts->capacity; i++)
         if (counts->counts[i] > 0)
             put(&wider, counts->hashes[i], counts->counts[i]);
@@ -66,13 +69,21 @@ enum ps_status ps_key_counts_reserve(struct ps_key_counts *counts, size_t more,
     return PS_OK;
 }
 
+/* Where a look for the pair begins: the upper bits of the product, as many as there are in a place.
+ */
+static size_t home_of(const struct ps_key_counts *counts, uint64_t hash)
+{
+    PS_ASSERT(counts->capacity >= CAPACITY_MIN);
+    return (size_t)(hash * counts->spread >> (64 - __builtin_ctzll(counts->capacity)));
+}
+
 /* The place that has the pair, or else the free one where a look for the pair ends. */
 static size_t place_of(const struct ps_key_counts *counts, uint64_t hash)
 {
     /* Half of the places are free, so that the look ends, and after two or three places mostly. */
     size_t mask = counts->capacity - 1;
-    size_t place = hash & mask;
-    PS_ASSERT(counts->capacity > 0 && counts->used < counts->capacity);
+    size_t place = home_of(counts, hash);
+    PS_ASSERT(counts->used < counts->capacity);
     while (counts->counts[place] > 0 && counts->hashes[place] != hash)
         place = (place + 1) & mask;
     return place;
@@ -121,7 +132,7 @@ static void close_gap(struct ps_key_counts *counts, size_t gap)
     size_t mask = counts->capacity - 1;
     PS_ASSERT(counts->counts[gap] == 0);
     for (size_t i = (gap + 1) & mask; counts->counts[i] > 0; i = (i + 1) & mask) {
-        size_t home = counts->hashes[i] & mask;
+        size_t home = home_of(counts, counts->hashes[i]);
         /* Distances are counted round the end of the arrays. */
         if (((i - home) & mask) < ((i - gap) & mask))
             continue;

@@ -2,7 +2,7 @@
 /* How many readers have announced a key for a clock: a counter for each pair, found by a hash of
  * both. Pairs are known by their hash alone. Two pairs of one hash share a counter, so that a key
  * may seem announced that is not: a reader then waits for longer than needed, and never reads too
- * early.
+ * early. Pairs whose hashes somebody chose lie no nearer to each other than others.
  *
  * Threads:  belongs to whoever calls.
  * Blocking: never.
@@ -25,6 +25,7 @@ struct ps_key_counts {
     uint32_t *counts;                  /* 0: the place is free */
     size_t capacity;                   /* a power of two, or 0 */
     size_t used;                       /* places that are not free */
+    uint64_t spread;                   /* ps_row_hash_spread, of this capacity's arrays */
 };
 
 void ps_key_counts_init(struct ps_key_counts *counts, const struct ps_allocator *memory);

@@ -257,18 +257,16 @@ static enum ps_status say(struct attempt *attempt, struct ps_error *error)
     uint32_t rank = attempt->said.worker;
     PS_ASSERT(attempt->settings == NULL);
     PS_TRY(ps_clocks_get(&service->clocks, attempt->name, &group, error));
-    if (!ps_clock_group_has(group, rank))
-        return ps_fail(error, PS_ERR_NOT_FOUND,
-                       "clocks %.*s: worker %" PRIu32 " is not among the %" PRIu32 " there are",
-                       (int)attempt->name.size, (const char *)attempt->name.data, rank,
-                       group->settings.workers);
-    /* A worker of an earlier task may still be on its way, with the same rank as one of this. */
+    /* A worker of an earlier task may still be on its way, with the same rank as one of this. Asked
+     * first: that its rank has no part now is not what it has done wrong. */
     if (attempt->task != 0 && attempt->task != group->settings.task)
         return ps_fail(error, PS_ERR_MISMATCH,
                        "clocks %.*s are in task %" PRIu64 ", and worker %" PRIu32
                        " has ended an iteration of task %" PRIu64,
                        (int)attempt->name.size, (const char *)attempt->name.data,
                        group->settings.task, rank, attempt->task);
+    if (!ps_clock_group_has(group, rank))
+        return ps_clock_group_fail_absent(group, rank, error);
     /* Heard of in any case, also where the journal then refuses: it lives. */
     if (ps_clock_group_say(group, rank, attempt->said.clock, ps_now_ms(service->clock), &becomes)) {
         PS_TRY(put_clock(service, group, &becomes, attempt, &attempt->wakes_writer, error));

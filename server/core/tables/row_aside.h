@@ -39,7 +39,6 @@ struct ps_row_aside_pages {
 struct ps_row_aside {
     struct ps_row_aside *next; /* of the same table */
     struct ps_row_aside_pages kept[PS_ROW_LOCKS];
-    _Atomic uint64_t due_rows;                /* that may still be set aside */
     uint64_t first_pages[PS_ROW_STRIPES + 1]; /* the pages of stripe i begin here in the lists */
     /* Of each page that there was at the instant. Both lists are the hold's. */
     uint64_t *due;           /* live_words: rows of the instant that are as they were */

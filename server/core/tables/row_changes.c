@@ -117,15 +117,9 @@ static void let_rows_be(struct ps_row_hold *hold, uint32_t stripe)
 {
     uint32_t words = hold->table->shape.live_words;
     uint64_t end = hold->aside.first_pages[stripe + 1] * words;
-    uint64_t gone = 0;
     PS_ASSERT(end <= hold->page_count * words);
     ps_mutex_lock(ps_row_lock_of(hold->table, stripe));
-    for (uint64_t i = hold->aside.first_pages[stripe] * words; i < end; i++) {
-        gone += (uint64_t)__builtin_popcountll(hold->aside.due[i] & ~hold->changed[i]);
+    for (uint64_t i = hold->aside.first_pages[stripe] * words; i < end; i++)
         hold->aside.due[i] &= hold->changed[i];
-    }
     ps_mutex_unlock(ps_row_lock_of(hold->table, stripe));
-    /* Readers have memory made ready for so many rows that a push may still come to. */
-    uint64_t before = atomic_fetch_sub_explicit(&hold->aside.due_rows, gone, memory_order_relaxed);
-    PS_ASSERT(before >= gone);
 }

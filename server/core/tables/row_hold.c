@@ -12,8 +12,10 @@
 
 #include "base/assert.h"
 
-/* Memory that is made ready before a hold, and kept ready by whoever reads it: some ten pushes of
- * ten thousand rows. */
+/* Memory that is made ready before a hold: for some ten pushes of ten thousand rows. What they set
+ * aside behind that has memory that was touched ahead, as rows of a table that grows have, or what
+ * was set aside of rows that have been read since. A reader that saw to it had so much to do with
+ * memory, where that is slow to come, that every row was set aside before it was read. */
 #define READY_BYTES ((uint64_t)16 * 1024 * 1024)
 
 /* Pages that a table may get between the making of a hold's memory and its instant, besides a
@@ -24,7 +26,7 @@ static void get_ready(struct ps_row_table *table);
 static void hold_stripe(struct ps_row_hold *hold, uint32_t number);
 
 /* No more than what all these rows would take. */
-void ps_row_hold_expect_pages(struct ps_row_table *table, uint64_t rows)
+static void expect_pages(struct ps_row_table *table, uint64_t rows)
 {
     uint64_t most = READY_BYTES / table->shape.page_bytes;
     uint64_t needed = ps_row_aside_pages(table, rows);
@@ -38,7 +40,7 @@ void ps_row_hold_expect(struct ps_row_table *table)
 {
     PS_ASSERT(table != NULL);
     get_ready(table);
-    ps_row_hold_expect_pages(table, ps_row_table_rows(table));
+    expect_pages(table, ps_row_table_rows(table));
     if (table->candidates != NULL)
         ps_row_hold_expect(table->candidates);
 }
@@ -130,7 +132,6 @@ enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold *
     PS_ASSERT(hold->aside.first_pages[PS_ROW_STRIPES] == hold->page_count);
     PS_ASSERT(hold->rows == ps_row_table_rows(table));
     hold->firsts[hold->page_count] = hold->rows;
-    atomic_init(&hold->aside.due_rows, hold->rows);
     ps_row_table_acquire(table);
     ps_row_aside_init(table, &hold->aside);
     *taken = hold;
@@ -203,7 +204,7 @@ void ps_row_hold_release(struct ps_row_hold *hold)
     if (hold == NULL)
         return;
     struct ps_row_table *table = hold->table;
-    PS_ASSERT(atomic_load(&hold->aside.due_rows) <= hold->rows);
+    PS_ASSERT(hold->gone_pages <= hold->page_count);
     ps_row_aside_fini(table, &hold->aside);
     ps_row_mark_destroy(hold->mark);
     ps_release(table->memory, hold->changed);

@@ -33,9 +33,6 @@ struct ps_row_hold {
 void ps_row_hold_find_rows(const struct ps_row_hold *hold, uint32_t stripe, uint64_t page,
                            const uint8_t **rows);
 
-/* Gets memory ready for some of so many rows that pushes may set aside. */
-void ps_row_hold_expect_pages(struct ps_row_table *table, uint64_t rows);
-
 /* So many rows a page has by these words. */
 static inline uint32_t ps_held_rows(const uint64_t *live, uint32_t words)
 {

@@ -159,8 +159,6 @@ enum ps_status ps_row_hold_read(struct ps_row_hold *hold, uint32_t array, uint64
     PS_ASSERT(array < shape->array_count);
     size_t each = shape->arrays[array].size;
     PS_ASSERT(offset <= hold->rows * each && size <= hold->rows * each - offset);
-    /* Who reads sees to the memory of what is set aside next, beside the pushes that need it. */
-    ps_row_hold_expect_pages(hold->table, atomic_load(&hold->aside.due_rows));
     struct reading reading = {.hold = hold,
                               .array = array,
                               .to = to,

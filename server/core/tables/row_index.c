@@ -17,9 +17,6 @@
 
 #define LINE_BYTES sizeof(struct ps_row_line)
 
-/* Any number: addresses have their lowest bits in common. */
-#define SPREAD_SEED 0x5D588B656C078965u
-
 /* Of 100 places so many are used when the index is full. More, and lines overflow into chains. */
 #define PLACES_USED 85
 
@@ -34,12 +31,6 @@ static uint64_t lines_for(uint64_t rows)
 uint64_t ps_row_index_bytes(uint64_t rows)
 {
     return lines_for(rows) * LINE_BYTES + LINE_BYTES;
-}
-
-/* The system draws the addresses of each process anew. */
-static uint64_t spread_of(const void *allocated)
-{
-    return ps_row_hash((uint64_t)(uintptr_t)allocated, SPREAD_SEED) | 1;
 }
 
 /* The lines begin at a multiple of their size: a look-up is one line of the cache, never two. */
@@ -57,7 +48,7 @@ bool ps_row_index_create(struct ps_row_index *index, const struct ps_allocator *
     index->lines = (struct ps_row_line *)at;
     index->allocated = allocated;
     index->line_count = (uint32_t)lines;
-    index->spread = spread_of(allocated);
+    index->spread = ps_row_hash_spread(allocated);
     index->rows_max = (uint32_t)(lines * PS_ROW_LINE_ROWS * PLACES_USED / 100);
     PS_ASSERT(index->rows_max >= rows);
     return true;

@@ -8,9 +8,8 @@
  * nothing has to be cleaned up.
  *
  * Of a hash bits 40 to 47 are the tag. The home is the upper half of its product with a number that
- * each index has of its own, which nobody outside can know: keys that somebody chose to have one
- * home are spread over all lines (Dietzfelbinger et al., "A reliable randomized algorithm for the
- * closest-pair problem", 1997). Where a row lies in the index says nothing to anybody else.
+ * each index has of its own (ps_row_hash_spread): keys that somebody chose to have one home are
+ * spread over all lines. Where a row lies in the index says nothing to anybody else.
  *
  * Threads:  as the owner says (row_stripes.h).
  * Blocking: never.
@@ -46,7 +45,7 @@ struct ps_row_index {
     void *allocated;
     uint32_t line_count;
     uint32_t rows_max; /* it is full with so many */
-    uint64_t spread;   /* odd */
+    uint64_t spread;   /* ps_row_hash_spread */
 };
 
 /* An empty index for `rows` rows at least, in `*index`, which is written on success alone. */

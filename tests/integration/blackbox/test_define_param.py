@@ -110,7 +110,7 @@ class DefineParam(unittest.TestCase):
         self.assertEqual(self.pull("late"), ([0.5, 1.5], 1))
         exists = grpc.StatusCode.ALREADY_EXISTS
         self.assertIn("shape", self.refused(exists, other.define, "late", [1.0], rate(0.5)))
-        self.assertIn("configuration",
+        self.assertIn("lr=0.5 and not 0.25",
                       self.refused(exists, other.define, "late", [1.0, 2.0], rate(0.25)))
         self.assertIn("f32", self.refused(exists, other.define, "late", [1.0, 2.0], rate(0.5),
                                           element_type=0))

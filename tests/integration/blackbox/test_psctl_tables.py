@@ -35,6 +35,7 @@ class Tables(unittest.TestCase):
         self.assertIn("emb: adagrad lr=0.5", self.psctl(*words).stdout)
         self.psctl(*words)
         self.psctl("define", "emb", "width=4", code=USAGE)
+        self.psctl("define", "emb", *reversed(words[2:]))  # equal, in whatever order
 
         rows = self.document("rows", "emb", "17", "0xffffffffffffffff")
         self.assertEqual([row["key"] for row in rows], [17, 2**64 - 1])
@@ -54,7 +55,8 @@ class Tables(unittest.TestCase):
 
     def test_what_cannot_be_is_refused(self):
         for words in (["width"], ["width=wide"], ["depth=3"], ["lr=0.5"], ["width=0"],
-                      ["type=f16", "width=1"], ["width=1", "rule=sgd"], ["rule=none", "width=1"]):
+                      ["type=f16", "width=1"], ["rule=sgd", "rule=adam", "width=1"],
+                      ["rule=none", "width=1"]):
             self.psctl("define", "emb", *words, code=USAGE)
         self.psctl("define", "emb", "width=1", "partition=range", "keys_max=10")
         for key in ("-1", "1e3", "0x", "18446744073709551616", "", "10"):

@@ -89,11 +89,17 @@ class Storm(unittest.TestCase):
     def change(self):
         """Of any table; most of those of its rounds only where none is open."""
         dice, config = self.dice, CONFIG()
-        kind = dice.randrange(3)
+        kind = dice.randrange(6)
         if kind == 0:
             config.rounds.quorum = dice.randrange(0, 3)
         elif kind == 1:
             config.rounds.workers = dice.randrange(0, 5)
+        elif kind == 2:
+            config.table.full = dice.randrange(0, 2)
+        elif kind == 3:
+            config.table.candidates_max = dice.choice([0, 1, 3, 10])
+        elif kind == 4:
+            config.const_lr.learning_rate = dice.choice([0.0, 0.1, 0.5])
         else:
             config.table.rows_max = dice.randrange(1, 40)
         request = MESSAGES["pserver.v1.ConfigureParamRequest"](

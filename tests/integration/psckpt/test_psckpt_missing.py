@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What verify says of pushes that were noted as durable and are not there (make_folder.c: the
-journal of both shards ends with position 40 of epoch 8).
+journal of both shards ends with position 40 of epoch 8); and what the commands say of themselves.
 """
 
 import os
+import re
 import unittest
 
 from psckpt_run import digest, psckpt, psckpt_json, records_end
@@ -61,6 +62,22 @@ class Missing(Folder):
         self.note(7, 400)
         psckpt("verify", self.data)
         self.assertEqual(len(digest(self.data)), 64)
+
+
+class Pages(unittest.TestCase):
+    def test_every_command_has_a_page_with_examples_of_its_own(self):
+        page = psckpt("--help")
+        listed = page[page.index("Commands:"):page.index("Options:")]
+        commands = re.findall(r"^  ([a-z-]+) ", listed, re.MULTILINE)
+        self.assertIn("restore-set", commands)
+        for command in commands:
+            of_command = psckpt("help", command)
+            self.assertIn(f"psckpt {command}", of_command[of_command.index("Examples:"):])
+            self.assertEqual(psckpt(command, "--help"), page if command == "help" else of_command)
+            self.assertIn(command, psckpt("completion", "bash"))
+        self.assertEqual(psckpt("help"), page)
+        psckpt("help", "nothing", code=64)
+        self.assertIn('unknown command "nothing"', psckpt.errors)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "blackbox"))
 
 from blackbox import Server, patiently, wait_until  # noqa: E402
-from psckpt_run import digest, psckpt, psckpt_json, read_safetensors  # noqa: E402
+from psckpt_run import (digest, psckpt, psckpt_json, read_safetensors,  # noqa: E402
+                        write_safetensors)
 from recover_world import flip, offset_of  # noqa: E402
 from test_tables import WIDTH, Rows, adagrad, configuration  # noqa: E402
 
@@ -187,6 +188,20 @@ class Killed(unittest.TestCase):
         psckpt("import", merged, "--optimizer", "sgd", "--rate", "0.5", "--out", self.out + "1")
         self.expect_served(self.out + "1")
 
+    def test_a_table_without_rows_is_exported_and_made_again(self):
+        plain, made = self.out + ".safetensors", self.out + "1"
+        write_safetensors(plain, {"t": ("F32", [0, 4], []), "ps.keys/t": ("U64", [0], []),
+                                  "w": ("F32", [2], [1.0, 2.0])})
+        psckpt("import", plain, "--optimizer", "sgd", "--rate", "1", "--out", made)
+        with Server(data=made) as server:
+            table = Rows(server, "t")
+            table.push([(7, [1.0] * 4)])
+            self.assertEqual(table.values([7, 8]), [[-1.0] * 4, [0.0] * 4])
+        psckpt("import", plain, "--to", "2", "--out", self.out + "2")
+        psckpt("export", self.out + "2", "--out", self.out + "3", "--merge")
+        merged = read_safetensors(os.path.join(self.out + "3", "merged.safetensors"))
+        self.assertEqual((merged["t"], merged["ps.keys/t"]), ([], []))
+
     def import_fails(self, keys, shape, label="U64", name="ps.keys/t"):
         """Of a file with a matrix "t" of that shape and these keys; returns what was said."""
         matrix = struct.pack(f"<{shape[0] * shape[1]}f", *[0.0] * (shape[0] * shape[1]))
@@ -206,7 +221,9 @@ class Killed(unittest.TestCase):
         self.assertIn("2 rows and 3 keys", self.import_fails([1, 2, 3], [2, 4]))
         self.assertIn("twice", self.import_fails([7, 7], [2, 4]))
         self.assertIn("there is no tensor u", self.import_fails([1, 2], [2, 4], name="ps.keys/u"))
-        self.assertIn("at most 4096 columns", self.import_fails([1], [1, 5000]))
+        self.assertIn("1 to 4096 columns", self.import_fails([1], [1, 5000]))
+        self.assertIn("1 to 4096 columns", self.import_fails([1, 2], [2, 0]))
+        self.assertIn("tensor t has no element", self.import_fails([], [0, 4], name="x"))
         self.assertIn("U64 or I64", self.import_fails([1, 2], [2, 4], label="F64"))
 
     def test_a_table_whose_newest_keys_are_damaged_comes_from_the_checkpoint_before(self):
@@ -439,6 +456,11 @@ class Ageing(unittest.TestCase):
         data[45:53] = b"%08x" % crc32c(data[:8 + length])
         with open(path, "wb") as file:
             file.write(data)
+
+    def test_an_export_says_how_far_it_is(self):
+        end = psckpt_json("digest", self.server.data)["shards"][0]["position"]
+        self.assertIn(f"shard 0: as of position {end}\n",
+                      psckpt("export", self.server.data, "--out", self.out))
 
     def test_ages_that_no_server_reads_are_named_by_verify_and_gone_after_repair(self):
         newest = sorted(glob.glob(os.path.join(self.server.data, "shard-0", "*.safetensors")))[-1]

@@ -94,6 +94,15 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(list(self.ps.parameters()), ["t"])
         self.assertEqual(pserver.SGD(np.float32(0.5)).config(), pserver.SGD(0.5).config())
 
+    def test_gradients_that_are_not_finite_are_named_by_their_keys(self):
+        gradients = np.ones((4, 4), F4)
+        gradients[1, 2], gradients[3, 0] = np.nan, np.inf
+        for call in (self.table.add, self.table.add_get):
+            self.refuses(pserver.InvalidError,
+                         "t: the gradient of key 8 is not finite, nor those of 1 keys more",
+                         lambda: call([7, 8, 9, 10], gradients))
+        self.assertEqual(self.ps.parameters()["t"].shape, (0, 4))
+
     def test_another_table_of_the_name_is_told_what_differs(self):
         for words, width, optimizer in (("table.width=4 and not 8", 8, pserver.Adagrad(0.05)),
                                         ("lr=0.05 and not 0.5", 4, pserver.Adagrad(0.5)),
@@ -120,6 +129,15 @@ class Mistakes(unittest.TestCase):
         self.refuses(TypeError, r"t: at takes clocks.at\(worker, clock\)",
                      lambda: self.table.at(3))
         self.assertEqual([worker.clock for worker in clocks.progress().workers], [0, 0])
+
+    def test_what_may_be_called_again_says_so(self):
+        error = self.refuses(pserver.UnknownOutcomeError, "1 of 2 members are there; missing: 1",
+                             lambda: self.ps.barrier("mistakes", 1, 0, 2, timeout=0.2))
+        self.assertIn("call it again with the same name and round", str(error))
+        rounds = self.ps.table("r", 4, pserver.SGD(1.0, rounds=pserver.Rounds(2)))
+        with self.assertRaises((pserver.UnknownOutcomeError, pserver.UnavailableError)) as caught:
+            rounds.push_pull([1], np.ones((1, 4)), worker=0, timeout=0.3)
+        self.assertNotIn("do not push it again", str(caught.exception))
 
     def test_a_client_is_one_worker(self):
         me = self.ps.worker(name="a", size=2)

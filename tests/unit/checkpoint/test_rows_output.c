@@ -14,27 +14,28 @@
 
 #define PATH "folder/file"
 
-/* Rows that are read between two arrays at most: the writer's step, of rows of 4 bytes. */
-#define STEP_ROWS_MAX ((uint64_t)1 << 16)
-
 static struct memory_files *disk;
 static struct ps_write_behind *thread;
 static struct ps_block_output blocks;
 static struct ps_summed_output output;
+static struct ps_file_edges edges;
 static struct sample_table table;
 static uint64_t told[PS_CHECKPOINT_ARRAYS_MAX];
 
-/* Every array of the same width has been asked for the rows that are told of one. */
+/* The arrays that are written in this call. */
+static bool is_written[PS_CHECKPOINT_ARRAYS_MAX];
+
+/* All of them have been asked for the rows that are told of one. */
 static void see_written(void *self, size_t parameter, uint32_t array, uint64_t bytes)
 {
-    const bool *wide = self;
     uint64_t rows = bytes / ps_array_row_bytes(&table.parameter, array);
+    (void)self;
     ck_assert_uint_eq(parameter, 3);
+    ck_assert(is_written[array]);
     ck_assert_uint_gt(bytes, told[array]);
     told[array] = bytes;
-    bool is_all = bytes == ps_array_bytes(&table.parameter, array);
-    for (uint32_t i = 0; i < ps_array_count(&table.parameter) && !is_all; i++)
-        if (ps_array_is_wide(&table.parameter, i) == *wide)
+    for (uint32_t i = 0; i < ps_array_count(&table.parameter); i++)
+        if (is_written[i])
             ck_assert_uint_eq(table.next[i], rows * ps_array_row_bytes(&table.parameter, i));
 }
 
@@ -48,7 +49,9 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+    ps_summed_output_fini(&output);
     ps_block_output_fini(&blocks);
+    ps_file_edges_fini(&edges);
     ps_write_behind_destroy(thread);
     thread = NULL;
     sample_table_fini(&table);
@@ -65,7 +68,13 @@ static void begin(const struct ps_files *files, bool behind)
                      PS_OK);
     ck_assert_int_eq(files->open(files->self, PATH, PS_FILE_CREATE_DIRECT, &file, NULL), PS_OK);
     ps_block_output_open(&blocks, file);
-    output = (struct ps_summed_output){.blocks = &blocks};
+    ck_assert_int_eq(ps_file_edges_init(&edges, PS_ROWS_EDGES_EACH + PS_ROWS_EDGES_BESIDE, files,
+                                        ps_allocator_heap(), NULL),
+                     PS_OK);
+    blocks.edges = &edges;
+    ck_assert_int_eq(
+        ps_summed_output_init(&output, &blocks, PS_ROWS_PARTS_EACH, ps_allocator_heap(), NULL),
+        PS_OK);
 }
 
 /* The arrays of one width at `*at`, which goes on behind them. */
@@ -83,49 +92,77 @@ static void expect_arrays(struct ps_bytes content, size_t *at, bool wide, const 
     }
 }
 
-/* Small enough for the buffer, and larger; with a state for whole rows, and of wide elements. */
+/* With a state for whole rows, with wide elements, and with rows that are longer than a block. */
 static const struct {
     enum ps_dtype dtype;
     uint64_t rows;
     uint32_t width, states;
 } cases[] = {
-    {PS_F32, 301, 5, 2},    {PS_F32, 65535, 16, 1}, {PS_F32, 65535, 32, 2}, {PS_F64, 65535, 9, 1},
-    {PS_F32, 700, 4096, 0}, {PS_F64, 170, 4096, 2}, {PS_F32, 0, 16, 1},
+    {PS_F32, 65535, 16, 1}, {PS_F32, 65535, 32, 2}, {PS_F64, 65535, 9, 1},
+    {PS_F32, 700, 4096, 0}, {PS_F64, 170, 4096, 2}, {PS_I64, 65531, 8, 0},
 };
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
-START_TEST(arrays_stand_behind_each_other_with_their_sums)
+static enum ps_status write_arrays(bool wide, const struct ps_rows_keys *keys, uint32_t *crc32c)
 {
-    static const uint8_t before[1001] = {1, 2, 3};
+    const struct ps_checkpoint_watcher watcher = {see_written, NULL};
+    const struct ps_checkpoint_parameter *parameter = &table.parameter;
+    for (uint32_t i = 0; i < ps_array_count(parameter); i++)
+        is_written[i] = ps_array_is_wide(parameter, i) == wide ||
+                        (keys != NULL && i == ps_array_of_keys(parameter));
+    return ps_rows_output_write(&output, parameter, 3, wide, keys, &watcher, crc32c, NULL);
+}
+
+/* Keys first, whose place is left out where the values are narrow; something between. */
+START_TEST(arrays_stand_where_they_belong_with_their_sums)
+{
+    static const uint8_t other[1001] = {1, 2, 3};
     uint32_t crc32c[PS_CHECKPOINT_ARRAYS_MAX + 1] = {0};
     uint32_t unused = 0;
     struct ps_bytes content;
-    bool wide = true;
-    const struct ps_checkpoint_watcher watcher = {see_written, &wide};
+    struct ps_rows_keys keys;
     sample_table_init(&table, "t", cases[_i % CASES].dtype, cases[_i % CASES].rows,
                       cases[_i % CASES].width, cases[_i % CASES].states);
+    bool leaves = !ps_array_is_wide(&table.parameter, 0);
+    const struct ps_bytes between = {other, sizeof other};
+    ck_assert(ps_rows_output_is_large(&table.parameter));
     begin(memory_files_files(disk), _i >= CASES);
-    ck_assert_int_eq(
-        ps_summed_output_put(&output, (struct ps_bytes){before, sizeof before}, &unused, NULL),
-        PS_OK);
-    for (int i = 0; i < 2; i++) {
-        wide = i == 0;
-        ck_assert_int_eq(
-            ps_rows_output_write(&output, &table.parameter, 3, wide, &watcher, crc32c, NULL),
-            PS_OK);
-    }
-    ck_assert_int_eq(ps_summed_output_put(&output, (struct ps_bytes){before, 7}, &unused, NULL),
+    ck_assert_int_eq(ps_summed_output_put(&output, between, &unused, NULL), PS_OK);
+    ck_assert_int_eq(leaves ? ps_rows_output_leave_keys(&output, &table.parameter, &keys, NULL)
+                            : write_arrays(true, NULL, crc32c),
+                     PS_OK);
+    ck_assert_int_eq(ps_summed_output_put(&output, between, &unused, NULL), PS_OK);
+    ck_assert_int_eq(write_arrays(false, leaves ? &keys : NULL, crc32c), PS_OK);
+    ck_assert_int_eq(ps_summed_output_put(&output, (struct ps_bytes){other, 7}, &unused, NULL),
                      PS_OK);
     ck_assert_int_eq(ps_block_output_end(&blocks, NULL), PS_OK);
+    ck_assert_int_eq(ps_file_edges_end(&edges, blocks.file, output.bytes, NULL), PS_OK);
 
     ck_assert(memory_files_get(disk, PATH, &content));
-    size_t at = sizeof before;
-    ck_assert_int_eq(memcmp(content.data, before, at), 0);
+    size_t at = sizeof other;
+    ck_assert_int_eq(memcmp(content.data, other, sizeof other), 0);
     expect_arrays(content, &at, true, crc32c);
+    ck_assert_int_eq(memcmp(content.data + at, other, sizeof other), 0);
+    at += sizeof other;
     expect_arrays(content, &at, false, crc32c);
     ck_assert_uint_eq(content.size, at + 7);
     ck_assert_uint_eq(output.bytes, content.size);
-    ck_assert_uint_eq(output.crc32, ps_checksum_crc32(0, content));
+    ck_assert_uint_eq(ps_summed_output_crc32(&output), ps_checksum_crc32(0, content));
+}
+END_TEST
+
+START_TEST(small_tables_and_other_parameters_are_not_large)
+{
+    sample_table_init(&table, "t", PS_F32, 65535, 16, 0);
+    ck_assert(ps_rows_output_is_large(&table.parameter));
+    table.parameter.carry = PS_CARRY_AS_BASE;
+    ck_assert(!ps_rows_output_is_large(&table.parameter));
+    table.parameter.carry = PS_CARRY_WHOLE;
+    table.parameter.source.read = NULL;
+    ck_assert(!ps_rows_output_is_large(&table.parameter));
+    sample_table_fini(&table);
+    sample_table_init(&table, "t", PS_F32, 300, 16, 2);
+    ck_assert(!ps_rows_output_is_large(&table.parameter));
 }
 END_TEST
 
@@ -136,7 +173,7 @@ static enum ps_status fail_late(void *self, uint32_t array, uint64_t offset, voi
     (void)self;
     (void)array;
     memset(to, 0, size);
-    return offset < STEP_ROWS_MAX ? PS_OK : ps_fail(error, PS_ERR_UNAVAILABLE, "dead");
+    return offset < 65536 ? PS_OK : ps_fail(error, PS_ERR_UNAVAILABLE, "dead");
 }
 
 START_TEST(a_failure_of_the_source_or_the_disk_is_said)
@@ -149,8 +186,9 @@ START_TEST(a_failure_of_the_source_or_the_disk_is_said)
     if (_i == 0)
         table.parameter.source.read = fail_late;
     begin(&faulty, false);
-    ck_assert_int_eq(ps_rows_output_write(&output, &table.parameter, 0, false, NULL, crc32c, NULL),
-                     _i == 0 ? PS_ERR_UNAVAILABLE : PS_ERR_IO);
+    ck_assert_int_eq(
+        ps_rows_output_write(&output, &table.parameter, 0, false, NULL, NULL, crc32c, NULL),
+        _i == 0 ? PS_ERR_UNAVAILABLE : PS_ERR_IO);
     ps_block_output_close(&blocks);
     ck_assert_int_eq(fault.open, 0);
 }
@@ -161,7 +199,8 @@ int main(void)
     Suite *suite = suite_create("rows_output");
     TCase *tests = tcase_create("rows_output");
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, arrays_stand_behind_each_other_with_their_sums, 0, 2 * CASES);
+    tcase_add_loop_test(tests, arrays_stand_where_they_belong_with_their_sums, 0, 2 * CASES);
+    tcase_add_test(tests, small_tables_and_other_parameters_are_not_large);
     tcase_add_loop_test(tests, a_failure_of_the_source_or_the_disk_is_said, 0, 8);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -140,7 +140,10 @@ START_TEST(what_is_of_an_earlier_task_changes_nothing)
     ck_assert_int_eq(clocks_say_in(&shard, 4, 1, 3), PS_ERR_MISMATCH);
     ck_assert_str_eq(shard.error.text,
                      "clocks c are in task 5, and worker 1 has ended an iteration of task 4");
+    /* Also of a rank that has no part any more. */
+    ck_assert_int_eq(clocks_say_in(&shard, 4, 0, 3), PS_ERR_MISMATCH);
     ck_assert_int_eq(clocks_say_in(&shard, 5, 0, 3), PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(shard.error.text, "clocks c: worker 0 takes no part in task 5");
     ck_assert_int_eq(clocks_begin(&shard, 4, 0, 0, 3), PS_ERR_MISMATCH);
     ck_assert_int_eq(clocks_begin(&shard, 6, 0, 0x08, 4), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(clocks_read(&shard, 0, 0), PS_ERR_NOT_FOUND);

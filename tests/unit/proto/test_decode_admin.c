@@ -147,6 +147,34 @@ START_TEST(a_list_comes_back)
 }
 END_TEST
 
+/* Entries of few bytes, as many as a server gives in one page. */
+START_TEST(a_page_of_parameters_with_short_names_comes_back)
+{
+    enum { ENTRIES = 1000 };
+    static struct ps_param_info params[ENTRIES];
+    static char names[ENTRIES][8];
+    struct ps_buffer buffer;
+    struct ps_decoded decoded;
+    struct ps_list_reply read;
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%u", i);
+        params[i] = (struct ps_param_info){
+            .name = ps_bytes_of_text(names[i]), .dtype = PS_F32, .rule = "sgd", .element_count = 1};
+    }
+    const struct ps_list_reply sent = {params, ENTRIES, true};
+    ps_buffer_init(&buffer, ps_allocator_heap(), 1 << 20);
+    ps_encode_list_reply(&sent, &buffer);
+    const struct ps_bytes bytes = {(const uint8_t *)buffer.text, buffer.size};
+    ck_assert_int_eq(
+        ps_decode_list_reply(ps_view_of(&bytes), ps_allocator_heap(), &read, &decoded, NULL),
+        PS_OK);
+    ck_assert_uint_eq(read.param_count, ENTRIES);
+    ck_assert(ps_bytes_equal(read.params[ENTRIES - 1].name, params[ENTRIES - 1].name));
+    ps_decoded_release(&decoded);
+    ps_buffer_fini(&buffer);
+}
+END_TEST
+
 START_TEST(a_list_request_comes_back)
 {
     const struct ps_list_request sent = {.after = ps_bytes_of_text("p_9"),
@@ -283,6 +311,7 @@ int main(void)
     tcase_add_loop_test(tests, a_status_comes_back, 0, 4);
     tcase_add_test(tests, absent_texts_are_empty);
     tcase_add_test(tests, a_list_comes_back);
+    tcase_add_test(tests, a_page_of_parameters_with_short_names_comes_back);
     tcase_add_test(tests, a_list_request_comes_back);
     tcase_add_test(tests, a_save_comes_back);
     tcase_add_loop_test(tests, a_request_without_fields_is_still_a_message, 0, 6);

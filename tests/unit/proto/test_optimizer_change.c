@@ -135,7 +135,7 @@ START_TEST(what_cannot_be_is_refused_and_says_so)
                  {"lr", "nan", "a number"},     {"lr", " 1", "a number"},
                  {"lr", "1x", "a number"},      {"schedule", "slow", "caffe_poly"},
                  {"nesterov", "maybe", "true"}, {"samples_per_step", "-1", "whole"},
-                 {"nonfinite", "drop", "word"}, {"sgd", "1", "no field"},
+                 {"nonfinite", "drop", "skip"}, {"sgd", "1", "no field"},
                  {"beta_1", "1", "no field"}};
     begin("sgd");
     size_t size = bytes.size;
@@ -145,6 +145,16 @@ START_TEST(what_cannot_be_is_refused_and_says_so)
                       wrong[i].value, error.text);
     }
     ck_assert_uint_eq(bytes.size, size);
+}
+END_TEST
+
+START_TEST(a_word_that_is_none_is_told_those_that_are)
+{
+    begin("adagrad");
+
+    ck_assert_int_eq(set("table.init", "uniformm"), PS_ERR_BAD_INPUT);
+
+    ck_assert_str_eq(error.text, "init=uniformm: one of zero, constant, uniform, normal is wanted");
 }
 END_TEST
 
@@ -197,6 +207,7 @@ int main(void)
     tcase_add_test(cases, what_gradients_go_through_is_set_and_taken_away);
     tcase_add_test(cases, a_schedule_has_its_numbers);
     tcase_add_test(cases, what_cannot_be_is_refused_and_says_so);
+    tcase_add_test(cases, a_word_that_is_none_is_told_those_that_are);
     tcase_add_test(cases, rounds_are_set_by_their_fields_and_shown_while_there_are_workers);
     tcase_add_test(cases, the_rule_comes_first_and_every_rule_has_entries);
     suite_add_tcase(suite, cases);

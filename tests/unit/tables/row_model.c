@@ -366,3 +366,12 @@ uint64_t row_seed(uint64_t id)
     ps_row_table_destroy(table);
     return seed;
 }
+
+uint64_t row_model_due(const struct ps_row_table *table, const struct ps_row_aside *aside)
+{
+    uint64_t words = aside->first_pages[PS_ROW_STRIPES] * table->shape.live_words;
+    uint64_t due = 0;
+    for (uint64_t i = 0; i < words; i++)
+        due += (uint64_t)__builtin_popcountll(aside->due[i]);
+    return due;
+}

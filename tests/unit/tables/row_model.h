@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "optimizer/optimizer.h"
 #include "run_suite.h"
+#include "server/core/tables/row_aside.h"
 #include "server/core/tables/row_hold.h"
 #include "server/core/tables/row_load.h"
 #include "server/core/tables/row_pull.h"
@@ -75,6 +76,9 @@ void row_model_compare(struct row_model *model);
 struct ps_row_table *row_model_loaded(struct row_model *model, struct ps_row_hold *hold);
 
 uint64_t row_model_rows(const struct row_model *model);
+
+/* Rows that would be set aside for this hold if a push came to them now. */
+uint64_t row_model_due(const struct ps_row_table *table, const struct ps_row_aside *aside);
 
 /* Undoes ps_row_hash. */
 uint64_t row_unhash(uint64_t hash, uint64_t seed);

@@ -52,12 +52,12 @@ START_TEST(a_row_is_kept_by_prepare_for_each_hold_once)
         ck_assert_int_eq(ps_row_hold_take(model.table, &holds[i], NULL), PS_OK);
     const struct ps_row_aside *young = model.table->asides;
     const struct ps_row_aside *old = young->next;
-    ck_assert_uint_eq(atomic_load(&young->due_rows), ROWS);
+    ck_assert_uint_eq(row_model_due(model.table, young), ROWS);
 
     ck_assert_int_eq(ps_row_push_prepare(push, UINT64_MAX, NULL), PS_OK);
 
-    ck_assert_uint_eq(atomic_load(&young->due_rows), 0);
-    ck_assert_uint_eq(atomic_load(&old->due_rows), 0);
+    ck_assert_uint_eq(row_model_due(model.table, young), 0);
+    ck_assert_uint_eq(row_model_due(model.table, old), 0);
     struct ps_row_aside_pages kept[PS_ROW_LOCKS];
     memcpy(kept, young->kept, sizeof kept);
     ck_assert(ps_row_aside_keep(model.table, push->begins, push->numbers));
@@ -83,7 +83,7 @@ START_TEST(rows_that_are_made_later_are_nobodys)
     ck_assert_int_eq(ps_row_hold_take(model.table, &hold, NULL), PS_OK);
     for (int i = 0; i < 2; i++)
         row_model_push(&model, ids, ROWS);
-    ck_assert_uint_eq(atomic_load(&model.table->asides->due_rows), ROWS);
+    ck_assert_uint_eq(row_model_due(model.table, model.table->asides), ROWS);
     for (uint32_t i = 0; i < PS_ROW_LOCKS; i++)
         ck_assert_ptr_null(model.table->asides->kept[i].pages);
     ps_row_hold_release(hold);
@@ -105,7 +105,7 @@ START_TEST(what_was_kept_before_a_refusal_changes_nothing)
         taken = page;
     }
     for (; ps_row_push_prepare(push, 0, NULL) == PS_ERR_NO_MEMORY; refused++) {
-        ck_assert_uint_gt(atomic_load(&model.table->asides->due_rows), 0);
+        ck_assert_uint_gt(row_model_due(model.table, model.table->asides), 0);
         ck_assert_uint_eq(digest_of(hold), digest);
         ck_assert_uint_eq(ps_row_table_digest(model.table), digest);
         struct ps_row_page *page = taken;
@@ -114,7 +114,7 @@ START_TEST(what_was_kept_before_a_refusal_changes_nothing)
         ps_row_pages_give(&model.table->pages, page);
     }
     ck_assert_uint_ge(refused, 2);
-    ck_assert_uint_eq(atomic_load(&model.table->asides->due_rows), 0);
+    ck_assert_uint_eq(row_model_due(model.table, model.table->asides), 0);
     ck_assert_uint_eq(digest_of(hold), digest);
     ps_row_pages_give(&model.table->pages, taken);
     ps_row_hold_release(hold);
@@ -165,11 +165,11 @@ START_TEST(rows_of_pages_that_are_let_go_are_not_set_aside)
     struct ps_row_aside *aside = model.table->asides;
     uint64_t gone = let_go_of_half(aside);
     ck_assert_uint_gt(gone, 0);
-    ck_assert_uint_eq(atomic_load(&aside->due_rows), ROWS - gone);
+    ck_assert_uint_eq(row_model_due(model.table, aside), ROWS - gone);
 
     ck_assert_int_eq(ps_row_push_prepare(push, UINT64_MAX, NULL), PS_OK);
 
-    ck_assert_uint_eq(atomic_load(&aside->due_rows), 0);
+    ck_assert_uint_eq(row_model_due(model.table, aside), 0);
     for (uint32_t i = 0; i < PS_ROW_LOCKS; i++)
         ck_assert_int_eq(aside->kept[i].pages != NULL, i % 2 == 1);
     ps_row_hold_release(hold);

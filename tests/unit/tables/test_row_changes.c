@@ -219,11 +219,11 @@ START_TEST(beside_a_narrowed_hold_only_its_rows_are_set_aside)
     take(&model, &hold);
     ck_assert_int_eq(ps_row_hold_find_changed(hold, 2, 1, &found, NULL), PS_OK);
     ps_row_hold_narrow(hold);
-    ck_assert_uint_eq(atomic_load(&hold->aside.due_rows), 10);
+    ck_assert_uint_eq(row_model_due(model.table, &hold->aside), 10);
 
     row_model_push(&model, ids + 5, 995);
 
-    ck_assert_uint_eq(atomic_load(&hold->aside.due_rows), 5);
+    ck_assert_uint_eq(row_model_due(model.table, &hold->aside), 5);
     ps_row_hold_release(hold);
     row_model_compare(&model);
     row_model_close(&model);

@@ -63,7 +63,7 @@ START_TEST(rows_are_let_go_as_they_are_read)
         }
         ps_row_hold_let_go(hold, row + some);
     }
-    ck_assert_uint_eq(atomic_load(&model.table->asides->due_rows), 0);
+    ck_assert_uint_eq(row_model_due(model.table, model.table->asides), 0);
     for (uint32_t i = 0; i < PS_ROW_LOCKS; i++)
         ck_assert_ptr_null(model.table->asides->kept[i].pages);
     row_model_compare(&model);
