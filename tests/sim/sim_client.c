@@ -35,7 +35,6 @@ static void mark_done(struct sim_client *client);
 static void on_batch(struct sim_client *client);
 static void train(struct sim_client *client);
 static void catch_up(struct sim_client *client);
-static void fill_items(struct sim_client *client, size_t parameter, double value);
 
 struct sim_client *sim_clients_create(struct sim_world *world)
 {
@@ -379,6 +378,13 @@ void sim_client_start_batch(struct sim_client *client, enum ps_method method, en
         sim_client_wake(client, 0);
 }
 
+/* Did the shard perhaps begin empty? A pull waits there until its deadline, and hears of whatever
+ * was in its way before. */
+static bool may_be_lost(enum ps_status status)
+{
+    return status == PS_ERR_NOT_READY || status == PS_ERR_TIMEOUT || status == PS_ERR_UNAVAILABLE;
+}
+
 static enum ps_status worst_of(const struct sim_client *client)
 {
     for (size_t i = 0; i < client->item_count; i++)
@@ -407,8 +413,7 @@ static void on_batch(struct sim_client *client)
     }
     if (phase == SIM_PHASE_PUSHING || phase == SIM_PHASE_PULLING || phase == SIM_PHASE_ROWS ||
         phase == SIM_PHASE_CONFIGURING) {
-        bool again = client->trains && (status == PS_ERR_NOT_READY || status == PS_ERR_TIMEOUT);
-        client->phase = again ? SIM_PHASE_QUEUEING : SIM_PHASE_IDLE;
+        client->phase = client->trains && may_be_lost(status) ? SIM_PHASE_QUEUEING : SIM_PHASE_IDLE;
         client->rounds += phase == SIM_PHASE_PULLING && status == PS_OK;
         pause_for(client, client->think_ms);
         return;
@@ -450,50 +455,4 @@ static void catch_up(struct sim_client *client)
         client->replica = sim_replica_create(client);
     client->item_count = sim_replica_begin(client->replica, client->items);
     sim_client_start_batch(client, PS_METHOD_SINCE, SIM_PHASE_CATCHING_UP, BATCH_MS);
-}
-
-void sim_client_initialise(struct sim_client *client)
-{
-    PS_ASSERT(client->phase == SIM_PHASE_IDLE);
-    client->phase = SIM_PHASE_QUEUEING;
-    sim_client_wake(client, 0);
-}
-
-static void fill_items(struct sim_client *client, size_t parameter, double value)
-{
-    bool all = parameter == SIM_PARAMETERS_MAX;
-    PS_ASSERT(client->phase == SIM_PHASE_IDLE);
-    client->item_count = all ? client->parameter_count : 1;
-    for (size_t i = 0; i < client->item_count; i++)
-        sim_client_fill(client, i, all ? i : parameter, value);
-}
-
-static void fill_gradients(struct sim_client *client, size_t parameter, double value)
-{
-    fill_items(client, parameter, value);
-    for (size_t i = 0; i < client->item_count; i++)
-        sim_client_encode(client, i);
-}
-
-void sim_client_push(struct sim_client *client, size_t parameter, double value, uint64_t timeout_ms)
-{
-    fill_gradients(client, parameter, value);
-    sim_client_join_rounds(client, PS_METHOD_PUSH);
-    sim_client_start_batch(client, PS_METHOD_PUSH, SIM_PHASE_PUSHING, timeout_ms);
-}
-
-void sim_client_pull(struct sim_client *client, size_t parameter, uint64_t timeout_ms)
-{
-    fill_items(client, parameter, 0.0);
-    sim_client_join_rounds(client, PS_METHOD_PULL);
-    sim_clocks_read(client);
-    sim_client_start_batch(client, PS_METHOD_PULL, SIM_PHASE_PULLING, timeout_ms);
-}
-
-void sim_client_push_pull(struct sim_client *client, size_t parameter, double value,
-                          uint64_t timeout_ms)
-{
-    fill_gradients(client, parameter, value);
-    sim_client_join_rounds(client, PS_METHOD_PUSH_PULL);
-    sim_client_start_batch(client, PS_METHOD_PUSH_PULL, SIM_PHASE_PUSHING, timeout_ms);
 }

@@ -226,6 +226,25 @@ void sim_send(struct sim_world *world, struct sim_message *message)
     sim_send_together(world, &message, 1);
 }
 
+static void take_turn(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    (void)world;
+    (void)b;
+    if (server->running && !server->paused && server->generation == generation)
+        sim_server_wake(server);
+}
+
+/* Rows are looked for in turns of the coordinator: some of these come while a push is on its way,
+ * which may then step a row between the look and its end (sim_table_expiry.c). */
+static void look_before(struct sim_world *world, const struct sim_message *message,
+                        uint64_t delay_ms)
+{
+    struct sim_server *server = &world->servers[message->server];
+    if (world->options.rows_expire && !message->is_reply && sim_chance(world, 200))
+        sim_post(world, sim_between(world, 0, delay_ms), take_turn, server, server->generation, 0);
+}
+
 void sim_send_together(struct sim_world *world, struct sim_message **messages, size_t count)
 {
     const struct sim_options *options = &world->options;
@@ -245,6 +264,7 @@ void sim_send_together(struct sim_world *world, struct sim_message **messages, s
             twins[i] = sim_message_copy(messages[i]);
         post(world, again_ms, joined(twins, count));
     }
+    look_before(world, messages[0], delay_ms);
     post(world, delay_ms, joined(messages, count));
 }
 

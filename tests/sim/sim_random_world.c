@@ -63,7 +63,8 @@ static void choose_tables(struct ps_random *random, enum sim_mutation mutation,
                           struct sim_options *options)
 {
     bool needs_rows = mutation >= SIM_MUTATION_ROW_TWICE;
-    if (pick(random, 0, 2) == 0 || needs_rows)
+    bool has_rounds = options->rounds && pick(random, 0, 1) > 0;
+    if (pick(random, 0, 2) == 0 || needs_rows || has_rounds)
         options->tables = (uint32_t)pick(random, 1, SIM_TABLES_MAX);
     options->rows_expire = options->tables > 0 && pick(random, 0, 1) > 0;
     if (mutation == SIM_MUTATION_NONE && pick(random, 0, 1) > 0) /* others bend whole checkpoints */

@@ -14,6 +14,7 @@
 #define SEGMENT_BYTES 8192 /* small, so that worlds see many; larger for large gradients */
 #define SEGMENT_BYTES_LARGE (16 * SEGMENT_BYTES)
 #define BUFFER_BYTES 4096 /* so that records go on in the next write */
+#define POWER_MS 8000     /* in which the power follows a process */
 #define WRITE_MS 20       /* most that a write is waited for, each way */
 #define FOLDER "/data"    /* as for checkpoints */
 
@@ -101,6 +102,33 @@ static enum ps_status write_records(struct sim_server *server, const struct ps_r
     return status;
 }
 
+/* Whoever has the shard by then: what the disk has of the process that died was read by it, and was
+ * never synced by anybody. */
+static void power_goes(struct sim_world *world, void *subject, uint64_t index, uint64_t b)
+{
+    (void)subject;
+    (void)b;
+    for (uint32_t i = 0; i < world->options.server_count; i++) {
+        struct sim_server *server = &world->servers[i];
+        if (server->running && server->claim.epoch != 0 && server->claim.index == index) {
+            sim_server_crash(server, true);
+            return;
+        }
+    }
+}
+
+static void die(struct sim_server *server, enum sim_journal_fate fate)
+{
+    struct sim_world *world = server->world;
+    uint32_t index = server->claim.index;
+    bool power = fate == SIM_JOURNAL_DIES_AFTER || !server->journal.keeps_power;
+    sim_trace(world, server->name, "dies in its journal, %s",
+              fate == SIM_JOURNAL_DIES ? "before the sync" : "after the sync");
+    sim_server_crash(server, power);
+    if (!power)
+        sim_post(world, sim_between(world, 500, POWER_MS), power_goes, world, index, 0);
+}
+
 static void take(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
 {
     struct sim_server *server = subject;
@@ -122,11 +150,7 @@ static void take(struct sim_world *world, void *subject, uint64_t generation, ui
     journal->fate = SIM_JOURNAL_GOOD;
     sim_checker_disk_changed(world, server->claim.index);
     if (fate == SIM_JOURNAL_DIES || fate == SIM_JOURNAL_DIES_AFTER) {
-        sim_trace(world, server->name, "dies in its journal, %s",
-                  fate == SIM_JOURNAL_DIES ? "before the sync" : "after the sync");
-        /* A process alone leaves records that the next one reads, and a loss of power may still
-         * take. */
-        sim_server_crash(server, fate == SIM_JOURNAL_DIES_AFTER || !server->journal.keeps_power);
+        die(server, fate);
         return;
     }
     journal->writing = true;

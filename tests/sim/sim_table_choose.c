@@ -137,7 +137,8 @@ static void choose_table(struct sim_world *world, struct sim_table *table, uint3
     choose_ranges(world, table, settings);
     choose_rounds(world, table, &config);
     table->drops = sim_chance(world, 400);
-    if (sim_chance(world, 400))
+    /* What was taken for a round is let in behind a limit that was lowered meanwhile. */
+    if (sim_chance(world, table->workers > 0 ? 700 : 400))
         choose_limit(world, table, settings);
     /* Of two tables that are swept in one turn nobody would see the state between the records. */
     if (i == 0)

@@ -16,7 +16,8 @@
 
 #include <inttypes.h>
 
-#define COMES_BY_PERMILLE 500
+#define COMES_BY_PERMILLE 700
+#define COME_BY_MAX 4 /* messages, at a look */
 
 /* Whose coordinator has a turn; one at a time. */
 static struct sim_server *turning;
@@ -43,7 +44,8 @@ bool __wrap_ps_row_table_look(struct ps_row_table *table, struct ps_row_walk *wa
     struct ps_rwlock *cut = &server->service->cut;
     turning = NULL;
     ps_rwlock_unlock(cut);
-    sim_hurry(server->world, server);
+    for (int i = 0; i < COME_BY_MAX; i++)
+        sim_hurry(server->world, server);
     ps_rwlock_read(cut);
     turning = server;
     return is_more;
@@ -84,6 +86,18 @@ static void look_at_age(struct sim_server *server, const struct sim_table_copy *
     if (row->pushed.clock + copy->about->expire_clocks > clock)
         sim_fail(server->world, "rows: %s lets a row of %s go at clock %" PRIu64 ", not %" PRIu64,
                  server->name, copy->about->name, clock, row->pushed.clock);
+}
+
+/* The same of what was counted of a key. */
+static void look_at_count(struct sim_server *server, const struct sim_table_copy *copy, uint32_t i,
+                          uint64_t before)
+{
+    const struct sim_row *row = &copy->rows[i];
+    if (row->counted_at >= before)
+        sim_fail(server->world,
+                 "rows: %s forgets a count of %s that is of version %" PRIu64
+                 ", not before %" PRIu64,
+                 server->name, copy->about->name, row->counted_at, before);
 }
 
 /* What a server knows of ages, wherever it has it from, makes no row older than it is: up to the
@@ -150,6 +164,7 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
             look_at_age(server, copy, i, before);
         } else if (copy->rows[i].counted > 0 && candidates != NULL && !has_key(candidates, i)) {
             gone[i] = SIM_GONE_COUNT;
+            look_at_count(server, copy, i, before);
         }
         count += gone[i] != SIM_GONE_NOTHING;
     }

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#define LIMIT_LEAST 6 /* of rows */
 #define BATCH_MS 6000
 #define FULL_MS 1000 /* a push that finds no room is repeated until then */
 #define SPREAD 0x9E3779B97F4A7C15u
@@ -59,7 +60,8 @@ void sim_tables_train(struct sim_client *client)
     struct sim_world *world = client->world;
     struct sim_table_client *own = &client->tables;
     static const enum ps_method methods[] = {PS_METHOD_PUSH, PS_METHOD_PULL, PS_METHOD_PUSH_PULL};
-    own->table = (uint32_t)sim_between(world, 0, world->options.tables - 1);
+    if (!own->lowers)
+        own->table = (uint32_t)sim_between(world, 0, world->options.tables - 1);
     const struct sim_table *table = sim_rows_table(world, own->table);
     client->item_count = 0;
     if (define(client, table))
@@ -72,13 +74,16 @@ void sim_tables_train(struct sim_client *client)
         drop(client, table);
         return;
     }
-    if ((table->rows_max > 0 || table->workers > 0) && sim_chance(world, 100)) {
+    if ((table->rows_max > 0 || table->workers > 0) && (own->lowers || sim_chance(world, 100))) {
         change_one(client, table);
         return;
     }
     enum ps_method method = methods[sim_between(world, 0, 2)];
     for (uint32_t i = 0; i < client->members.shard_count; i++)
         fill_shard(client, table, i, method);
+    /* Most rounds stay open for a while: what they have was let in by the limit of before. */
+    own->lowers = table->rows_max > 0 && table->workers > 0 && method == PS_METHOD_PUSH &&
+                  sim_chance(world, 600);
     sim_client_start_batch(client, method, SIM_PHASE_ROWS,
                            table->rows_max > 0 && table->workers == 0 ? FULL_MS : BATCH_MS);
 }
@@ -115,10 +120,13 @@ static void change_one(struct sim_client *client, const struct sim_table *table)
     struct sim_world *world = client->world;
     bool is_of_rounds = table->workers > 0 && (table->rows_max == 0 || sim_chance(world, 600));
     struct sim_new_setting wish = {SIM_CHANGES_LIMIT, 0};
-    if (is_of_rounds)
+    if (client->tables.lowers)
+        wish.value = sim_between(world, LIMIT_LEAST, 2 * LIMIT_LEAST);
+    else if (is_of_rounds)
         wish = sim_settings_draw(world, table->workers, table->rule != SIM_TABLE_ROW_WISE);
     else
-        wish.value = sim_between(world, 6, SIM_TABLE_KEYS);
+        wish.value = sim_between(world, LIMIT_LEAST, SIM_TABLE_KEYS);
+    client->tables.lowers = false;
     uint32_t shard = (uint32_t)sim_between(world, 0, client->members.shard_count - 1);
     struct ps_item *item = add_item(client, table, shard);
     item->of_table = false;
@@ -169,7 +177,9 @@ static size_t draw_keys(struct sim_client *client, const struct sim_table *table
                         uint64_t *keys)
 {
     struct sim_world *world = client->world;
-    uint64_t tries = sim_between(world, 0, SIM_TABLE_BATCH_MAX);
+    /* What is behind a limit that was lowered ends with workers who bring nothing. */
+    bool brings_nothing = table->workers > 0 && table->rows_max > 0 && sim_chance(world, 200);
+    uint64_t tries = brings_nothing ? 0 : sim_between(world, 0, SIM_TABLE_BATCH_MAX);
     uint32_t last = (uint32_t)sim_between(world, 3, SIM_TABLE_KEYS - 1);
     size_t count = 0;
     for (uint64_t i = 0; i < tries; i++) {

@@ -59,6 +59,7 @@ struct sim_table_client {
     uint64_t versions[SIM_TABLES_MAX][SIM_SHARDS_MAX]; /* of its last push */
     uint64_t rounds[SIM_TABLES_MAX][SIM_SHARDS_MAX];   /* behind what was read last; 0: not known */
     uint32_t table;                                    /* of the batch */
+    bool lowers; /* the next batch is to lower the limit of the same table */
     struct ps_encoded_push encoded[SIM_SHARDS_MAX];
     struct ps_bytes ranges[SIM_SHARDS_MAX];
     uint64_t sent[SIM_SHARDS_MAX][SIM_TABLE_BATCH_MAX * (1 + SIM_TABLE_WIDTH_MAX)];

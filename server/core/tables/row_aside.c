@@ -24,6 +24,13 @@ static const bool nothing_is_kept = true;
 static const bool nothing_is_kept = false;
 #endif
 
+/* Another one: the places of rows that went are nobody's, though a hold may have those rows. */
+#ifdef PS_MUTATE_SKIP_GONE_ROWS
+static const bool the_gone_are_lost = true;
+#else
+static const bool the_gone_are_lost = false;
+#endif
+
 void ps_row_aside_init(struct ps_row_table *table, struct ps_row_aside *aside)
 {
     PS_ASSERT(aside->due != NULL && aside->old != NULL);
@@ -183,6 +190,8 @@ static bool keep_row(struct ps_row_table *table, struct ps_row_aside *aside, uin
         return true;
     uint64_t *due = due_word(table, aside, page, row);
     if ((*due & ps_row_live_bit(shape, row)) == 0)
+        return true;
+    if (the_gone_are_lost && !ps_row_is_live(shape, &table->stripes[number], row))
         return true;
     /* A list that was made for a row that is then refused has no row, and serves the next one. */
     struct ps_row_old *old = take_place(table, aside, number, page);

@@ -25,6 +25,13 @@ static const bool places_decide = true;
 static const bool places_decide = false;
 #endif
 
+/* Another one: what was taken for a round is asked once more when that ends. */
+#ifdef PS_MUTATE_SKIP_TAKEN_ROWS
+static const bool the_taken_are_asked = true;
+#else
+static const bool the_taken_are_asked = false;
+#endif
+
 struct candidate {
     uint64_t key;
     uint32_t age;
@@ -114,7 +121,8 @@ enum ps_status ps_row_evict_choose(struct ps_row_push *push, struct ps_error *er
         return PS_OK;
     /* The limit is exact where pushes are refused, and of each group where rows go. */
     if (table->settings.full == PS_TABLE_REFUSE)
-        return push->is_taken || ps_row_table_rows(table) + push->made <= most
+        return (push->is_taken && !the_taken_are_asked) ||
+                       ps_row_table_rows(table) + push->made <= most
                    ? PS_OK
                    : refuse(push, error);
     struct ps_row_shares shares = ps_row_shares(most);
@@ -162,7 +170,7 @@ static enum ps_status check_own_rows(const struct ps_row_push *push,
                                      struct ps_error *error)
 {
     PS_ASSERT(push->made > 0);
-    for (uint32_t i = 0; i < shares->groups && !push->is_taken; i++)
+    for (uint32_t i = 0; i < shares->groups && (!push->is_taken || the_taken_are_asked); i++)
         if (needs[i].made > 0 && needs[i].pushed + needs[i].made > ps_row_share_limit(shares, i))
             return refuse(push, error);
     return PS_OK;

@@ -254,18 +254,24 @@ END_TEST
 
 /* ---- Former owners ---- */
 
-/* The shard goes over to `epoch` at the position of the checkpoint `places[2]`, and a checkpoint of
- * the former owner comes behind that. */
-static void take_over_and_save_late(uint64_t epoch, struct ps_checkpoint_place *late)
+/* Somebody goes on from epoch 1, behind that position. */
+static void take_over(uint64_t epoch, uint64_t position)
 {
     const struct ps_journal_facts facts = {
-        .shard_count = 1, .epoch = epoch, .position = 6, .previous_epoch = 1};
+        .shard_count = 1, .epoch = epoch, .position = position, .previous_epoch = 1};
     ck_assert_int_eq(ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts,
                                             &(struct ps_journal_setup){.segment_bytes = 1024},
                                             ps_allocator_heap(), &writer_after, NULL),
                      PS_OK);
     ps_journal_writer_close(writer_after);
     writer_after = NULL;
+}
+
+/* The shard goes over to `epoch` at the position of the checkpoint `places[2]`, and a checkpoint of
+ * the former owner comes behind that. */
+static void take_over_and_save_late(uint64_t epoch, struct ps_checkpoint_place *late)
+{
+    take_over(epoch, 6);
     push_durably(3);
     struct ps_saver saver = disk_saver(&old, disk);
     struct ps_saving saving;
@@ -291,20 +297,29 @@ END_TEST
 
 START_TEST(a_checkpoint_at_which_the_next_owner_began_is_not_stale)
 {
-    const struct ps_journal_facts facts = {
-        .shard_count = 1, .epoch = 3, .position = 6, .previous_epoch = 1};
     disk_save(&old, disk, NULL);
-    ck_assert_int_eq(ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts,
-                                            &(struct ps_journal_setup){.segment_bytes = 1024},
-                                            ps_allocator_heap(), &writer_after, NULL),
-                     PS_OK);
-    ps_journal_writer_close(writer_after);
-    writer_after = NULL;
+    take_over(3, 6);
 
     ck_assert_int_eq(recover(), PS_OK);
 
     ck_assert_uint_eq(loaded.place.position, 6);
     ck_assert_uint_eq(disk_count(disk, ".stale"), 0);
+}
+END_TEST
+
+/* Epoch 3 had read no more than 4 when it lost the shard; epoch 4 went on from all of epoch 1. Then
+ * epoch 3 began a segment all the same, of which no state has a push. */
+START_TEST(p1_a_segment_of_a_void_epoch_overtakes_no_checkpoint)
+{
+    disk_save(&old, disk, NULL);
+    take_over(4, 6);
+    take_over(3, 4);
+
+    ck_assert_int_eq(recover(), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 6);
+    ck_assert_uint_eq(disk_count(disk, ".stale"), 0);
+    disk_expect_equal(&old, &world);
 }
 END_TEST
 
@@ -446,6 +461,7 @@ int main(void)
     tcase_add_test(tests, a_journal_before_the_first_checkpoint_has_nothing_to_lose);
     tcase_add_test(tests, p4_a_checkpoint_of_a_former_owner_is_never_read_as_current);
     tcase_add_test(tests, a_checkpoint_at_which_the_next_owner_began_is_not_stale);
+    tcase_add_test(tests, p1_a_segment_of_a_void_epoch_overtakes_no_checkpoint);
     tcase_add_test(tests, p4_segments_of_later_claims_are_not_looked_at);
     tcase_add_test(tests, p4_records_of_a_former_owner_are_not_put_on_a_later_checkpoint);
     tcase_add_test(tests, recovery_goes_over_several_epochs);

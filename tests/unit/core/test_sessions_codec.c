@@ -351,10 +351,38 @@ START_TEST(decoding_survives_any_refused_allocation)
 }
 END_TEST
 
+/* A client that came when others had been forgotten may be one of those: that what was counted of
+ * it is not all is true for ever. */
+START_TEST(counts_that_are_not_all_stay_so)
+{
+    struct ps_sessions sessions, again;
+    const struct ps_request_id id = {.present = true,
+                                     .client_id = text("@a#0"),
+                                     .session = 5,
+                                     .sequence = 1,
+                                     .pushed_to = text("w")};
+    const struct ps_session_answer answer = {.version = 1, .position = 1};
+    init(&sessions);
+    init(&again);
+    ps_sessions_raise_floor(&sessions, 1);
+    ck_assert_int_eq(ps_sessions_remember(&sessions, &id, 1, 1, answer, NULL), PS_OK);
+    ck_assert(ps_sessions_next(&sessions, NULL)->counts.is_partial);
+
+    struct encoded encoded = encode(&sessions);
+    ck_assert_int_eq(decode(&again, encoded.bytes, encoded.size), PS_OK);
+
+    ck_assert(ps_sessions_next(&again, NULL)->counts.is_partial);
+    ps_release(&memory, encoded.bytes);
+    ps_sessions_fini(&sessions);
+    ps_sessions_fini(&again);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("sessions_codec");
     tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_test(tests, counts_that_are_not_all_stay_so);
     tcase_add_test(tests, no_clients_are_a_header);
     tcase_add_loop_test(tests, the_floor_is_kept, 0, 2);
     tcase_add_test(tests, a_checkpoint_without_sessions_may_have_forgotten_everybody);

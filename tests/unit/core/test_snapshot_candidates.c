@@ -81,6 +81,51 @@ START_TEST(records_are_of_the_instant_and_the_same_each_time)
 }
 END_TEST
 
+/* Candidates of the record whose count is not what the pushes of the test below made. */
+static size_t wrong_counts(const struct ps_record *record, size_t each)
+{
+    static uint8_t content[PS_CANDIDATES_RECORD_MAX * PS_CANDIDATE_BYTES];
+    size_t count = record->content.size / PS_CANDIDATE_BYTES;
+    size_t wrong = 0;
+    ps_view_copy(record->content, 0, content, record->content.size);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t key;
+        uint32_t pushes;
+        memcpy(&key, content + i * sizeof key, sizeof key);
+        memcpy(&pushes, content + PS_CANDIDATES_COUNTS_AT(count) + i * sizeof pushes,
+               sizeof pushes);
+        wrong += pushes != (key / each % 2 == 0 ? 2 : 1);
+    }
+    return wrong;
+}
+
+/* Every other lot of keys comes once more. */
+START_TEST(each_of_several_records_has_its_own_counts)
+{
+    enum { LOTS = 130, EACH = 512 };
+    struct ps_record record;
+    uint64_t seen = 0;
+    size_t wrong = 0;
+    define(5);
+    for (uint64_t i = 0; i < LOTS; i++)
+        ck_assert_int_eq(table_push(&world, i * EACH, EACH, 1, 0), PS_OK);
+    for (uint64_t i = 0; i < LOTS; i += 2)
+        ck_assert_int_eq(table_push(&world, i * EACH, EACH, 1, 0), PS_OK);
+    ck_assert_int_eq(take(), PS_OK);
+
+    struct ps_checkpoint_records records = ps_snapshot_candidates_records(candidates);
+    ck_assert_uint_eq(records.count, 2);
+    for (size_t i = 0; i < records.count; i++) {
+        records.give(records.self, i, &record);
+        wrong += wrong_counts(&record, EACH);
+        seen += record.content.size / PS_CANDIDATE_BYTES;
+    }
+
+    ck_assert_uint_eq(seen, LOTS * EACH);
+    ck_assert_uint_eq(wrong, 0);
+}
+END_TEST
+
 START_TEST(without_memory_nothing_is_held)
 {
     define(2);
@@ -103,6 +148,7 @@ int main(void)
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_loop_test(tests, tables_without_candidates_have_no_records, 0, 3);
     tcase_add_test(tests, records_are_of_the_instant_and_the_same_each_time);
+    tcase_add_test(tests, each_of_several_records_has_its_own_counts);
     tcase_add_test(tests, without_memory_nothing_is_held);
     return run_tests("snapshot_candidates", tests);
 }
