@@ -71,6 +71,7 @@ enum ps_status ps_rows_output_leave_keys(struct ps_summed_output *output,
 {
     uint64_t bytes = ps_array_bytes(parameter, ps_array_of_keys(parameter));
     PS_ASSERT(!ps_array_is_wide(parameter, 0));
+    /* Its own arrays are narrow, or they would stand beside the keys. */
     keys->begin = output->bytes;
     keys->part = ps_summed_output_leave_out(output, bytes);
     return ps_block_output_go_to(output->blocks, output->bytes, error);
@@ -98,7 +99,8 @@ enum ps_status ps_rows_output_write(struct ps_summed_output *output,
 }
 
 /* In the order of the arrays, so that the clock is the last: with it whoever holds the rows lets go
- * of them. Arrays of the other width are passed over: they have a call of their own. Returns the place in the file behind those of this width. */
+ * of them. Arrays of the other width are passed over: they have a call of their own. Returns the
+ * place in the file behind those of this width. */
 static uint64_t collect(struct group *group, struct ps_summed_output *output, bool wide,
                         const struct ps_rows_keys *keys, struct ps_file_runs *runs)
 {
