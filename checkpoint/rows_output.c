@@ -75,6 +75,7 @@ enum ps_status ps_rows_output_leave_keys(struct ps_summed_output *output,
 {
     uint64_t bytes = ps_array_bytes(parameter, ps_array_of_keys(parameter));
     PS_ASSERT(!ps_array_is_wide(parameter, 0));
+    /* Its own arrays are narrow, or they would stand beside the keys. */
     keys->begin = output->bytes;
     keys->part = ps_summed_output_leave_out(output, bytes);
     return ps_block_output_go_to(output->blocks, output->bytes, error);
@@ -90,6 +91,7 @@ enum ps_status ps_rows_output_write(struct ps_summed_output *output,
         .parameter = parameter, .index = index, .watcher = watcher, .crc32c = crc32c};
     struct ps_file_runs runs = {.count = 0};
     PS_ASSERT(ps_rows_output_is_large(parameter));
+    /* What is summed and what is written are at the same place. */
     PS_ASSERT(ps_block_output_place(output->blocks) == output->bytes);
     /* The output's buffers are the runs' from here on; what is put next comes behind them. */
     uint64_t behind = collect(&group, output, wide, keys, &runs);
@@ -101,7 +103,8 @@ enum ps_status ps_rows_output_write(struct ps_summed_output *output,
 }
 
 /* In the order of the arrays, so that the clock is the last: with it whoever holds the rows lets go
- * of them. Returns the place in the file behind those of this width. */
+ * of them. Arrays of the other width are passed over: they have a call of their own. Returns the
+ * place in the file behind those of this width. */
 static uint64_t collect(struct group *group, struct ps_summed_output *output, bool wide,
                         const struct ps_rows_keys *keys, struct ps_file_runs *runs)
 {
@@ -181,6 +184,7 @@ static enum ps_status write_step(struct group *group, struct ps_file_runs *runs,
 static enum ps_status write_rows(struct group *group, struct ps_file_runs *runs,
                                  struct ps_error *error)
 {
+    /* A table that is large has rows, so there is a step before the end. */
     for (uint64_t first = 0; first < group->parameter->rows;) {
         uint64_t rows = rows_of_step(group, runs, group->parameter->rows - first);
         if (rows == 0)
