@@ -20,7 +20,11 @@
 #define PS_ROWS_STEP_BYTES ((uint64_t)256 << 10)
 #endif
 
-/* Most of a table that is not large. Less in the simulator alone, whose tables are small ones. */
+/* Most of a table that is not large. Less in the simulator alone, whose tables are small ones: what
+ * can go wrong between two steps of a large one would be looked at by nobody.
+ *
+ * Whoever is told of a step there lets pushes come, and they write over rows that the next step is
+ * about to read: as the threads of a server do at any time. */
 #ifndef PS_ROWS_TOGETHER_BYTES
 #define PS_ROWS_TOGETHER_BYTES PS_BLOCK_OUTPUT_BYTES
 #endif
