@@ -28,7 +28,7 @@ struct ps_file {
  * moved once. A file stays so while the address, the offset and the size of each piece are
  * multiples of PS_FILE_DIRECT_BYTES; from the first other piece on the file is like any. */
 enum ps_file_mode {
-    PS_FILE_READ, /* must exist */
+    PS_FILE_READ,       /* must exist */
     PS_FILE_CREATE_NEW, /* must not exist (PS_ERR_EXISTS); opened for writing at 0 */
     PS_FILE_CREATE_DIRECT,
     /* Must exist, and keeps its bytes and its size: writing begins at 0, goes over what is there,
