@@ -11,7 +11,7 @@ import tempfile
 from blackbox import wait_until
 
 # What a save does to the disk, in strace's names.
-CALLS = ("openat", "write", "fdatasync", "fsync", "rename", "unlink", "mkdir")
+CALLS = ("openat", "write", "pwrite64", "fdatasync", "fsync", "rename", "unlink", "mkdir")
 
 
 def why_not():
