@@ -381,9 +381,9 @@ static enum ps_status write_array(struct job *job, struct ps_header_slot *slot, 
     return PS_OK;
 }
 
-/* What lies on a device is read straight into the buffer that is
- * written, as much as it has room for: there is no second buffer, and the host holds no more of an
- * array than one write. */
+/* What lies on a device, or in the pages of a table that is not large, is read straight into the
+ * buffer that is written, as much as it has room for: there is no second buffer, and the host holds
+ * no more of an array than one write. */
 static enum ps_status write_from_source(struct job *job, struct ps_header_slot *slot,
                                         uint32_t array, struct ps_error *error)
 {

@@ -3,8 +3,8 @@
  * of every row, and every row would be held until the last array is read. So the arrays are written
  * side by side (file_runs.h), keys with the others though they stand far before them.
  *
- * For a server this is the difference between a checkpoint that needs the memory of the table once
- * more, beside pushes to all rows, and one that needs a tenth of it (docs/performance.md, "A
+ * For a server this is the difference between a checkpoint that needs three quarters of the table's
+ * memory more, beside pushes to all rows, and one that needs an eighth (docs/performance.md, "A
  * table's rows read once for a checkpoint"). */
 #include "checkpoint/rows_output.h"
 

@@ -3,17 +3,10 @@
  * command promises is in docs/psckpt.md; a page has what somebody asks who is about to type it. */
 #include "tools/psckpt/psckpt_pages.h"
 
-#include "base/alloc.h"
-#include "base/buffer.h"
+#include "base/command_print.h"
 #include "base/completion.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <sysexits.h>
-
 /* A page is a screen; a completion script is a few kilobytes. */
-#define PAGE_BYTES_MAX ((size_t)1 << 16)
-
 /* Looking first, then what makes a state whole again, then exchanging: the order in which they are
  * needed. Paths are those of a server's package, so that an example can be pasted. */
 static const struct ps_command_page pages[] = {
@@ -155,40 +148,14 @@ struct ps_command_table psckpt_pages(void)
     return (struct ps_command_table){pages, sizeof pages / sizeof pages[0]};
 }
 
-/* Takes `text`. Half a completion script would be run by a shell: it is whole, or not printed. */
-static int print(struct ps_buffer *text)
-{
-    bool whole = ps_buffer_status(text, NULL) == PS_OK;
-    if (whole)
-        (void)fputs(text->text != NULL ? text->text : "", stdout);
-    ps_buffer_fini(text);
-    return whole ? EXIT_SUCCESS : EX_OSERR;
-}
-
-/* An unknown name is wrong usage, in the words of an unknown command. */
 int psckpt_help(const struct ps_option_set *set, const char *command)
 {
     const struct ps_command_table table = psckpt_pages();
-    const struct ps_command_page *page = ps_command_find(&table, command);
-    struct ps_buffer text;
-    if (page == NULL) {
-        (void)fprintf(stderr, "psckpt: unknown command \"%s\"; see psckpt --help\n", command);
-        return EX_USAGE;
-    }
-    ps_buffer_init(&text, ps_allocator_heap(), PAGE_BYTES_MAX);
-    ps_command_help(set, page, &text);
-    return print(&text);
+    return ps_command_print_help(set, &table, command);
 }
 
 int psckpt_completion(const struct ps_option_set *set, const char *shell)
 {
     const struct ps_command_table table = psckpt_pages();
-    struct ps_buffer script;
-    ps_buffer_init(&script, ps_allocator_heap(), PAGE_BYTES_MAX);
-    if (ps_completion_write(set, &table, shell, &script))
-        return print(&script);
-    ps_buffer_fini(&script);
-    (void)fprintf(stderr, "psckpt: completion \"%s\": expected one of %s\n", shell,
-                  PS_COMPLETION_SHELLS);
-    return EX_USAGE;
+    return ps_command_print_completion(set, &table, shell);
 }

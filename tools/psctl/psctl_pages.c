@@ -2,16 +2,10 @@
 /* psctl's table of commands, and what it says of itself. */
 #include "tools/psctl/psctl_pages.h"
 
-#include "base/alloc.h"
+#include "base/command_print.h"
 #include "base/completion.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
-
-/* A page is a screen or two; a completion script is a few kilobytes. */
-#define PAGE_BYTES_MAX ((size_t)1 << 16)
 
 /* Commands about psctl itself: main answers, and no server is asked. */
 static const struct ps_command_page help = {.name = "help",
@@ -75,45 +69,16 @@ struct ps_command_table psctl_pages(const struct psctl_table *table)
     return (struct ps_command_table){table->pages, PSCTL_COMMANDS};
 }
 
-/* Takes `text`. A page that outgrew its bound is not printed at all: half a completion script
- * would be run by a shell. */
-static int print(struct ps_buffer *text)
-{
-    bool whole = ps_buffer_status(text, NULL) == PS_OK;
-    /* A page may be empty, and is then printed as nothing. */
-    if (whole)
-        (void)fputs(text->text != NULL ? text->text : "", stdout);
-    ps_buffer_fini(text);
-    return whole ? EXIT_SUCCESS : EX_OSERR;
-}
-
-/* An unknown name is wrong usage, with the same words as an unknown command has. */
 int psctl_help(const struct psctl_table *table, const struct ps_option_set *set,
                const char *command)
 {
     const struct ps_command_table pages = psctl_pages(table);
-    const struct ps_command_page *page = ps_command_find(&pages, command);
-    if (page == NULL) {
-        (void)fprintf(stderr, "psctl: unknown command \"%s\"; see psctl --help\n", command);
-        return EX_USAGE;
-    }
-    struct ps_buffer text;
-    ps_buffer_init(&text, ps_allocator_heap(), PAGE_BYTES_MAX);
-    ps_command_help(set, page, &text);
-    return print(&text);
+    return ps_command_print_help(set, &pages, command);
 }
 
-/* The shell is a word that a user typed; base/completion.h has the list of those that there are. */
 int psctl_completion(const struct psctl_table *table, const struct ps_option_set *set,
                      const char *shell)
 {
     const struct ps_command_table pages = psctl_pages(table);
-    struct ps_buffer script;
-    ps_buffer_init(&script, ps_allocator_heap(), PAGE_BYTES_MAX);
-    if (ps_completion_write(set, &pages, shell, &script))
-        return print(&script);
-    ps_buffer_fini(&script);
-    (void)fprintf(stderr, "psctl: completion \"%s\": expected one of %s\n", shell,
-                  PS_COMPLETION_SHELLS);
-    return EX_USAGE;
+    return ps_command_print_completion(set, &pages, shell);
 }

@@ -101,7 +101,7 @@ static void *take_room(struct ps_row_table *table, struct ps_row_aside_pages *ke
 {
     size_t page_bytes = table->shape.page_bytes;
     PS_ASSERT(sizeof(struct ps_row_page) + bytes <= page_bytes);
-    /* The rest of a page that is too short is lost until the hold ends. */
+    /* The rest of a page that is too short is lost until it goes. */
     if (kept->pages == NULL || kept->used_bytes + bytes > page_bytes) {
         struct ps_row_page *page = ps_row_pages_take(&table->pages);
         if (page == NULL)
