@@ -14,6 +14,8 @@
 
 #define SLAB_BYTES_FIRST ((size_t)64 * 1024)
 #define LINE_BYTES ((size_t)64)
+/* What is had ahead is less than a hundredth of a table. */
+#define TABLE_BYTES_FOR_EACH_AHEAD ((uint64_t)256 * 1024 * 1024)
 
 struct ps_row_slab {
     struct ps_row_slab *next;
@@ -126,7 +128,9 @@ static void look_ahead(struct ps_row_pages *pages, const struct begun *begun)
     if (!ps_touch_ahead_is_due(pages->ahead, begun->slab->memory, begun->slab->bytes))
         return;
     ps_mutex_lock(&pages->lock);
-    if (pages->next_wanted < PS_ROW_SLABS_AHEAD_MAX)
+    uint64_t more = pages->next_wanted + 1;
+    if (more <= PS_ROW_SLABS_AHEAD_MAX &&
+        atomic_load(&pages->bytes) >= more * TABLE_BYTES_FOR_EACH_AHEAD)
         pages->next_wanted++;
     ps_mutex_unlock(&pages->lock);
 }

@@ -27,7 +27,7 @@ struct ps_row_page {
 
 struct ps_row_slab;
 
-/* Slabs that are had before they are needed, at most: 6 MiB. */
+/* Slabs that are had before they are needed, at most: 6 MiB, for a table of 768 MiB or more. */
 #define PS_ROW_SLABS_AHEAD_MAX 3
 
 struct ps_row_pages {
