@@ -2,9 +2,9 @@
 /* FTRL-proximal: n' = n + g g; z <- z + g - (sqrt(n') - sqrt(n)) / eta p; n <- n';
  * p <- 0 where |z| <= l1, else (sign(z) l1 - z) / ((beta + sqrt(n)) / eta + ftrl_l2).
  *
- * sqrt(n') - sqrt(n) is computed as g g / (sqrt(n') + sqrt(n)), which does not cancel. Where nothing
- * holds a weight, beta, ftrl_l2 and n being 0 (also the square of a tiny gradient is), p is 0 as
- * well: the formula has no number there.
+ * sqrt(n') - sqrt(n) is computed as g g / (sqrt(n') + sqrt(n)), which does not cancel. Where
+ * nothing holds a weight, beta, ftrl_l2 and n being 0 (also the square of a tiny gradient is), p is
+ * 0 as well: the formula has no number there.
  *
  * Threads:  pure.
  * Blocking: never.
