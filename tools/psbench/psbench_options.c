@@ -52,8 +52,8 @@ static const struct ps_option table[] = {
     OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL,
            "scale, train, rounds, program: servers."),
     OPTION(rows, "rows", PS_OPTION_UINT, "N", "0", NULL,
-           "table: rows of it. 0: a million with --part remote, else ten; beside other parts "
-           "has a million at most."),
+           "table: rows of it. 0: a million with --part remote, else ten; a client beside other "
+           "parts has a million at most."),
     OPTION(width, "width", PS_OPTION_UINT, "N", "0", NULL,
            "table: elements of a row, 1, 16 or 64. 0: each of them."),
     OPTION(keys, "keys", PS_OPTION_UINT, "N", "100000", NULL,
