@@ -15,12 +15,15 @@
 #include "tools/json_document.h"
 #include "tools/psckpt/psckpt_commands.h"
 
-/* Counts over all folders; `notes` and `end` are of the one that is being looked at. */
+/* Counts over all folders; `whole_count`, `notes` and `end` are of the one that is being looked
+ * at. */
 struct verifying {
     const struct psckpt *tool;
     struct json_document document;
     size_t file_count;
     size_t damaged_count;
+    size_t whole_count;            /* checkpoints that are whole by themselves, or may be */
+    bool is_salvage;               /* a folder has checkpoints, and no recovery can begin there */
     uint64_t missing_count;        /* pushes that were noted as durable, and are not there */
     uint64_t given_up_count;       /* of them, those that an operator gave up: a server begins */
     struct ps_journal_notes notes; /* of the folder that is looked at */
