@@ -263,9 +263,9 @@ ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i);
 const struct ps_checkpoint_parameter *
 ps_checkpoint_parameter_own(const struct ps_checkpoint_reader *reader, size_t i);
 
-/* The parameters that the file names, in its order: those of above, and where a base is not there or
- * is damaged (ps_checkpoint_open_damaged) the ones that need it as well, of which only what the file
- * itself says is known. So whoever saves what is left knows what there was. Borrowed from the
+/* The parameters that the file names, in its order: those of above, and where a base is not there
+ * or is damaged (ps_checkpoint_open_damaged) the ones that need it as well, of which only what the
+ * file itself says is known. So whoever saves what is left knows what there was. Borrowed from the
  * reader. */
 size_t ps_checkpoint_named_count(const struct ps_checkpoint_reader *reader);
 const struct ps_checkpoint_parameter *

@@ -171,8 +171,8 @@ static void close_sources(struct salvaging *salvaging)
 /* The newest header says which parameters there were: an older one has names that were dropped
  * since, and what came behind it the journal defines. Of a file whose base is not there its header
  * names those that need the base, too: they are looked for in older files, and are missing when
- * none has them. Not one parameter that is whole is a failure: an empty folder would look like a new
- * job. */
+ * none has them. Not one parameter that is whole is a failure: an empty folder would look like a
+ * new job. */
 static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error)
 {
     struct salvage *salvage = salvaging->salvage;
