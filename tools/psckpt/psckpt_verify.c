@@ -97,7 +97,7 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
     const char *path = tool->arguments[0];
     if (!path_is_folder(tool->box.files, path)) {
         if (path_ends_with(path, PS_JOURNAL_SUFFIX))
-            psckpt_verify_journal(verifying, path, false);
+            (void)psckpt_verify_journal(verifying, path, false);
         else
             return verify_alone(verifying, path, error);
         return PS_OK;
@@ -148,7 +148,8 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
     }
     name_list_fini(&names);
     verifying->is_salvage |= checkpoint_count > 0 && verifying->whole_count == 0;
-    psckpt_verify_journal(verifying, folder, true);
+    if (!psckpt_verify_journal(verifying, folder, true))
+        return PS_OK;
     return psckpt_verify_chain(verifying, folder, error);
 }
 

@@ -30,11 +30,12 @@ struct verifying {
     struct ps_journal_note end;    /* of its journal */
 };
 
-/* The segments of a folder, or one of them; verifying->end becomes the end of the last one. */
-void psckpt_verify_journal(struct verifying *verifying, const char *path, bool is_folder);
+/* The segments of a folder, or one of them; verifying->end becomes the end of the last one. False:
+ * they could not be read, which was said, and nothing is known of an end. */
+bool psckpt_verify_journal(struct verifying *verifying, const char *path, bool is_folder);
 
 /* Does the journal go on where the newest checkpoint ends, and come as far as was noted? After
- * psckpt_verify_journal. */
+ * psckpt_verify_journal has read it. */
 PS_MUST_USE enum ps_status psckpt_verify_chain(struct verifying *verifying, const char *folder,
                                                struct ps_error *error);
 
