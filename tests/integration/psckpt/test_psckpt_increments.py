@@ -204,6 +204,9 @@ class Increments(unittest.TestCase):
         self.assertIn("psckpt salvage", psckpt.errors)
         self.assertNotIn("psckpt repair", psckpt.errors)
         psckpt("repair", self.data, "--out", self.path("repaired"), code=DATAERR)
+        os.mkdir(os.path.join(self.data, "store"))
+        psckpt("publish", self.data, code=DATAERR)
+        self.assertIn("psckpt salvage takes", psckpt.errors)
         psckpt("salvage", self.data, "--out", self.path("salvaged"), code=1)
         self.assertIn("still: left out: it is whole nowhere", psckpt.errors)
 

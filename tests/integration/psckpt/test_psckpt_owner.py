@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """psckpt as root on the folder of a service: what it makes belongs to the service, and a server
-under that user serves it. Whoever is not root can give nothing away, and skips this."""
+under that user serves it; and on a file system that is mounted read-only, as the kernel does with a
+disk that fails. Whoever is not root can give nothing away and mount nothing, and skips this."""
 
 import os
 import subprocess
@@ -91,6 +92,48 @@ class Owner(Folder):
             flip(path, os.path.getsize(path) - 1)
         psckpt("repair", "--in-place", self.data, code=65)
         self.assertEqual(self.owners(self.data), {USER})
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root may mount a file system")
+class ReadOnly(Folder):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(os.path.join(self.data, "store"))
+        psckpt("publish", self.data)
+        self.before = digest(self.data)
+
+    def run_there(self, *words):
+        """psckpt, in whose eyes alone the data folder is mounted read-only."""
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("PSERVER_")}
+        script = ('mount --bind "$DATA" "$DATA" && mount -o remount,ro,bind "$DATA" || exit 99\n'
+                  'exec "$PSCKPT" "$@"')
+        return subprocess.run(
+            ["unshare", "--mount", "sh", "-c", script, "sh", *words], capture_output=True,
+            text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
+            env={**clean, "DATA": self.data, "PSCKPT": os.path.join(BIN, "psckpt"),
+                 "TMPDIR": self.temp})
+
+    def test_what_is_whole_can_be_had_from_it(self):
+        for command in ("repair", "salvage", "export"):
+            out = self.path(command)
+            done = self.run_there(command, self.data, "--out", out)
+            if done.returncode == 99:
+                self.skipTest(f"no mount: {done.stderr}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        for command in ("repair", "salvage"):
+            self.assertEqual(digest(self.path(command)), self.before)
+            # Its pointer is there: a server begins with it.
+            self.assertTrue(os.path.getsize(os.path.join(self.path(command), "store", "store")))
+        # The copy of the store is gone.
+        self.assertEqual([name for name in os.listdir(self.temp) if name.startswith("psckpt-")], [])
+
+    def test_what_would_change_it_says_why_it_cannot(self):
+        done = self.run_there("repair", "--in-place", self.data)
+        if done.returncode == 99:
+            self.skipTest(f"no mount: {done.stderr}")
+        self.assertEqual(done.returncode, 66)
+        self.assertIn("Read-only file system", done.stderr)
+        self.assertEqual(digest(self.data), self.before)
 
 
 if __name__ == "__main__":
