@@ -131,6 +131,7 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
     const struct psckpt *tool = verifying->tool;
     struct name_list names;
     size_t checkpoint_count = 0;
+    verifying->is_folder = true;
     verifying->whole_count = 0;
     /* First: a server may be at work there, and note more than we then find. */
     PS_TRY(ps_journal_notes_read(tool->box.files, folder, UINT64_MAX, &verifying->notes, error));
@@ -143,8 +144,9 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
          * to. */
         if (!path_ends_with(names.names[i], PS_CHECKPOINT_SUFFIX))
             continue;
+        size_t files_before = verifying->file_count;
         verify_checkpoint(verifying, path, base);
-        checkpoint_count++;
+        checkpoint_count += verifying->file_count - files_before;
     }
     name_list_fini(&names);
     verifying->is_salvage |= checkpoint_count > 0 && verifying->whole_count == 0;
@@ -163,7 +165,13 @@ static void verify_checkpoint(struct verifying *verifying, const char *path, cha
     struct ps_error why = {0};
     base[0] = '\0';
     verifying->file_count++;
-    if (checkpoint_survey_init(&survey, &tool->box, path, true, &why) != PS_OK) {
+    enum ps_status status = checkpoint_survey_init(&survey, &tool->box, path, true, &why);
+    /* Removed by a server since the folder was listed, for a newer one: no finding. */
+    if (status == PS_ERR_NOT_FOUND && verifying->is_folder && path_is_gone(tool->box.files, path)) {
+        verifying->file_count--;
+        return;
+    }
+    if (status != PS_OK) {
         psckpt_verify_unreadable(verifying, path, &why);
         verifying->whole_count++;
         return;

@@ -19,6 +19,7 @@
  * at. */
 struct verifying {
     const struct psckpt *tool;
+    bool is_folder; /* files were listed, and not named */
     struct json_document document;
     size_t file_count;
     size_t damaged_count;

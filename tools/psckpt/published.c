@@ -89,7 +89,7 @@ static enum ps_status open_folder(struct published *published,
     PS_TRY(path_write(store, sizeof store, error, options->folder, "%s/store", options->folder));
     if (!path_is_folder(ps_files_real(), store) && !options->makes_store)
         return PS_OK;
-    if (options->only_asks && is_read_only(store))
+    if (options->only_pointers || (options->only_asks && is_read_only(store)))
         return open_copy(published, store, error);
     return ps_kv_file_open(store, ps_clock_real(), published->memory, &published->kv, error);
 }

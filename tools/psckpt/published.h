@@ -27,6 +27,8 @@ struct published_options {
     bool makes_store;   /* a folder without a store gets one */
     bool only_asks;     /* nothing will be published: the store may lie on a read-only file system,
                          * where no server can own a shard */
+    bool only_pointers; /* and nobody is asked for owners: a copy of the store does, and the store
+                         * itself is neither locked nor written */
     struct ps_etcd_access access;
     uint64_t timeout_ms;
 };

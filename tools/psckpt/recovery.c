@@ -19,6 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How often a folder is looked at whose files come and go. */
+enum { LISTINGS_MAX = 3 };
+
 /* The sink of a replay. Handed to the server's replay as `self`. */
 struct replaying {
     struct recovery *recovery;
@@ -56,6 +59,12 @@ enum ps_status recovery_load(struct recovery *recovery, const struct recovery_wi
     struct ps_error why = {0};
     *recovery = (struct recovery){0};
     enum ps_status status = try_all(recovery, wish, folder, &why);
+    /* A server at work there may have put newer checkpoints in the place of all that were listed. */
+    for (int again = 1; again < LISTINGS_MAX && recovery->is_moving; again++) {
+        recovery_fini(recovery);
+        *recovery = (struct recovery){0};
+        status = try_all(recovery, wish, folder, &why);
+    }
     uint64_t last = recovery->begin + recovery->replayed;
     bool journal_failed = recovery->state.service != NULL &&
                           (status == PS_ERR_CORRUPT || status == PS_ERR_UNSUPPORTED);
@@ -121,6 +130,7 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
                                const char *folder, const struct ps_catalog *catalog,
                                const struct ps_journal_segments *segments, struct ps_error *error)
 {
+    bool is_gone = false;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
         bool wanted = wish->to == RECOVERY_TO_END || entry->position <= wish->to;
@@ -135,14 +145,23 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
             return PS_OK;
         }
         shard_state_fini(&recovery->state);
-        if (status != PS_ERR_CORRUPT && status != PS_ERR_NOT_FOUND && status != PS_ERR_IO)
+        /* Listed, and gone since: a server has removed it for a newer one. */
+        if (status == PS_ERR_NOT_FOUND) {
+            is_gone = true;
+            continue;
+        }
+        if (status != PS_ERR_CORRUPT && status != PS_ERR_IO)
             return ps_fail(error, status, "%s", why.text);
         omit(recovery, entry->name, &why);
     }
+    recovery->is_moving = is_gone || catalog->count == 0;
     /* The message names the newest file's damage: that is the one the operator expected to work. */
     if (recovery->omission_count > 0)
         return ps_fail(error, PS_ERR_CORRUPT, "%.100s: no checkpoint is whole: %.100s", folder,
                        recovery->omissions[0].why);
+    if (is_gone)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s: its checkpoints are removed all the time",
+                       folder);
     if (catalog->count > 0)
         return ps_fail(error, PS_ERR_NOT_FOUND, "%.150s: no checkpoint at or before %" PRIu64,
                        folder, wish->to);

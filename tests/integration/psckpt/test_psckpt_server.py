@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -18,6 +19,56 @@ from blackbox import Calls, Cluster, Server  # noqa: E402
 from cluster import free_port  # noqa: E402
 from psckpt_run import (digest, psckpt, psckpt_json, read_safetensors,  # noqa: E402
                         records_end, write_safetensors)
+
+
+class BesideAServer(unittest.TestCase):
+    """Its folder changes all the time: what a server has removed since a folder was listed is no
+    finding, and a checkpoint is always there."""
+
+    def test_a_folder_that_is_written_is_whole_and_has_a_state(self):
+        with Server("--journal-segment-bytes", "1MiB", interval="100ms") as server:
+            server.make_ready("w", [0.0] * 65536)
+            stop = threading.Event()
+
+            def push():
+                while not stop.is_set():
+                    server.calls.push("w", [1.0] * 65536)
+
+            pusher = threading.Thread(target=push)
+            pusher.start()
+            try:
+                for _ in range(25):
+                    psckpt("verify", server.data)
+                    psckpt("list", server.data)
+                    self.assertEqual(len(digest(server.data)), 64)
+            finally:
+                stop.set()
+                pusher.join()
+
+    def test_a_link_that_leads_nowhere_is_there_and_cannot_be_read(self):
+        with Server() as server:
+            server.make_ready()
+            server.process.signal(signal.SIGTERM)
+            server.process.wait_exit()
+            shard = os.path.join(server.data, "shard-0")
+            os.symlink("nowhere", os.path.join(shard, f"{9:016x}-{9:016x}-u.safetensors"))
+            psckpt("verify", server.data, code=66)
+            psckpt("list", server.data, code=66)
+
+    def test_list_knows_what_is_published_in_its_own_store(self):
+        with Server() as server:
+            server.make_ready()
+            (folder,) = psckpt_json("list", server.data)
+            self.assertEqual([row["published"] for row in folder["checkpoints"]], [True])
+            server.process.signal(signal.SIGTERM)
+            server.process.wait_exit()
+            before = os.stat(os.path.join(server.data, "store", "store")).st_mtime_ns
+            self.assertNotIn("nobody was asked", psckpt("list", server.data) + psckpt.errors)
+            self.assertEqual(os.stat(os.path.join(server.data, "store", "store")).st_mtime_ns, before)
+            (folder,) = psckpt_json("list", os.path.join(server.data, "shard-0"))
+            self.assertNotIn("published", folder["checkpoints"][0])
+            psckpt("list", os.path.join(server.data, "shard-0"))
+            self.assertIn("nobody was asked", psckpt.errors)
 
 
 class AfterAServer(unittest.TestCase):
