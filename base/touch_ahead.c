@@ -85,6 +85,19 @@ void ps_touch_ahead_forget(struct ps_touch_ahead *ahead, void *begin, size_t byt
     ps_mutex_unlock(&ahead->mutex);
 }
 
+/* A part that is being touched is due as well: whoever writes it now has a fault of their own. */
+bool ps_touch_ahead_is_due(struct ps_touch_ahead *ahead, const void *begin, size_t bytes)
+{
+    if (ahead == NULL)
+        return false;
+    ps_mutex_lock(&ahead->mutex);
+    bool due = ahead->touched.bytes > 0 && overlaps(&ahead->touched, begin, bytes);
+    for (uint32_t i = 0; i < ahead->count && !due; i++)
+        due = overlaps(&ahead->wishes[i], begin, bytes);
+    ps_mutex_unlock(&ahead->mutex);
+    return due;
+}
+
 /* A part of the oldest wish. False: there is none. Under the mutex. */
 static bool take_part(struct ps_touch_ahead *ahead)
 {

@@ -12,6 +12,7 @@
 #include "tools/psbench/psbench_saver.h"
 #include "tools/psbench/psbench_table.h"
 #include "tools/psbench/psbench_table_alone.h"
+#include "tools/psbench/psbench_theft.h"
 #include "tools/psbench/psbench_touch.h"
 #include "tools/psbench/psbench_values.h"
 
@@ -28,9 +29,12 @@
 /* Pushes that are told apart by what the witness saw; later ones count as undisturbed. */
 #define NOTED_MAX 16384
 
+/* A push of which the machine's host took so much is the host's, and not the table's. */
+#define STOLEN_NS 1000000
+
 /* When a push began, and what it took by both clocks. */
 struct noted {
-    uint64_t from_ns, wall_ns, processor_ns;
+    uint64_t from_ns, wall_ns, processor_ns, stolen_ns;
 };
 
 /* Times of pushes by both clocks; too large for a stack. */
@@ -38,6 +42,7 @@ struct pushes {
     struct ps_bench_times wall, processor;
     uint64_t count;
     uint64_t begun_ns;
+    struct ps_bench_theft theft;
     struct noted noted[NOTED_MAX];
     struct noted longest_later; /* by each clock, of those that found no place */
 };
@@ -75,6 +80,7 @@ static uint64_t push_bytes(void)
 static void begin(struct pushes *pushes)
 {
     memset(pushes, 0, sizeof *pushes);
+    ps_bench_theft_open(&pushes->theft);
     pushes->begun_ns = ps_clock_precise_ns();
 }
 
@@ -100,8 +106,9 @@ static uint64_t larger(uint64_t one, uint64_t other)
     return one > other ? one : other;
 }
 
-/* The longest of the pushes during which the machine did not stand still, beside the longest of
- * all, and how many are left out: few, or the figure says little. Returns the longest on the wall.
+/* The longest of the pushes during which the machine did not stand still, and its host did not take
+ * the processor (psbench_theft.h), beside the longest of all, and how many are left out: few, or
+ * the figure says little. Returns the longest on the wall.
  * A witness sees most standstills and not all, since each process loses translations of its own:
  * a push that is left may still be long for the machine's reasons. */
 static double note_undisturbed(struct ps_bench_row *row, const struct pushes *pushes,
@@ -111,7 +118,9 @@ static double note_undisturbed(struct ps_bench_row *row, const struct pushes *pu
     uint64_t disturbed = 0;
     for (uint64_t i = 0; i < pushes->count && i < NOTED_MAX; i++) {
         const struct noted *push = &pushes->noted[i];
-        if (ps_bench_witness_stood_still(witness, push->from_ns, push->from_ns + push->wall_ns)) {
+        longest.stolen_ns = larger(longest.stolen_ns, push->stolen_ns);
+        if (push->stolen_ns > STOLEN_NS ||
+            ps_bench_witness_stood_still(witness, push->from_ns, push->from_ns + push->wall_ns)) {
             disturbed++;
             continue;
         }
@@ -119,6 +128,8 @@ static double note_undisturbed(struct ps_bench_row *row, const struct pushes *pu
         longest.processor_ns = larger(longest.processor_ns, push->processor_ns);
     }
     ps_bench_row_detail(row, "disturbed_pushes", (double)disturbed);
+    /* Of all pushes, so that a reader sees why one was left out. */
+    ps_bench_row_detail(row, "stolen_longest_us", (double)longest.stolen_ns / 1e3);
     ps_bench_row_detail(row, "witness_longest_us", ps_bench_witness_longest_us(witness));
     ps_bench_row_detail(row, "undisturbed_longest_us", (double)longest.wall_ns / 1e3);
     ps_bench_row_detail(row, "undisturbed_longest_processor_us",
@@ -243,12 +254,14 @@ static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, st
     /* Not timed: the first pushes find an index for nothing. */
     PS_TRY(ps_bench_table_alone_fill(table, first, error));
     begin(pushes);
-    for (; first < rows; first += PS_BENCH_TABLE_KEYS) {
+    enum ps_status status = PS_OK;
+    for (; first < rows && status == PS_OK; first += PS_BENCH_TABLE_KEYS) {
         for (uint64_t i = 0; i < PS_BENCH_TABLE_KEYS; i++)
             numbers[i] = first + i;
-        PS_TRY(timed_push(table, numbers, pushes, error));
+        status = timed_push(table, numbers, pushes, error);
     }
-    return PS_OK;
+    ps_bench_theft_close(&pushes->theft);
+    return status;
 }
 
 /* Both clocks are read around the same push; writing the keys into the message is in the one on
@@ -256,10 +269,12 @@ static enum ps_status grow(struct ps_bench_table_alone *table, uint64_t rows, st
 static enum ps_status timed_push(struct ps_bench_table_alone *table, const uint64_t *numbers,
                                  struct pushes *pushes, struct ps_error *error)
 {
+    ps_bench_theft_begin(&pushes->theft);
     struct noted push = {.from_ns = ps_clock_precise_ns()};
     /* The push times itself by processor time, without the writing of the keys. */
     PS_TRY(ps_bench_table_alone_push(table, numbers, &push.processor_ns, error));
     push.wall_ns = ps_clock_precise_ns() - push.from_ns;
+    push.stolen_ns = ps_bench_theft_end(&pushes->theft);
     ps_bench_times_note(&pushes->wall, push.wall_ns);
     ps_bench_times_note(&pushes->processor, push.processor_ns);
     if (pushes->count < NOTED_MAX)
@@ -379,11 +394,13 @@ static enum ps_status push_random(struct ps_bench *bench, struct ps_bench_table_
     struct ps_random random;
     ps_random_init(&random, table->version);
     begin(pushes);
+    enum ps_status status;
     /* One push at least, so that there is a longest one. */
     do {
         for (size_t i = 0; i < PS_BENCH_TABLE_KEYS; i++)
             numbers[i] = ps_random_below(&random, bench->options->rows);
-        PS_TRY(timed_push(table, numbers, pushes, error));
-    } while (pushes->count < count && (until == NULL || !atomic_load(until)));
-    return PS_OK;
+        status = timed_push(table, numbers, pushes, error);
+    } while (status == PS_OK && pushes->count < count && (until == NULL || !atomic_load(until)));
+    ps_bench_theft_close(&pushes->theft);
+    return status;
 }

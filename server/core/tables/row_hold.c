@@ -12,11 +12,16 @@
 
 #include "base/assert.h"
 
-/* Memory that is made ready before a hold: for some ten pushes of ten thousand rows. What they set
- * aside behind that has memory that was touched ahead, as rows of a table that grows have, or what
- * was set aside of rows that have been read since. A reader that saw to it had so much to do with
- * memory, where that is slow to come, that every row was set aside before it was read. */
-#define READY_BYTES ((uint64_t)16 * 1024 * 1024)
+/* Memory that is made ready before a hold: for what pushes set aside until much of the table has
+ * been read, a sixteenth of it and 64 MiB at most, for some tens of pushes of ten thousand rows.
+ * What they set aside behind that has memory that was touched ahead, as rows of a table that grows
+ * have, or what was set aside of rows that have been read since. A thread that touches ahead comes
+ * too late for the first ones where memory is slow to come, and a push then waits for the kernel; a
+ * reader that saw to it had so much to do that every row was set aside before it was read. */
+#define READY_BYTES ((uint64_t)64 * 1024 * 1024)
+#define READY_PART 16
+/* Of a table that is smaller, as far as its rows need so much. */
+#define READY_BYTES_LEAST ((uint64_t)16 * 1024 * 1024)
 
 /* Pages that a table may get between the making of a hold's memory and its instant, besides a
  * sixteenth of all. With more, the memory is got at the instant. */
@@ -25,10 +30,16 @@
 static void get_ready(struct ps_row_table *table);
 static void hold_stripe(struct ps_row_hold *hold, uint32_t number);
 
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* No more than what all these rows would take. */
 static void expect_pages(struct ps_row_table *table, uint64_t rows)
 {
-    uint64_t most = READY_BYTES / table->shape.page_bytes;
+    uint64_t part = rows * table->shape.stride / READY_PART;
+    uint64_t most = clamp(part, READY_BYTES_LEAST, READY_BYTES) / table->shape.page_bytes;
     uint64_t needed = ps_row_aside_pages(table, rows);
     PS_ASSERT(table->shape.page_bytes > 0);
     ps_row_pages_expect(&table->pages, needed < most ? needed : most);

@@ -14,6 +14,8 @@
 
 #define SLAB_BYTES_FIRST ((size_t)64 * 1024)
 #define LINE_BYTES ((size_t)64)
+/* What is had ahead is less than a hundredth of a table. */
+#define TABLE_BYTES_FOR_EACH_AHEAD ((uint64_t)256 * 1024 * 1024)
 
 struct ps_row_slab {
     struct ps_row_slab *next;
@@ -22,11 +24,20 @@ struct ps_row_slab {
     bool of_heap;
 };
 
-static bool begin_slab(struct ps_row_pages *pages, struct ps_row_slab **next);
+/* What a page that begins a slab leaves to be done without the lock. */
+struct begun {
+    const struct ps_row_slab *slab; /* NULL: no slab was begun */
+    const struct ps_row_slab *next[PS_ROW_SLABS_AHEAD_MAX];
+    uint32_t next_count; /* of slabs that were had for later */
+};
+
+static bool begin_slab(struct ps_row_pages *pages, struct begun *begun);
+static void have_next(struct ps_row_pages *pages, struct begun *begun);
 static struct ps_row_slab *make_slab(struct ps_row_pages *pages);
 static void free_slab(struct ps_row_pages *pages, struct ps_row_slab *slab);
-static struct ps_row_page *cut_page(struct ps_row_pages *pages, struct ps_row_slab **next);
-static void touch_next(struct ps_row_pages *pages, const struct ps_row_slab *next);
+static struct ps_row_page *cut_page(struct ps_row_pages *pages, struct begun *begun);
+static void touch_next(struct ps_row_pages *pages, const struct begun *begun);
+static void look_ahead(struct ps_row_pages *pages, const struct begun *begun);
 
 /* A page is smaller than a slab, with room: the widest row has 4,096 elements of 8 bytes and two
  * states of as many. */
@@ -39,23 +50,26 @@ void ps_row_pages_init(struct ps_row_pages *pages, const struct ps_allocator *me
                                    .ahead = ahead,
                                    .page_bytes = page_bytes,
                                    .bytes_limit = UINT64_MAX,
+                                   .next_wanted = 1,
                                    .slab_bytes = SLAB_BYTES_FIRST};
     ps_mutex_init(&pages->lock, PS_RANK_LEAF);
+}
+
+static void free_slabs(struct ps_row_pages *pages, struct ps_row_slab **slabs)
+{
+    while (*slabs != NULL) {
+        struct ps_row_slab *slab = *slabs;
+        *slabs = slab->next;
+        free_slab(pages, slab);
+    }
 }
 
 /* The pages themselves are not looked at: whoever still had one was a bug of ours. */
 void ps_row_pages_fini(struct ps_row_pages *pages)
 {
     PS_ASSERT(pages->memory != NULL);
-    for (struct ps_row_slab *slab = pages->slabs; slab != NULL;) {
-        struct ps_row_slab *next = slab->next;
-        free_slab(pages, slab);
-        slab = next;
-    }
-    pages->slabs = NULL;
-    if (pages->next != NULL)
-        free_slab(pages, pages->next);
-    pages->next = NULL;
+    free_slabs(pages, &pages->slabs);
+    free_slabs(pages, &pages->next);
     ps_mutex_fini(&pages->lock);
 }
 
@@ -81,7 +95,7 @@ void ps_row_pages_count_back(struct ps_row_pages *pages, uint64_t bytes)
  * */
 struct ps_row_page *ps_row_pages_take(struct ps_row_pages *pages)
 {
-    struct ps_row_slab *next = NULL;
+    struct begun begun = {.slab = NULL};
     ps_mutex_lock(&pages->lock);
     struct ps_row_page *page = pages->free;
     if (page != NULL) {
@@ -89,26 +103,43 @@ struct ps_row_page *ps_row_pages_take(struct ps_row_pages *pages)
         pages->free = page->next;
         pages->free_count--;
     } else {
-        page = cut_page(pages, &next);
+        page = cut_page(pages, &begun);
     }
     ps_mutex_unlock(&pages->lock);
-    touch_next(pages, next);
+    if (begun.slab != NULL)
+        look_ahead(pages, &begun);
+    touch_next(pages, &begun);
     return page;
 }
 
 /* Without the lock, since whoever touches is woken. A slab stays where it is as long as the pages
  * do, whatever has been cut from it meanwhile. */
-static void touch_next(struct ps_row_pages *pages, const struct ps_row_slab *next)
+static void touch_next(struct ps_row_pages *pages, const struct begun *begun)
 {
-    if (next != NULL)
-        ps_touch_ahead_want(pages->ahead, next->memory, next->bytes);
+    for (uint32_t i = 0; i < begun->next_count; i++)
+        ps_touch_ahead_want(pages->ahead, begun->next[i]->memory, begun->next[i]->bytes);
+}
+
+/* A push that begins a slab which nobody has touched yet waits for the kernel in the middle of its
+ * rows. Where that happens, memory is slow to come or processors are few, and the next slabs are
+ * asked for earlier. */
+static void look_ahead(struct ps_row_pages *pages, const struct begun *begun)
+{
+    if (!ps_touch_ahead_is_due(pages->ahead, begun->slab->memory, begun->slab->bytes))
+        return;
+    ps_mutex_lock(&pages->lock);
+    uint64_t more = pages->next_wanted + 1;
+    if (more <= PS_ROW_SLABS_AHEAD_MAX &&
+        atomic_load(&pages->bytes) >= more * TABLE_BYTES_FOR_EACH_AHEAD)
+        pages->next_wanted++;
+    ps_mutex_unlock(&pages->lock);
 }
 
 /* The next page of the newest slab; what is left of one that is too short for it is lost, unless
  * the next slab lies behind it: less than a page of 2 MiB. */
-static struct ps_row_page *cut_page(struct ps_row_pages *pages, struct ps_row_slab **next)
+static struct ps_row_page *cut_page(struct ps_row_pages *pages, struct begun *begun)
 {
-    if (pages->uncut_bytes < pages->page_bytes && !begin_slab(pages, next))
+    if (pages->uncut_bytes < pages->page_bytes && !begin_slab(pages, begun))
         return NULL;
     PS_ASSERT(pages->uncut_bytes >= pages->page_bytes);
     struct ps_row_page *page = (struct ps_row_page *)(void *)pages->uncut;
@@ -117,12 +148,16 @@ static struct ps_row_page *cut_page(struct ps_row_pages *pages, struct ps_row_sl
     return page;
 }
 
-/* The slab that was had before, or one that is had now. Behind a slab of large pages the next one
- * is had at once, where somebody touches it meanwhile: a push that comes to it would else wait for
- * the kernel to clear it. `*next` is that one. */
-static bool begin_slab(struct ps_row_pages *pages, struct ps_row_slab **next)
+/* The first of the slabs that were had before, or one that is had now. */
+static bool begin_slab(struct ps_row_pages *pages, struct begun *begun)
 {
-    struct ps_row_slab *slab = pages->next != NULL ? pages->next : make_slab(pages);
+    struct ps_row_slab *slab = pages->next;
+    if (slab != NULL) {
+        pages->next = slab->next;
+        pages->next_count--;
+    } else {
+        slab = make_slab(pages);
+    }
     if (slab == NULL)
         return false;
     uintptr_t at = (uintptr_t)slab->memory + LINE_BYTES - 1;
@@ -134,9 +169,27 @@ static bool begin_slab(struct ps_row_pages *pages, struct ps_row_slab **next)
     pages->uncut_bytes = (goes_on ? pages->uncut_bytes : 0) + slab->bytes;
     slab->next = pages->slabs;
     pages->slabs = slab;
-    pages->next = pages->ahead != NULL && !slab->of_heap ? make_slab(pages) : NULL;
-    *next = pages->next;
+    begun->slab = slab;
+    if (pages->ahead != NULL && !slab->of_heap)
+        have_next(pages, begun);
     return true;
+}
+
+/* Behind a slab of large pages the next ones are had at once, where somebody touches them
+ * meanwhile: a push that comes to them would else wait for the kernel to clear them. */
+static void have_next(struct ps_row_pages *pages, struct begun *begun)
+{
+    struct ps_row_slab **last = &pages->next;
+    while (*last != NULL)
+        last = &(*last)->next;
+    while (pages->next_count < pages->next_wanted) {
+        *last = make_slab(pages);
+        if (*last == NULL)
+            return;
+        begun->next[begun->next_count++] = *last;
+        pages->next_count++;
+        last = &(*last)->next;
+    }
 }
 
 /* A slab of the heap is twice as large as the one before, until large pages are worth it: a table
@@ -202,15 +255,15 @@ void ps_row_pages_give(struct ps_row_pages *pages, struct ps_row_page *list)
 }
 
 /* Written outside the lock: the fault of a large page takes a tenth of a millisecond, for which a
- * push that wants a page would wait. */
+ * push that wants a page would wait. Whoever touches ahead is not too slow here: nobody waits. */
 void ps_row_pages_expect(struct ps_row_pages *pages, uint64_t count)
 {
     for (;;) {
         ps_mutex_lock(&pages->lock);
-        struct ps_row_slab *next = NULL;
-        struct ps_row_page *page = pages->free_count < count ? cut_page(pages, &next) : NULL;
+        struct begun begun = {.slab = NULL};
+        struct ps_row_page *page = pages->free_count < count ? cut_page(pages, &begun) : NULL;
         ps_mutex_unlock(&pages->lock);
-        touch_next(pages, next);
+        touch_next(pages, &begun);
         if (page == NULL)
             return;
         /* One byte of each line: the page is then in memory, and in its cache for the copy. */

@@ -27,6 +27,9 @@ struct ps_row_page {
 
 struct ps_row_slab;
 
+/* Slabs that are had before they are needed, at most: 6 MiB, for a table of 768 MiB or more. */
+#define PS_ROW_SLABS_AHEAD_MAX 3
+
 struct ps_row_pages {
     const struct ps_allocator *memory; /* borrowed */
     struct ps_touch_ahead *ahead;      /* borrowed; may be NULL */
@@ -37,13 +40,16 @@ struct ps_row_pages {
     struct ps_row_page *free;
     uint64_t free_count;
     struct ps_row_slab *slabs;
-    struct ps_row_slab *next; /* touched ahead, when it is of large pages; may be NULL */
+    struct ps_row_slab *next; /* those that are touched ahead, the first to be used first */
+    uint32_t next_count;
+    uint32_t next_wanted; /* more when the one that touches came too late */
     uint8_t *uncut;           /* of the newest slab */
     size_t uncut_bytes;
     size_t slab_bytes; /* of the next one: they grow with the table */
 };
 
-/* `ahead` (borrowed, may be NULL) has the slab touched that comes next. */
+/* `ahead` (borrowed, may be NULL) has slabs touched that come next: one, and up to
+ * PS_ROW_SLABS_AHEAD_MAX where it has been too slow for one. */
 void ps_row_pages_init(struct ps_row_pages *pages, const struct ps_allocator *memory,
                        size_t page_bytes, struct ps_touch_ahead *ahead);
 

@@ -107,6 +107,22 @@ START_TEST(a_large_wish_takes_a_turn_for_each_slab)
 }
 END_TEST
 
+START_TEST(what_is_wanted_is_due_until_it_was_touched)
+{
+    ps_touch_ahead_want(&ahead, memory + PS_SLAB_BYTES, 2 * (size_t)PS_SLAB_BYTES);
+    ck_assert(!ps_touch_ahead_is_due(&ahead, memory, PS_SLAB_BYTES));
+    ck_assert(ps_touch_ahead_is_due(&ahead, memory, BYTES));
+
+    ck_assert(ps_touch_ahead_turn(&ahead));
+    ck_assert(!ps_touch_ahead_is_due(&ahead, memory + PS_SLAB_BYTES, PS_SLAB_BYTES));
+    ck_assert(ps_touch_ahead_is_due(&ahead, memory + 2 * (size_t)PS_SLAB_BYTES, PAGE));
+
+    ck_assert(ps_touch_ahead_turn(&ahead));
+    ck_assert(!ps_touch_ahead_is_due(&ahead, memory, BYTES));
+    ck_assert(!ps_touch_ahead_is_due(NULL, memory, BYTES));
+}
+END_TEST
+
 START_TEST(what_is_forgotten_is_not_touched)
 {
     ps_touch_ahead_want(&ahead, memory, PS_SLAB_BYTES);
@@ -178,6 +194,7 @@ int main(void)
     tcase_add_test(tests, bytes_that_were_written_stay);
     tcase_add_test(tests, only_whole_pages_are_touched);
     tcase_add_test(tests, a_large_wish_takes_a_turn_for_each_slab);
+    tcase_add_test(tests, what_is_wanted_is_due_until_it_was_touched);
     tcase_add_test(tests, what_is_forgotten_is_not_touched);
     tcase_add_test(tests, too_many_wishes_leave_the_newest);
     tcase_add_test(tests, memory_goes_while_another_thread_touches);

@@ -129,6 +129,55 @@ START_TEST(the_next_slab_is_touched_ahead_and_forgotten_with_the_pages)
 }
 END_TEST
 
+/* Takes all pages of so many slabs. */
+static void use_slabs(int slabs, struct ps_touch_ahead *ahead, bool in_time)
+{
+    while (slabs > 0) {
+        const struct ps_row_slab *newest = pages.slabs;
+        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
+        slabs -= pages.slabs != newest;
+        while (in_time && ps_touch_ahead_turn(ahead)) {
+        }
+    }
+}
+
+START_TEST(who_touches_too_late_is_asked_earlier)
+{
+    struct ps_touch_ahead ahead;
+    ps_touch_ahead_init(&ahead, NULL, NULL);
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE, &ahead);
+    while (pages.next == NULL)
+        ck_assert_ptr_nonnull(ps_row_pages_take(&pages));
+
+    use_slabs(4, &ahead, true);
+    ck_assert_uint_eq(pages.next_count, 1);
+
+    /* Nobody touches any more; nor is anything written to these slabs. A small table has one. */
+    use_slabs(4, &ahead, false);
+    ck_assert_uint_eq(pages.next_count, 1);
+    use_slabs(400, &ahead, false);
+    ck_assert_uint_eq(pages.next_count, PS_ROW_SLABS_AHEAD_MAX);
+    ck_assert_uint_le(PS_ROW_SLABS_AHEAD_MAX * (uint64_t)PS_SLAB_BYTES,
+                      atomic_load(&pages.bytes) / 100);
+    ps_row_pages_fini(&pages);
+    ck_assert_uint_eq(ahead.count, 0);
+    ck_assert_uint_eq(atomic_load(&pages.bytes), 0);
+    ps_touch_ahead_fini(&ahead);
+}
+END_TEST
+
+START_TEST(who_expects_pages_and_touches_them_is_not_late)
+{
+    struct ps_touch_ahead ahead;
+    ps_touch_ahead_init(&ahead, NULL, NULL);
+    ps_row_pages_init(&pages, ps_allocator_heap(), PAGE, &ahead);
+    ps_row_pages_expect(&pages, 8 * PS_SLAB_BYTES / PAGE);
+    ck_assert_uint_eq(pages.next_count, 1);
+    ps_row_pages_fini(&pages);
+    ps_touch_ahead_fini(&ahead);
+}
+END_TEST
+
 START_TEST(refused_memory_is_no_page)
 {
     struct fault_heap heap = {.refuse_at = -1};
@@ -154,6 +203,8 @@ int main(void)
     tcase_add_test(tests, the_limit_holds);
     tcase_add_test(tests, pages_that_are_expected_are_there);
     tcase_add_test(tests, the_next_slab_is_touched_ahead_and_forgotten_with_the_pages);
+    tcase_add_test(tests, who_touches_too_late_is_asked_earlier);
+    tcase_add_test(tests, who_expects_pages_and_touches_them_is_not_late);
     tcase_add_test(tests, refused_memory_is_no_page);
     return run_tests("row_pages", tests);
 }
