@@ -90,7 +90,7 @@ START_TEST(a_value_counts_whole_from_its_first_part)
 {
     world_end();
     struct ps_rendezvous_bounds bounds = world_bounds();
-    bounds.step_bytes_max = sizeof(struct ps_held_value) + 10 + 5;
+    bounds.step_bytes_max = sizeof(struct ps_held_value) + ps_step_key_bytes(3) + 10 + 5;
     world_begin_with(ps_allocator_heap(), &bounds);
     ck_assert_int_eq(send_part("foo", 9, "01234", 0), PS_OK);
     ck_assert_int_eq(send_part("bar", 8, "01234", 0), PS_ERR_BUSY);
