@@ -65,8 +65,8 @@ static enum ps_status refuse_life(const struct ps_mailbox *mailbox,
     return status;
 }
 
-/* Numbers count up from 1, and there is room for the next one: nobody comes so far by counting. What
- * a sender has open cannot begin behind what it asks. */
+/* Numbers count up from 1, and there is room for the next one: nobody counts so far. What a sender
+ * has open cannot begin behind what it asks. */
 static enum ps_status check_order(const struct ps_ask_request *ask, struct ps_error *error)
 {
     if (ask->sender == 0 || ask->order == 0)
