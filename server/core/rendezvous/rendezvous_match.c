@@ -101,18 +101,25 @@ enum ps_status ps_step_check_first_send(const struct ps_step *step, struct ps_by
                                                                : PS_OK;
 }
 
+/* Without a sum that could wrap: what a part says of its value is any number. Keys of receives may
+ * have taken a little more than there is. */
+static bool is_beyond(uint64_t used, uint64_t bytes, uint64_t bytes_max)
+{
+    return used > bytes_max || bytes > bytes_max - used;
+}
+
 /* Whoever sends faster than others receive hears it here, and comes again. */
 enum ps_status ps_step_check_bytes(const struct ps_step *step, uint64_t bytes,
                                    struct ps_error *error)
 {
     const struct ps_rendezvous_bounds *bounds = step->bounds;
     PS_ASSERT(*step->bytes_of_all >= step->bytes);
-    if (step->bytes + bytes > bounds->step_bytes_max)
+    if (is_beyond(step->bytes, bytes, bounds->step_bytes_max))
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_RENDEZVOUS, 0,
                          "step %" PRIu64 ": %" PRIu64 " bytes wait to be received, and %" PRIu64
                          " more would be beyond %" PRIu64 " (--rendezvous-step-bytes)",
                          step->id, step->bytes, bytes, bounds->step_bytes_max);
-    if (*step->bytes_of_all + bytes > bounds->bytes_max)
+    if (is_beyond(*step->bytes_of_all, bytes, bounds->bytes_max))
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_RENDEZVOUS, 0,
                          "step %" PRIu64 ": %" PRIu64
                          " bytes of all steps wait to be received, and %" PRIu64

@@ -88,6 +88,8 @@ static enum ps_status stage(struct ps_step *step, const struct ps_step_part *par
     bool refused = false;
     PS_TRY(ps_step_check_first_send(step, part->key, error));
     uint64_t beside = sizeof(struct ps_held_value) + ps_step_key_bytes(part->key.size);
+    /* By itself first: behind that the sum cannot wrap. */
+    PS_TRY(ps_step_check_bytes(step, part->total, error));
     PS_TRY(ps_step_check_bytes(step, part->total + beside, error));
     PS_TRY(ps_step_check_entries(step, error));
     struct ps_step_staged *staged = ps_zeroed(memory, sizeof *staged + part->key.size);
