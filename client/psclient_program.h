@@ -22,7 +22,7 @@
  *
  * Each request is carried out at most once for each server, whatever is repeated on the way: a
  * repeat gets the answer that was kept, or PSCLIENT_ABORTED when nobody can say any more: after a
- * crash of the server, say, which the first requests to the next one hear. What the program does
+ * crash of the server, say, of what its program may have had. What the program does
  * with a request is not in any journal: when its server dies, so does what it has in memory.
  * docs/programs.md.
  *

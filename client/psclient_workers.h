@@ -117,7 +117,8 @@ void psclient_worker_list_release(struct psclient_worker_list *list);
  * is at one of the servers, by the name. A member that gives up was not there.
  *
  * PSCLIENT_UNKNOWN    the time is over; the text says who is missing
- * PSCLIENT_FAILED     the others wait in another round, or for another number of members
+ * PSCLIENT_FAILED     the others wait in another round, or for another number of members. When a
+ *                     server has died, they may have been let go in this one (docs/wire.md)
  */
 int psclient_barrier(struct psclient *client, const char *name, uint64_t round, uint32_t member,
                      uint32_t of, uint64_t timeout_ms, struct psclient_error *error);

@@ -52,6 +52,7 @@ struct ps_engine_call {
     bool in_ranges;                /* the present attempt is */
     bool is_listed;    /* in the outbox, because ranges of it are to be sent or cancelled */
     uint64_t life;     /* ASK: of the server that its request is for; 0: not known */
+    uint64_t first_ms; /* ASK: when it left first */
     bool may_have_run; /* ASK: some server may have given it to a program (engine_life.c) */
 };
 

@@ -87,6 +87,7 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
                                uint64_t now_ms, struct ps_batch **out, struct ps_error *error)
 {
     struct ps_batch *batch;
+    engine->now_ms = now_ms;
     PS_TRY(ps_batch_create(request, &engine->options, &batch, error));
     batch->number = ++engine->batch_number;
     /* At the end of the list: batches are served in the order in which they began. */
@@ -178,6 +179,7 @@ bool ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
 {
     struct ps_batch *batch = find_batch(engine, call_id);
     uint32_t index = ps_engine_index_of(call_id);
+    engine->now_ms = now_ms;
     struct ps_engine_shard *shard = &engine->shards[batch->calls[index].shard];
     shard->as_one_bytes_max = outcome->as_one_bytes_max;
     if (ps_engine_is_range(call_id))
@@ -270,6 +272,7 @@ static void fill_room(struct ps_engine *engine, uint32_t shard)
  * lane that it is of. */
 void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
 {
+    engine->now_ms = now_ms;
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
         if (now_ms < batch->wake_ms || ps_batch_is_finished(batch))
             continue;

@@ -13,6 +13,9 @@
  * that the first attempt has reached, if any did. So no two lives carry a request out, and what
  * nobody can say is told to the caller instead of being tried.
  *
+ * The same holds for a repeat that comes so late that its server may have forgotten that it has had
+ * the request.
+ *
  * A server that refuses a request for another life has not carried it out. Of a request that has
  * reached no other life either that is proof that nobody has: it goes on, under the life that is
  * there. A status of the server's own that says so is proof, too, unless a life is told with it:
@@ -21,13 +24,23 @@
 #include "client/engine/engine_state.h"
 #include "proto/program_messages.h"
 
+/* A server remembers the numbers of a sender for eight minutes at least after its last request, and
+ * a token for half a minute. A repeat that is older than this may be one that a process which stood
+ * still sends: it is for nobody but who knows it, also where the life is the same. */
+enum { KNOWN_MS = 4 * 60 * 1000 };
+
 /* With each attempt, since the one before may have told a life. */
-void ps_engine_name_life(struct ps_engine_call *call)
+void ps_engine_name_life(const struct ps_engine *engine, struct ps_engine_call *call)
 {
     if (call->request.method != PS_METHOD_ASK)
         return;
-    uint64_t unknown = call->may_have_run ? PS_EPOCH_BY_TOKEN : 0;
-    call->request.ask_epoch = call->life != 0 ? call->life : unknown;
+    if (call->attempts == 0)
+        call->first_ms = engine->now_ms;
+    PS_ASSERT(engine->now_ms >= call->first_ms);
+    bool is_old = engine->now_ms - call->first_ms >= KNOWN_MS;
+    call->request.ask_epoch = call->life;
+    if (call->may_have_run && (call->life == 0 || is_old))
+        call->request.ask_epoch = PS_EPOCH_BY_TOKEN;
 }
 
 /* A refusal may be long on its way, and tell of a life that is gone meanwhile: then the next one

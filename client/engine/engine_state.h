@@ -36,6 +36,7 @@ struct ps_engine {
     struct ps_batch *batches;       /* owned; a list, the oldest first */
     uint32_t batch_number;
     bool room_was_made; /* some shard may have `has_room` */
+    uint64_t now_ms;    /* of the last event that said a time */
     struct ps_engine_counters counters;
     struct ps_call_part parts[PS_MESSAGE_CALLS_MAX]; /* of the last action */
 };
@@ -80,7 +81,7 @@ bool ps_engine_bring_home(struct ps_engine *engine, struct ps_batch *batch,
 /* ---- engine_life.c ---- */
 
 /* The call is about to leave: a request to a program says which life of the server it is for. */
-void ps_engine_name_life(struct ps_engine_call *call);
+void ps_engine_name_life(const struct ps_engine *engine, struct ps_engine_call *call);
 
 /* Takes what the outcome of an attempt says of lives, and changes the verdict where that decides.
  * True: the call is to be sent again at once, since nobody has carried it out. */

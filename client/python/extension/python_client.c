@@ -116,7 +116,8 @@ static PyObject *close_client(PyObject *object, PyObject *arguments)
     if (!ps_python_client_forked(self) && (self->busy > 0 || self->replicas > 0)) {
         PyErr_SetString(PyExc_RuntimeError, self->busy > 0
                                                 ? "another thread is in a call of this client"
-                                                : "a replica of this client is open");
+                                                : "something of this client is open: a replica, a "
+                                                  "customer, a step, or what serves");
         return NULL;
     }
     shut(self, cancel != 0);

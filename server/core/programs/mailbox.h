@@ -104,6 +104,7 @@ struct ps_asking {
  *
  * PS_ERR_ABORTED    of another epoch: not carried out here, and `error->session` has the present
  *                   one; or it has come before and its answer is not kept: nobody can say
+ * PS_ERR_BAD_INPUT  an order beyond 2^63 - 1, or below its own `order_from`
  * PS_ERR_BUSY       bytes, requests or apps; the text names the app
  * PS_ERR_NO_MEMORY
  */

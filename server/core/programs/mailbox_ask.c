@@ -65,6 +65,21 @@ static enum ps_status refuse_life(const struct ps_mailbox *mailbox,
     return status;
 }
 
+/* Numbers count up from 1, and there is room for the next one: nobody counts so far. What a sender
+ * has open cannot begin behind what it asks. */
+static enum ps_status check_order(const struct ps_ask_request *ask, struct ps_error *error)
+{
+    if (ask->sender == 0 || ask->order == 0)
+        return PS_OK;
+    if (ask->order > INT64_MAX || ask->order_from > ask->order)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "app %" PRIu32 ": a request of order %" PRIu64
+                       ", of which those from %" PRIu64 " on are open",
+                       ask->asked.app, ask->order, ask->order_from);
+    PS_ASSERT(ask->order_from <= ask->order);
+    return PS_OK;
+}
+
 /* The epoch first: what another life has carried out must not be carried out here, even if its
  * token is known to nobody. */
 static enum ps_status ask_locked(struct ps_mailbox *mailbox, const struct ps_ask_request *ask,
@@ -76,6 +91,7 @@ static enum ps_status ask_locked(struct ps_mailbox *mailbox, const struct ps_ask
     struct ps_program_request *request = NULL;
     *is_new = false;
     PS_ASSERT(ask->payload.keys.size % 8 == 0);
+    PS_TRY(check_order(ask, error));
     if (ask->epoch != 0 && ask->epoch != mailbox->life && ask->epoch != PS_EPOCH_BY_TOKEN &&
         !program_epoch_is_off)
         return refuse_life(mailbox, ask, error);
@@ -108,7 +124,7 @@ enum ps_status ps_mailbox_ask(struct ps_mailbox *mailbox, const struct ps_ask_re
     *wakes = false;
     ps_mutex_lock(&mailbox->lock);
     enum ps_status status =
-        ask_locked(mailbox, ask, question->bytes, now, &request, &is_new, error);
+        ask_locked(mailbox, ask, ps_mailbox_counted(question), now, &request, &is_new, error);
     PS_ASSERT((status == PS_OK) == (request != NULL));
     if (status == PS_OK) {
         request->references++;
@@ -265,8 +281,9 @@ static void count_in(struct ps_mailbox *mailbox, struct ps_program_request *requ
     /* Known as long as it is in a table, also when it has ended. */
     app->known_count++;
     request->worker->open++;
-    app->bytes += request->question->bytes;
-    mailbox->bytes += request->question->bytes;
+    uint64_t bytes = ps_mailbox_counted(request->question);
+    app->bytes += bytes;
+    mailbox->bytes += bytes;
 }
 
 /* ---- Waiting ---- */

@@ -24,7 +24,7 @@ static struct ps_program_taker *taker_of(const struct ps_program_request *reques
 static void drop_question(struct ps_mailbox *mailbox, struct ps_program_request *request)
 {
     struct ps_app *app = request->app;
-    uint64_t bytes = request->question->bytes;
+    uint64_t bytes = ps_mailbox_counted(request->question);
     /* Counted when it came, by the same number. */
     PS_ASSERT(mailbox->bytes >= bytes && app->bytes >= bytes);
     app->bytes -= bytes;

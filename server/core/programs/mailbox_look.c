@@ -82,7 +82,7 @@ static uint64_t check_waiting(const struct ps_app *app)
         PS_ASSERT(request->state == PS_PROGRAM_WAITING && request->app == app);
         PS_ASSERT(last == NULL || last->asked.priority > request->asked.priority ||
                   (last->asked.priority == request->asked.priority && last->seq < request->seq));
-        bytes += request->question->bytes;
+        bytes += ps_mailbox_counted(request->question);
         last = request;
         count++;
     }
@@ -107,14 +107,14 @@ static void check_app(const struct ps_app *app, uint64_t *bytes)
     uint32_t count = app->waiting_count + app->handled_count;
     *bytes += check_waiting(app);
     DL_FOREACH(app->handled, request)
-    *bytes += request->question->bytes;
+    *bytes += ps_mailbox_counted(request->question);
     for (const struct ps_program_taker *taker = app->takers; taker != NULL;
          taker = taker->hh.next) {
         uint32_t taken = 0;
         DL_FOREACH(taker->taken, request)
         {
             PS_ASSERT(request->state == PS_PROGRAM_TAKEN && request->taker == taker->id);
-            *bytes += request->question->bytes;
+            *bytes += ps_mailbox_counted(request->question);
             taken++;
         }
         PS_ASSERT(taken == taker->taken_count);
@@ -125,7 +125,7 @@ static void check_app(const struct ps_app *app, uint64_t *bytes)
         DL_FOREACH(sender->held, request)
         {
             PS_ASSERT(request->state == PS_PROGRAM_HELD && request->order > sender->next);
-            *bytes += request->question->bytes;
+            *bytes += ps_mailbox_counted(request->question);
             count++;
         }
     }

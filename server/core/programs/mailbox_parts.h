@@ -21,6 +21,12 @@ PS_MUST_USE enum ps_status ps_mailbox_find_or_add_app(struct ps_mailbox *mailbox
 /* Gives one reference back. */
 void ps_mailbox_unref(struct ps_mailbox *mailbox, struct ps_program_request *request);
 
+/* What an open request counts for: its parcel and its own struct, which is most of a small one. */
+static inline uint64_t ps_mailbox_counted(const struct ps_parcel *question)
+{
+    return question->bytes + sizeof(struct ps_program_request);
+}
+
 /* ---- Order (mailbox_order.c) ---- */
 
 /* PS_ERR_BUSY, PS_ERR_NO_MEMORY. */

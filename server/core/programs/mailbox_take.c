@@ -12,6 +12,8 @@
 #include <string.h>
 #include <utlist.h>
 
+enum { LEASE_MS_MAX = 60 * 60 * 1000 }; /* as that of a worker's place */
+
 static enum ps_status find_or_add_taker(struct ps_mailbox *mailbox, struct ps_app *app,
                                         const struct ps_take_request *take,
                                         struct ps_program_taker **taker, struct ps_error *error);
@@ -60,6 +62,9 @@ static enum ps_status take_locked(struct ps_mailbox *mailbox, const struct ps_ta
     PS_ASSERT(taker->id == take->taker);
     taker->heard_ms = now.ms;
     taker->lease_ms = take->lease_ms != 0 ? take->lease_ms : mailbox->bounds.lease_ms;
+    /* What a taker that has died had taken stays open for so long, and counts. */
+    if (taker->lease_ms > LEASE_MS_MAX)
+        taker->lease_ms = LEASE_MS_MAX;
     taker->again = take->again;
     /* Names may change; the number does not. */
     taker->name_size = (uint32_t)take->name.size;

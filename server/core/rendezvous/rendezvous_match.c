@@ -29,7 +29,22 @@ static void give(struct ps_step_queue *queue, struct ps_step_receive *receive,
                  struct ps_held_value *value);
 static void end_receive(struct ps_step *step, struct ps_step_receive *receive, enum ps_status how);
 static void drop_queue_if_idle(struct ps_step *step, struct ps_step_queue *queue);
+static void drop_queue(struct ps_step *step, struct ps_step_queue *queue);
 static void uncount(struct ps_step *step, struct ps_held_value *value);
+
+/* A key counts with the bytes that it is remembered by: a thousand of it may be all there is of a
+ * value, and a strict step keeps them when their values are gone. */
+uint64_t ps_step_key_bytes(size_t key_size)
+{
+    PS_ASSERT(key_size > 0);
+    return sizeof(struct ps_step_queue) + key_size;
+}
+
+static void count(struct ps_step *step, uint64_t bytes)
+{
+    step->bytes += bytes;
+    *step->bytes_of_all += bytes;
+}
 
 /* ---- Sending ---- */
 
@@ -43,16 +58,18 @@ enum ps_status ps_step_send(struct ps_step *step, struct ps_bytes key, struct ps
     PS_ASSERT(value != NULL && key.size > 0);
     *wakes = false;
     PS_TRY(ps_step_status(step, error));
-    /* Bytes before the key: a queue is made for what is taken, and not for what is refused. */
-    PS_TRY(ps_step_check_bytes(step, value->bytes, error));
+    /* Bytes before the key: a queue is made for what is taken, and not for what is refused. A
+     * receive that comes first makes one whatever there is: it is what makes room. */
+    HASH_FIND(hh, step->queues, key.data, key.size, queue);
+    uint64_t beside = queue == NULL ? ps_step_key_bytes(key.size) : 0;
+    PS_TRY(ps_step_check_bytes(step, value->bytes + beside, error));
     PS_TRY(find_or_add_queue(step, key, &queue, error));
     if (step->is_strict && queue->was_sent)
         return fail_second_send(key, error);
     /* From here on nothing can fail. */
     queue->was_sent = true;
     step->was_sent_to = true;
-    step->bytes += value->bytes;
-    *step->bytes_of_all += value->bytes;
+    count(step, value->bytes);
     /* Either there are values or there are waiting receives: the second to come completes the
      * pair. */
     *wakes = queue->waiting != NULL;
@@ -84,18 +101,25 @@ enum ps_status ps_step_check_first_send(const struct ps_step *step, struct ps_by
                                                                : PS_OK;
 }
 
+/* Without a sum that could wrap: what a part says of its value is any number. Keys of receives may
+ * have taken a little more than there is. */
+static bool is_beyond(uint64_t used, uint64_t bytes, uint64_t bytes_max)
+{
+    return used > bytes_max || bytes > bytes_max - used;
+}
+
 /* Whoever sends faster than others receive hears it here, and comes again. */
 enum ps_status ps_step_check_bytes(const struct ps_step *step, uint64_t bytes,
                                    struct ps_error *error)
 {
     const struct ps_rendezvous_bounds *bounds = step->bounds;
     PS_ASSERT(*step->bytes_of_all >= step->bytes);
-    if (step->bytes + bytes > bounds->step_bytes_max)
+    if (is_beyond(step->bytes, bytes, bounds->step_bytes_max))
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_RENDEZVOUS, 0,
                          "step %" PRIu64 ": %" PRIu64 " bytes wait to be received, and %" PRIu64
                          " more would be beyond %" PRIu64 " (--rendezvous-step-bytes)",
                          step->id, step->bytes, bytes, bounds->step_bytes_max);
-    if (*step->bytes_of_all + bytes > bounds->bytes_max)
+    if (is_beyond(*step->bytes_of_all, bytes, bounds->bytes_max))
         return ps_refuse(error, PS_ERR_BUSY, PS_REFUSED_RENDEZVOUS, 0,
                          "step %" PRIu64 ": %" PRIu64
                          " bytes of all steps wait to be received, and %" PRIu64
@@ -144,6 +168,7 @@ static enum ps_status find_or_add_queue(struct ps_step *step, struct ps_bytes ke
         ps_release(memory, queue);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a key");
     }
+    count(step, ps_step_key_bytes(key.size));
     *out = queue;
     return PS_OK;
 }
@@ -360,12 +385,22 @@ bool ps_step_cancel(struct ps_step *step, uint64_t id, bool *wakes)
 /* A strict step's key is remembered once it was used. */
 static void drop_queue_if_idle(struct ps_step *step, struct ps_step_queue *queue)
 {
-    const struct ps_allocator *memory = step->memory;
     PS_ASSERT(queue->values == NULL || queue->waiting == NULL);
     if (queue->values != NULL || queue->waiting != NULL || queue->held > 0)
         return;
     if (step->is_strict && (queue->was_sent || queue->was_received))
         return;
+    drop_queue(step, queue);
+}
+
+/* With the bytes that it counted for. */
+static void drop_queue(struct ps_step *step, struct ps_step_queue *queue)
+{
+    const struct ps_allocator *memory = step->memory;
+    uint64_t bytes = ps_step_key_bytes(queue->key_size);
+    PS_ASSERT(step->bytes >= bytes && *step->bytes_of_all >= step->bytes);
+    step->bytes -= bytes;
+    *step->bytes_of_all -= bytes;
     HASH_DEL(step->queues, queue);
     ps_release(memory, queue);
 }
@@ -403,7 +438,6 @@ void ps_step_keep_first_receives(struct ps_step *step, bool *wakes)
 /* Receives that calls have stay theirs, and are over. */
 void ps_step_clear(struct ps_step *step)
 {
-    const struct ps_allocator *memory = step->memory;
     PS_ASSERT(*step->bytes_of_all >= step->bytes);
     ps_step_clear_staged(step);
     /* One by one, as if each of them had said so: there is one way for a receive to end. */
@@ -417,7 +451,6 @@ void ps_step_clear(struct ps_step *step)
             DL_DELETE(queue->values, value);
             uncount(step, value);
         }
-        HASH_DEL(step->queues, queue);
-        ps_release(memory, queue);
+        drop_queue(step, queue);
     }
 }

@@ -19,8 +19,8 @@
 static enum ps_status stage(struct ps_step *step, const struct ps_step_part *part,
                             struct ps_step_staged **staged, struct ps_error *error);
 static void unstage(struct ps_step *step, struct ps_step_staged *staged);
-static void count(struct ps_step *step, const struct ps_held_value *value);
-static void uncount(struct ps_step *step, const struct ps_held_value *value);
+static void count(struct ps_step *step, const struct ps_step_staged *staged);
+static void uncount(struct ps_step *step, const struct ps_step_staged *staged);
 
 /* Whoever mixes up its tokens hears it here, and not from a receiver of nonsense. */
 static bool is_same(const struct ps_step_staged *staged, const struct ps_step_part *part)
@@ -39,10 +39,10 @@ static enum ps_status send_whole(struct ps_step *step, struct ps_step_staged *st
     struct ps_held_value *value = staged->value;
     const struct ps_bytes key = {(const uint8_t *)staged->key, staged->key_size};
     PS_ASSERT(ps_held_value_is_whole(value));
-    uncount(step, value);
+    uncount(step, staged);
     enum ps_status status = ps_step_send(step, key, value, wakes, error);
     if (status != PS_OK) {
-        count(step, value);
+        count(step, staged);
         return status;
     }
     unstage(step, staged);
@@ -87,7 +87,10 @@ static enum ps_status stage(struct ps_step *step, const struct ps_step_part *par
     const struct ps_allocator *memory = step->memory;
     bool refused = false;
     PS_TRY(ps_step_check_first_send(step, part->key, error));
+    uint64_t beside = sizeof(struct ps_held_value) + ps_step_key_bytes(part->key.size);
+    /* By itself first: behind that the sum cannot wrap. */
     PS_TRY(ps_step_check_bytes(step, part->total, error));
+    PS_TRY(ps_step_check_bytes(step, part->total + beside, error));
     PS_TRY(ps_step_check_entries(step, error));
     struct ps_step_staged *staged = ps_zeroed(memory, sizeof *staged + part->key.size);
     if (staged != NULL)
@@ -107,7 +110,7 @@ static enum ps_status stage(struct ps_step *step, const struct ps_step_part *par
         ps_release(memory, staged);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a value in parts");
     }
-    count(step, staged->value);
+    count(step, staged);
     *out = staged;
     return PS_OK;
 }
@@ -122,21 +125,30 @@ static void unstage(struct ps_step *step, struct ps_step_staged *staged)
     ps_release(memory, staged);
 }
 
+/* With the key under which it will be sent, so that there is room for both when it is whole. */
+uint64_t ps_step_staged_bytes(const struct ps_step_staged *staged)
+{
+    PS_ASSERT(staged->value != NULL);
+    return staged->value->bytes + ps_step_key_bytes(staged->key_size);
+}
+
 /* As a value that was sent counts: bounds are those of the step and of all steps together, and the
  * gauge that an operator sees has them, too. */
-static void count(struct ps_step *step, const struct ps_held_value *value)
+static void count(struct ps_step *step, const struct ps_step_staged *staged)
 {
-    step->bytes += value->bytes;
-    *step->bytes_of_all += value->bytes;
+    uint64_t bytes = ps_step_staged_bytes(staged);
+    step->bytes += bytes;
+    *step->bytes_of_all += bytes;
     PS_ASSERT(step->bytes <= *step->bytes_of_all);
 }
 
 /* Right before it counts as sent, or when it is let go. */
-static void uncount(struct ps_step *step, const struct ps_held_value *value)
+static void uncount(struct ps_step *step, const struct ps_step_staged *staged)
 {
-    PS_ASSERT(step->bytes >= value->bytes && *step->bytes_of_all >= value->bytes);
-    step->bytes -= value->bytes;
-    *step->bytes_of_all -= value->bytes;
+    uint64_t bytes = ps_step_staged_bytes(staged);
+    PS_ASSERT(step->bytes >= bytes && *step->bytes_of_all >= bytes);
+    step->bytes -= bytes;
+    *step->bytes_of_all -= bytes;
 }
 
 /* Replies never have any of it: nobody could ask. */
@@ -144,7 +156,7 @@ static void drop(struct ps_step *step, struct ps_step_staged *staged)
 {
     struct ps_held_value *value = staged->value;
     PS_ASSERT(value != NULL);
-    uncount(step, value);
+    uncount(step, staged);
     unstage(step, staged);
     ps_held_value_release(value);
 }

@@ -102,10 +102,10 @@ enum ps_status ps_step_status(const struct ps_step *step, struct ps_error *error
     return step->status == PS_OK ? PS_OK : ps_fail(error, step->status, "%s", step->text);
 }
 
-/* The bytes of the queued values; what receives have is counted by the caller. */
+/* The bytes of the key and of the queued values; what receives have is counted by the caller. */
 static uint64_t check_queue(const struct ps_step *step, const struct ps_step_queue *queue)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = ps_step_key_bytes(queue->key_size);
     const struct ps_held_value *value;
     const struct ps_step_receive *receive;
     PS_ASSERT(queue->values == NULL || queue->waiting == NULL);
@@ -139,7 +139,7 @@ void ps_step_check(const struct ps_step *step)
     }
     for (staged = step->staged; staged != NULL; staged = staged->hh.next) {
         PS_ASSERT(staged->token != 0 && staged->value->arrived <= staged->value->content.size);
-        bytes += staged->value->bytes;
+        bytes += ps_step_staged_bytes(staged);
     }
     PS_ASSERT(bytes == step->bytes && bytes <= *step->bytes_of_all);
     PS_ASSERT(step->status == PS_OK ||

@@ -145,6 +145,10 @@ void ps_step_sweep_staged(struct ps_step *step, uint64_t now_ms);
 /* Drops every value that is not whole. */
 void ps_step_clear_staged(struct ps_step *step);
 
+/* What a key counts for beside its values, and a value that is not whole with its own. */
+uint64_t ps_step_key_bytes(size_t key_size);
+uint64_t ps_step_staged_bytes(const struct ps_step_staged *staged);
+
 /* Keys, receives and staged values are as many as there may be: PS_ERR_BUSY. */
 PS_MUST_USE enum ps_status ps_step_check_entries(const struct ps_step *step,
                                                  struct ps_error *error);

@@ -118,6 +118,26 @@ START_TEST(a_request_that_may_have_run_never_leaves_its_life)
 }
 END_TEST
 
+/* As of a process that was stopped for minutes: by then the server may have forgotten it. */
+START_TEST(a_late_repeat_is_for_nobody_but_who_knows_it)
+{
+    struct ps_item item = begin(5);
+    bench_start(&bench, PS_METHOD_ASK, &item, 1, 3600 * 1000);
+    ends_with(PS_ERR_UNAVAILABLE, false, 0);
+    ck_assert_uint_eq(named(), 5);
+    const struct ps_call_outcome broken = {.status = PS_ERR_UNAVAILABLE, .text = "it broke"};
+    bench_give(&bench, 0, &broken);
+
+    bench_at(&bench, bench.now_ms + 4 * 60 * 1000);
+
+    ck_assert_uint_eq(bench.sent_count, 1);
+    ck_assert(named() == PS_EPOCH_BY_TOKEN);
+    bench_succeed(&bench, 0, 0);
+    ck_assert_int_eq(item.status, PS_OK);
+    bench_close(&bench);
+}
+END_TEST
+
 /* Others are repeated when a server is busy. */
 START_TEST(a_status_of_the_program_is_its_answer)
 {
@@ -151,6 +171,7 @@ int main(void)
     tcase_add_test(tests, a_refusal_for_want_of_memory_proves_nothing);
     tcase_add_test(tests, a_request_for_a_former_life_goes_to_the_next_one_at_once);
     tcase_add_test(tests, a_request_that_may_have_run_never_leaves_its_life);
+    tcase_add_test(tests, a_late_repeat_is_for_nobody_but_who_knows_it);
     tcase_add_test(tests, a_status_of_the_program_is_its_answer);
     tcase_add_test(tests, an_abort_that_tells_no_life_is_the_end);
     suite_add_tcase(suite, tests);

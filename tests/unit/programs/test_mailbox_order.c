@@ -115,6 +115,26 @@ START_TEST(what_is_held_when_its_sender_goes_on_does_not_turn_numbers_back)
 }
 END_TEST
 
+/* The next number of the last one would be 0, and what was kept would end the server. */
+START_TEST(numbers_that_nobody_can_count_to_are_refused)
+{
+    static const uint64_t wrong[][2] = {
+        {UINT64_MAX, UINT64_MAX}, {UINT64_MAX, 1}, {UINT64_C(1) << 63, 1}, {3, 4}};
+    struct ps_ask_request request = world_request(0, 1);
+    struct ps_asking refused;
+    request.sender = 77;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        request.order = wrong[i][0];
+        request.order_from = wrong[i][1];
+        ck_assert_int_eq(world_ask(&request, "", &refused), PS_ERR_BAD_INPUT);
+    }
+    ask_by(0, 1, 0, INT64_MAX, 1);
+    ask_by(0, 2, 0, 1, 1);
+    ps_mailbox_check(&world);
+    stop_all();
+}
+END_TEST
+
 START_TEST(a_number_that_has_come_is_not_carried_out_again)
 {
     struct ps_ask_request request = world_request(0, 1);
@@ -159,6 +179,7 @@ int main(void)
     tcase_add_test(tests, a_sender_numbers_its_requests);
     tcase_add_test(tests, gaps_close);
     tcase_add_test(tests, what_is_held_when_its_sender_goes_on_does_not_turn_numbers_back);
+    tcase_add_test(tests, numbers_that_nobody_can_count_to_are_refused);
     tcase_add_test(tests, a_number_that_has_come_is_not_carried_out_again);
     tcase_add_test(tests, senders_have_a_bound);
     suite_add_tcase(suite, tests);

@@ -110,6 +110,26 @@ START_TEST(a_request_that_was_given_back_is_not_said_to_be_untaken)
 }
 END_TEST
 
+/* Whatever it says of itself: what it had taken would stay for ever. */
+START_TEST(no_lease_is_longer_than_an_hour)
+{
+    char text[64];
+    struct ps_taking taking;
+    const struct ps_take_request take = {
+        .app = WORLD_APP, .taker = 1, .turn = 1, .max = 1, .lease_ms = UINT64_MAX};
+    struct ps_asking asking = world_asked(0, 7);
+    ck_assert_int_eq(begin(&take, &taking), PS_OK);
+    ck_assert_int_eq(look(&taking), PS_OK);
+    ps_mailbox_stop_taking(&world, &taking, world_now);
+    world_pass(UINT64_C(3600) * 1000);
+
+    ck_assert(ps_mailbox_sweep(&world, world_now));
+
+    ck_assert_int_eq(world_look(&asking, text), PS_ERR_ABORTED);
+    world_stop(&asking);
+}
+END_TEST
+
 START_TEST(what_is_wrong_is_refused)
 {
     static const uint32_t twice[] = {1, 2, 1};
@@ -157,6 +177,7 @@ int main(void)
     tcase_add_test(tests, a_turn_that_is_said_again_gets_the_same);
     tcase_add_test(tests, the_last_call_of_a_taker_is_the_one_that_takes);
     tcase_add_test(tests, a_request_that_was_given_back_is_not_said_to_be_untaken);
+    tcase_add_test(tests, no_lease_is_longer_than_an_hour);
     tcase_add_test(tests, what_is_wrong_is_refused);
     tcase_add_test(tests, a_taker_that_waits_is_there);
     suite_add_tcase(suite, tests);

@@ -82,8 +82,8 @@ START_TEST(bytes_keys_and_steps_are_bounded)
     struct ps_rendezvous_bounds bounds = world_bounds();
     uint64_t each = sizeof(struct ps_held_value) + 1;
     world_end();
-    bounds.step_bytes_max = 2 * each;
-    bounds.bytes_max = 3 * each;
+    bounds.step_bytes_max = 2 * each + ps_step_key_bytes(1);
+    bounds.bytes_max = 3 * each + 3 * ps_step_key_bytes(1);
     bounds.steps_max = 2;
     bounds.step_entries_max = 3;
     world_begin_with(ps_allocator_heap(), &bounds);
@@ -100,6 +100,27 @@ START_TEST(bytes_keys_and_steps_are_bounded)
     ck_assert_int_eq(world_poll(1, "a", text), PS_OK);
     ck_assert_int_eq(world_send_to(1, "a", "x", 0), PS_OK);
     ps_rendezvous_release(&world, &calls[0]);
+}
+END_TEST
+
+/* Of a value without content its key is all that there is; a strict step keeps that to its end. */
+START_TEST(keys_count_as_bytes_do)
+{
+    struct ps_rendezvous_bounds bounds = world_bounds();
+    uint64_t each = sizeof(struct ps_held_value) + ps_step_key_bytes(3);
+    char key[4] = "k00";
+    world_end();
+    bounds.bytes_max = 20 * each;
+    world_begin_with(ps_allocator_heap(), &bounds);
+    for (int i = 0; i < 20; i++) {
+        key[2] = (char)('a' + i);
+        ck_assert_int_eq(world_send_to(1, key, "", 0), PS_OK);
+    }
+    ck_assert_uint_eq(world.bytes, 20 * each);
+    ck_assert_int_eq(world_send_to(2, "k99", "", 0), PS_ERR_BUSY);
+    world_cleanup(1);
+    ck_assert_uint_eq(world.bytes, 0);
+    ck_assert_int_eq(world_send_to(2, "k99", "", 0), PS_OK);
 }
 END_TEST
 
@@ -142,6 +163,7 @@ int main(void)
     tcase_add_test(tests, whoever_waits_hears_that_the_shard_was_lost);
     tcase_add_test(tests, a_step_that_nobody_uses_ends_after_its_lifetime);
     tcase_add_test(tests, bytes_keys_and_steps_are_bounded);
+    tcase_add_test(tests, keys_count_as_bytes_do);
     tcase_add_loop_test(tests, sending_and_receiving_survive_any_refused_allocation, 0, 16);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

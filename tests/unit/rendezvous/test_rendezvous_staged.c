@@ -8,14 +8,16 @@
 #include <string.h>
 
 static bool is_whole;
+static uint64_t total;
 
-/* A part of a value of 10 bytes. */
-static enum ps_status send_part(const char *key, uint64_t token, const char *text, uint64_t offset)
+/* A part of a value of `total` bytes. */
+static enum ps_status send_of_total(const char *key, uint64_t token, const char *text,
+                                    uint64_t offset)
 {
     const struct ps_rendezvous_of of = {.step = WORLD_STEP, .now_ms = world_now_ms};
     const struct ps_rendezvous_sent sent = {.key = ps_bytes_of_text(key),
                                             .token = token,
-                                            .total = 10,
+                                            .total = total,
                                             .offset = offset,
                                             .value = world_value(text)};
     uint64_t epoch = 0;
@@ -24,6 +26,12 @@ static enum ps_status send_part(const char *key, uint64_t token, const char *tex
         ps_rendezvous_send_part(&world, &of, &sent, &epoch, &is_whole, &wakes, &world_error);
     ps_rendezvous_check(&world);
     return status;
+}
+
+static enum ps_status send_part(const char *key, uint64_t token, const char *text, uint64_t offset)
+{
+    total = 10;
+    return send_of_total(key, token, text, offset);
 }
 
 static uint64_t bytes_held(void)
@@ -90,13 +98,27 @@ START_TEST(a_value_counts_whole_from_its_first_part)
 {
     world_end();
     struct ps_rendezvous_bounds bounds = world_bounds();
-    bounds.step_bytes_max = sizeof(struct ps_held_value) + 10 + 5;
+    bounds.step_bytes_max = sizeof(struct ps_held_value) + ps_step_key_bytes(3) + 10 + 5;
     world_begin_with(ps_allocator_heap(), &bounds);
     ck_assert_int_eq(send_part("foo", 9, "01234", 0), PS_OK);
     ck_assert_int_eq(send_part("bar", 8, "01234", 0), PS_ERR_BUSY);
     ck_assert_ptr_nonnull(strstr(world_error.text, "step "));
     ck_assert_int_eq(send_part("foo", 9, "56789", 5), PS_OK);
     ck_assert(is_whole);
+}
+END_TEST
+
+/* Any number is said quickly: none may wrap around into what there is room for. */
+START_TEST(no_value_is_larger_than_the_bound)
+{
+    static const uint64_t totals[] = {UINT64_MAX, UINT64_MAX - 100, UINT64_C(1) << 63};
+    world_end();
+    struct ps_rendezvous_bounds bounds = world_bounds();
+    bounds.bytes_max = 1000;
+    world_begin_with(ps_allocator_heap(), &bounds);
+    ck_assert_int_eq(send_part("foo", 9, "01234", 0), PS_OK);
+    total = totals[_i];
+    ck_assert_int_eq(send_of_total("bar", 8, "01234", 0), PS_ERR_BUSY);
 }
 END_TEST
 
@@ -195,6 +217,7 @@ int main(void)
     tcase_add_test(tests, a_part_that_is_repeated_adds_nothing);
     tcase_add_test(tests, parts_that_do_not_fit_together_are_refused);
     tcase_add_test(tests, a_value_counts_whole_from_its_first_part);
+    tcase_add_loop_test(tests, no_value_is_larger_than_the_bound, 0, 3);
     tcase_add_loop_test(tests, an_end_of_the_step_drops_what_is_not_whole, 0, 2);
     tcase_add_test(tests, what_is_not_whole_and_not_gone_on_with_is_let_go);
     tcase_add_test(tests, a_strict_step_takes_one_value_of_a_key);
