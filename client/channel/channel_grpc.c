@@ -61,6 +61,8 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
         ps_release(memory, side);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", shard_count);
     }
+    /* Before anything of gRPC is touched: to look at its state would already wake what the parent
+     * polls with. Nothing but memory is here to be given back. */
     if (!ps_grpc_process_enter()) {
         ps_release(memory, side->routes);
         ps_release(memory, side);
@@ -155,6 +157,7 @@ static void destroy(void *self)
     grpc_completion_queue_destroy(side->queue);
     /* gRPC counts its users: other channels of the process go on. */
     grpc_shutdown();
+    /* Behind it: who enters meanwhile, in this process, has gRPC count on. */
     ps_grpc_process_leave();
     ps_mutex_fini(&side->done_mutex);
     ps_mutex_fini(&side->mutex);
