@@ -61,8 +61,8 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
         ps_release(memory, side);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", shard_count);
     }
-    /* Before anything of gRPC is touched: to look at its state would already wake what the parent
-     * polls with. Nothing but memory is here to be given back. */
+    /* Asked last of what may be refused: whoever has entered leaves by destroy alone, and a process
+     * that was counted twice would keep its children from gRPC for ever. */
     if (!ps_grpc_process_enter()) {
         ps_release(memory, side->routes);
         ps_release(memory, side);
@@ -157,7 +157,7 @@ static void destroy(void *self)
     grpc_completion_queue_destroy(side->queue);
     /* gRPC counts its users: other channels of the process go on. */
     grpc_shutdown();
-    /* Behind it: who enters meanwhile, in this process, has gRPC count on. */
+    /* Behind the end of gRPC: from here on a child may begin its own. */
     ps_grpc_process_leave();
     ps_mutex_fini(&side->done_mutex);
     ps_mutex_fini(&side->mutex);
