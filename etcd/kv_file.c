@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PATH_BYTES 1024
@@ -59,6 +60,7 @@ static enum ps_status file_read(struct ps_kv *kv, const char *key, bool prefix,
 static enum ps_status file_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
                                   uint64_t deadline_ms, bool *done, int64_t *revision,
                                   struct ps_error *error);
+static enum ps_status check_rights(const char *path, int rights, struct ps_error *error);
 static enum ps_status file_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
                                  struct ps_kv_lease *lease, struct ps_error *error);
 static enum ps_status file_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
@@ -143,7 +145,23 @@ static enum ps_status start(struct file_store *store, const char *folder, struct
     PS_TRY(ps_files_real()->make_folder(ps_files_real()->self, folder, error));
     (void)snprintf(store->guard_path, PATH_BYTES, "%.1000s/store.alive", folder);
     PS_TRY(ps_kv_file_guard_open(&store->guard, store->guard_path, error));
+    PS_TRY(check_rights(store->content_path, R_OK, error));
+    PS_TRY(check_rights(store->lock_path, R_OK | W_OK, error));
     return store->files->make_folder(store->files->self, folder, error);
+}
+
+/* Files of another user, as somebody leaves them who worked here as root, stay so: a call that
+ * fails may be made again, and a server would make it without an end. So that is told at once, and
+ * with both users, since a path alone does not say what to do. */
+static enum ps_status check_rights(const char *path, int rights, struct ps_error *error)
+{
+    struct stat about;
+    if (access(path, rights) == 0 || errno != EACCES)
+        return PS_OK;
+    if (stat(path, &about) != 0)
+        return ps_fail(error, PS_ERR_IO, "open %s: %s", path, strerror(EACCES));
+    return ps_fail(error, PS_ERR_IO, "open %s: %s: it is user %u's, and this is user %u", path,
+                   strerror(EACCES), (unsigned)about.st_uid, (unsigned)geteuid());
 }
 
 static void file_destroy(struct ps_kv *kv)

@@ -21,7 +21,9 @@ static uint64_t this_process(void)
     return (uint64_t)(uint32_t)getpid() << PROCESS_SHIFT;
 }
 
-/* An owner without users is one that ended its gRPC: whoever comes next may have it. */
+/* The loop ends when nobody else of this process has entered or left in between, which is rare: to
+ * open a client takes a connection. An owner without users is one that ended its gRPC: whoever
+ * comes next may have it. */
 bool ps_grpc_process_enter(void)
 {
     uint64_t mine = this_process();

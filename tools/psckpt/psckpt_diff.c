@@ -178,11 +178,13 @@ static enum ps_status compare_rows(struct comparing *comparing,
      * widths, have nothing that could be compared. */
     if (a->is_table && b->is_table && a->dtype == b->dtype && a->width == b->width)
         return compare_tables(comparing, a, b, error);
-    bool same_arrays = a->dtype == b->dtype && a->count == b->count && a->is_table == b->is_table &&
-                       a->width == b->width;
-    if (!same_arrays || !ps_shape_equal(&a->shape, &b->shape))
+    bool same_counts = a->count == b->count && a->is_table == b->is_table && a->width == b->width;
+    /* One each: a tensor that came back in another type has its shape. */
+    if (a->dtype != b->dtype)
+        say_changed(comparing, a, b, "type", &none);
+    if (!same_counts || !ps_shape_equal(&a->shape, &b->shape))
         say_changed(comparing, a, b, "shape", &none);
-    if (!same_arrays)
+    if (!same_counts || a->dtype != b->dtype)
         return PS_OK;
     struct array_distance values = array_distance_of(a->dtype, a->values, b->values);
     if (values.differs)

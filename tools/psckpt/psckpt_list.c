@@ -38,6 +38,8 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
 static void checkpoint_row(const struct ps_catalog_entry *entry,
                            const struct checkpoint_survey *survey, const char *state,
                            const char *published);
+static void say_unknown(const struct psckpt *tool, enum ps_status status,
+                        const struct ps_error *why);
 static enum ps_status list_journal(struct listing *listing, const struct shard_folder *folder,
                                    struct ps_error *error);
 static void segment_json(struct ps_json_writer *json, const struct segment_survey *row);
@@ -57,6 +59,14 @@ enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
     json_document_init(&listing.document);
     ps_json_begin_array(&listing.document.json, NULL);
     enum ps_status status = published_open(&listing.published, &wish, tool->box.memory, error);
+    /* The store of the folder is asked for one column only, and by a copy: where there is no room
+     * for one, the rest is worth as much. */
+    if (status != PS_OK && wish.etcd == NULL) {
+        int code = *tool->code;
+        say_unknown(tool, status, error);
+        *tool->code = code;
+        status = PS_OK;
+    }
     if (status == PS_OK)
         status = shard_folders_init(&folders, &tool->box, tool->arguments[0], error);
     for (size_t i = 0; i < folders.count && status == PS_OK; i++)
@@ -76,6 +86,17 @@ enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
     shard_folders_fini(&folders);
     published_close(&listing.published);
     return status;
+}
+
+/* A store that cannot be read or is damaged is nothing that the files below it are to blame for: it
+ * is said, and is the exit status, and the column shows that nobody knows. */
+static void say_unknown(const struct psckpt *tool, enum ps_status status,
+                        const struct ps_error *why)
+{
+    struct ps_error named;
+    (void)ps_fail(&named, status, "%.100s/store, asked what is published: %.140s",
+                  tool->arguments[0], why->text);
+    *tool->code = psckpt_complain(status, &named);
 }
 
 /* One object of the document, one block of the table. A folder that fails ends the command: an
@@ -111,7 +132,14 @@ static enum ps_status list_checkpoints(struct listing *listing, const struct sha
 {
     const struct psckpt *tool = listing->tool;
     char published[37];
-    PS_TRY(published_uuid(&listing->published, folder->job, folder->index, published, error));
+    struct ps_error why = {0};
+    enum ps_status asked =
+        published_uuid(&listing->published, folder->job, folder->index, published, &why);
+    if (asked != PS_OK && tool->options.etcd != NULL)
+        return ps_fail(error, asked, "%s", why.text);
+    if (asked != PS_OK)
+        say_unknown(tool, asked, &why);
+    bool is_known = listing->published.kv != NULL && asked == PS_OK;
     struct ps_catalog catalog;
     PS_TRY(ps_catalog_init(&catalog, tool->box.files, folder->path, tool->box.memory, error));
     if (!tool->json && catalog.count > 0)
@@ -121,7 +149,7 @@ static enum ps_status list_checkpoints(struct listing *listing, const struct sha
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < catalog.count && status == PS_OK; i++)
         status = list_checkpoint(listing, folder, &catalog, &catalog.entries[i],
-                                 listing->published.kv == NULL ? NULL : published, error);
+                                 is_known ? published : NULL, error);
     ps_catalog_fini(&catalog);
     return status;
 }

@@ -6,6 +6,7 @@ usage: test_manifests.py FOLDER-OF-THE-REPOSITORY [PATH-OF-pserver]
 """
 import copy
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -120,6 +121,29 @@ class Rendered(unittest.TestCase):
                       if name == "pstrain"]
         self.assertLessEqual(allowed.items(), trainer["metadata"]["labels"].items())
 
+
+    def test_what_the_page_types_has_the_pods_hold_still(self):
+        """docs/recover.md, without a cluster: the patch fits every overlay's StatefulSet."""
+        if not shutil.which("kubectl"):
+            self.skipTest("no kubectl")
+        page = (REPOSITORY / "docs" / "recover.md").read_text(encoding="utf-8")
+        patch = re.search(r"patch statefulset pserver --type json -p '(.*?)'", page, re.S).group(1)
+        for overlay in OVERLAYS:
+            (server,) = [one for one in manifest_rules.of_kind(rendered(overlay), "StatefulSet")
+                         if one["metadata"]["name"] == "pserver"]
+            output = subprocess.run(
+                ["kubectl", "patch", "--local", "-f", "-", "--type", "json", "-p", patch, "-o",
+                 "yaml"],
+                input=yaml.safe_dump(server), check=True, capture_output=True, text=True,
+                timeout=60).stdout
+            pod = yaml.safe_load(output)["spec"]["template"]
+            (container,) = pod["spec"]["containers"]
+            self.assertEqual(container["command"], ["sleep", "infinity"])
+            self.assertEqual([name for name in container if name.endswith("Probe")], [])
+            self.assertIn({"name": "data", "mountPath": "/data"}, container["volumeMounts"])
+            selector = re.search(r"delete pod -l (\S+)", page).group(1)
+            wanted = dict(label.split("=") for label in selector.split(","))
+            self.assertLessEqual(wanted.items(), pod["metadata"]["labels"].items())
 
     def test_with_gpus_each_pod_asks_for_one_and_names_it(self):
         documents = rendered("overlays/gpu")

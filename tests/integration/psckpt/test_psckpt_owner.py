@@ -75,6 +75,22 @@ class Owner(Folder):
         self.assertEqual(self.owners(self.data), {0, USER})
         self.assertEqual(self.owners(self.path("plain")), {0})
 
+    def test_a_server_says_whose_its_store_is(self):
+        """It waited for the store without an end, as one waits for an etcd that is away."""
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("PSERVER_")}
+        for name in ("store", "store.lock"):
+            path = os.path.join(self.data, "store", name)
+            os.chown(path, 0, 0)
+            os.chmod(path, 0o600)
+            done = subprocess.run([os.path.join(BIN, "pserver"), "--listen", "127.0.0.1:0",
+                                   "--data-dir", self.data], user=USER, group=USER,
+                                  extra_groups=[], env=clean, capture_output=True, text=True,
+                                  timeout=120, check=False)
+            self.assertEqual(done.returncode, 69, done.stderr)
+            self.assertIn(f"{path}: Permission denied: it is user 0's, and this is user {USER}",
+                          done.stderr)
+            self.give(self.data)
+
     def test_names_that_lead_elsewhere_are_left_alone(self):
         """The folder's owner must not come to files of root's by putting their names in it."""
         elsewhere = self.path("roots")

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "blackbox"))
@@ -70,6 +71,15 @@ class BesideAServer(unittest.TestCase):
             self.assertEqual(os.stat(store).st_mtime_ns, before)
             (folder,) = psckpt_json("list", os.path.join(server.data, "shard-0"))
             self.assertNotIn("published", folder["checkpoints"][0])
+            with unittest.mock.patch.dict(os.environ, TMPDIR="/proc"):
+                self.assertIn("whole", psckpt("list", server.data))
+            self.assertIn("/store, asked what is published: ", psckpt.errors)
+            with open(store, "r+b") as file:
+                file.write(b"damaged")
+            (folder,) = psckpt_json("list", server.data, code=65)
+            self.assertEqual(folder["checkpoints"][0]["state"], "whole")
+            self.assertNotIn("published", folder["checkpoints"][0])
+            self.assertIn("/store, asked what is published: ", psckpt.errors)
             psckpt("list", os.path.join(server.data, "shard-0"))
             self.assertIn("nobody was asked", psckpt.errors)
 

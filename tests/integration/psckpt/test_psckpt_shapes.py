@@ -161,6 +161,13 @@ class Importing(unittest.TestCase):
         (row,) = psckpt_json("diff", self.path("a"), self.path("b"), code=1)
         self.assertEqual((row["name"], row["part"]), ("w", "shape"))
 
+    def test_another_type_of_the_same_shape_is_told_as_that(self):
+        for folder, dtype in (("a", "F32"), ("b", "F64")):
+            write_safetensors(self.path(folder + ".safetensors"), {"w": (dtype, [2], [1.0, 2.0])})
+            psckpt("import", self.path(folder + ".safetensors"), "--out", self.path(folder))
+        (row,) = psckpt_json("diff", self.path("a"), self.path("b"), code=1)
+        self.assertEqual((row["name"], row["part"]), ("w", "type"))
+
 
 if __name__ == "__main__":
     unittest.main()

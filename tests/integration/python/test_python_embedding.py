@@ -30,15 +30,17 @@ class Embedding(unittest.TestCase):
         """A layer over a table, and torch's with the same first values."""
         table = self.ps.table("t", WIDTH, optimizer, init=pserver.Uniform(-1, 1, seed=4))
         first = torch.from_numpy(table.get(np.arange(KEYS)))
+        if "padding_idx" in options:  # where torch looks a row up, ours has none
+            first[options["padding_idx"]] = 0
         if mode == "rows":
             beside = torch.nn.Embedding(KEYS, WIDTH, _weight=first, **options)
         else:
             beside = torch.nn.EmbeddingBag(KEYS, WIDTH, mode=mode, _weight=first, **options)
-        return pserver.torch.RemoteEmbedding(table, mode), beside
+        return pserver.torch.RemoteEmbedding(table, mode, **options), beside
 
-    def compare(self, remote, local, mode, steps=20):
+    def compare(self, remote, local, mode, steps=20, **options):
         """Trains both with the same batches, in which keys come twice."""
-        bags, beside = self.pair(remote, mode)
+        bags, beside = self.pair(remote, mode, **options)
         optimizer = local(beside.parameters())
         head = torch.randn(WIDTH)
         for _ in range(steps):
@@ -48,6 +50,8 @@ class Embedding(unittest.TestCase):
             (torch.tanh(beside(keys)) @ head).square().sum().backward()
             optimizer.step()
         found = torch.from_numpy(bags.table.get(np.arange(KEYS)))
+        if "padding_idx" in options:
+            found[options["padding_idx"]] = 0
         self.assertLessEqual((found - beside.weight).abs().max().item(), 1e-5)
 
     def test_sums_are_those_of_torch(self):
@@ -58,6 +62,35 @@ class Embedding(unittest.TestCase):
 
     def test_rows_are_those_of_torch(self):
         self.compare(pserver.SGD(0.05), lambda p: torch.optim.SGD(p, lr=0.05), "rows")
+
+    def test_padding_is_that_of_torch(self):
+        for mode in ("sum", "mean", "rows"):
+            for padding in (0, 17, KEYS - 1):
+                with self.subTest(mode, padding=padding):
+                    self.compare(pserver.SGD(0.05), lambda p: torch.optim.SGD(p, lr=0.05), mode,
+                                 padding_idx=padding)
+                    self.ps.drop(["t"])
+
+    def test_bags_that_are_padding_are_zeros_and_train_nothing(self):
+        """Also with offsets and weights, and where a batch has nothing else. Any key will do."""
+        table = self.ps.table("t", WIDTH, pserver.SGD(0.1), init=pserver.Uniform(-1, 1, seed=4))
+        pushed = self.ps.status()[0].push_count
+        for mode in ("sum", "mean", "rows"):
+            layer = pserver.torch.RemoteEmbedding(table, mode, padding_idx=-1)
+            made = layer(torch.full((3, 2), -1))
+            self.assertTrue((made == 0).all())
+            made.sum().backward()
+        self.assertEqual(self.ps.status()[0].push_count, pushed)
+        bags = pserver.torch.RemoteEmbedding(table, "sum", padding_idx=-1)
+        made = bags(torch.tensor([-1, 4, -1]), torch.tensor([0, 1]),
+                    per_sample_weights=torch.tensor([9.0, 2.0, 9.0]))
+        self.assertTrue((made[0] == 0).all())
+        np.testing.assert_allclose(made[1].detach().numpy(), 2 * table.get(4), rtol=1e-6)
+        self.assertEqual(str(bags), "RemoteEmbedding('t', width=6, mode='sum', padding_idx=-1)")
+        before = table.get([4, -1])
+        made.sum().backward()
+        np.testing.assert_allclose(table.get([4, -1]), before - [[0.2] * WIDTH, [0.0] * WIDTH],
+                                   rtol=1e-5)
 
     def test_adagrad_is_that_of_torch(self):
         self.compare(pserver.Adagrad(0.05), lambda p: torch.optim.Adagrad(p, lr=0.05), "sum")
