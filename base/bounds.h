@@ -69,6 +69,11 @@ _Static_assert(PS_BLOCK_BYTES % (PS_SUM_ELEMENTS * 8) == 0, "a partial sum never
 /* Largest message that a server takes unless told otherwise (--message-bytes). */
 #define PS_MESSAGE_BYTES_DEFAULT (64 * 1024 * 1024)
 
+/* A server that is told to take less than this refuses content that the clients of this repository
+ * send as one message, before they know better: what is not cut in ranges, and what is around
+ * it. */
+#define PS_MESSAGE_BYTES_SENT (3 * 1024 * 1024)
+
 /* Most items of one bundle: gradients and names together. */
 #define PS_BUNDLE_ITEMS_MAX 4096
 

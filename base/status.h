@@ -62,7 +62,9 @@ enum ps_status { PS_STATUS_TABLE(PS_STATUS_ENUM) PS_STATUS_COUNT };
 struct ps_error {
     enum ps_status status;
     char text[256];
-    uint64_t session; /* of PS_ERR_STALE_SESSION: one that the client may begin now; 0: not said */
+    uint64_t
+        session; /* of PS_ERR_STALE_SESSION: one that the client may begin now; of a request for
+                         another life of a server's programs: the present one; 0: not said */
     enum ps_refusal refusal; /* the bound or rule that refused; PS_REFUSED_NOT: none did */
     uint32_t retry_ms;       /* of a refusal: when to try again; 0: not said */
 };

@@ -51,8 +51,8 @@ void ps_touch_ahead_want(struct ps_touch_ahead *ahead, void *begin, size_t bytes
 /* The memory is given back to the system from here on. `ahead` NULL is allowed. */
 void ps_touch_ahead_forget(struct ps_touch_ahead *ahead, void *begin, size_t bytes);
 
-/* Is any of it wanted, and not touched yet? For whoever begins to write it and wants to know whether
- * to ask earlier next time. `ahead` NULL: no. */
+/* Is any of it wanted, and not touched yet? For whoever begins to write it and wants to know
+ * whether to ask earlier next time. `ahead` NULL: no. */
 bool ps_touch_ahead_is_due(struct ps_touch_ahead *ahead, const void *begin, size_t bytes);
 
 /* Touches a part of the oldest wish. False: there was none. */

@@ -263,6 +263,14 @@ ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i);
 const struct ps_checkpoint_parameter *
 ps_checkpoint_parameter_own(const struct ps_checkpoint_reader *reader, size_t i);
 
+/* The parameters that the file names, in its order: those of above, and where a base is not there
+ * or is damaged (ps_checkpoint_open_damaged) the ones that need it as well, of which only what the
+ * file itself says is known. So whoever saves what is left knows what there was. Borrowed from the
+ * reader. */
+size_t ps_checkpoint_named_count(const struct ps_checkpoint_reader *reader);
+const struct ps_checkpoint_parameter *
+ps_checkpoint_named(const struct ps_checkpoint_reader *reader, size_t i);
+
 /* Reads array `state` of parameter `i` (-1: the values; of a table also its keys and its clock)
  * piece by piece into `pieces` (writable buffers that together hold exactly the array: anything
  * else aborts) and verifies its checksum.

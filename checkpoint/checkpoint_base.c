@@ -66,11 +66,14 @@ enum ps_status ps_checkpoint_open_base(struct ps_checkpoint_reader *reader, cons
     PS_ASSERT(reader != NULL && path != NULL);
     PS_ASSERT(reader->base == NULL && reader->header.facts.base[0] != '\0');
     enum ps_status status = open_base(reader, path, damaged, error);
+    if (status == PS_OK)
+        return merge(reader, damaged, error);
     /* Only damage is let pass: of a disk that fails nobody knows what could be had. Of a damaged
-     * file the parameters that are its own are wanted all the same. */
-    if (status != PS_OK && !(damaged && status == PS_ERR_CORRUPT))
+     * file the parameters that are its own are wanted all the same; that others lack their base is
+     * no news then, and the error goes on to name the file that is missing. */
+    if (!damaged || status != PS_ERR_CORRUPT)
         return status;
-    return merge(reader, damaged, error);
+    return merge(reader, damaged, NULL);
 }
 
 /* The base is a reader as any other, without a base of its own. */

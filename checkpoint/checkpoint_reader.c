@@ -228,6 +228,20 @@ ps_checkpoint_parameter_own(const struct ps_checkpoint_reader *reader, size_t i)
     return &own_of(reader, i)->about;
 }
 
+/* The header alone is asked, so that the answer does not depend on what became of a base. */
+size_t ps_checkpoint_named_count(const struct ps_checkpoint_reader *reader)
+{
+    PS_ASSERT(reader != NULL);
+    return reader->header.count;
+}
+
+const struct ps_checkpoint_parameter *ps_checkpoint_named(const struct ps_checkpoint_reader *reader,
+                                                          size_t i)
+{
+    PS_ASSERT(reader != NULL && i < reader->header.count);
+    return &reader->header.parameters[i].about;
+}
+
 /* NULL of a whole file, whose parameters are those of its header. */
 static const struct ps_merged_parameter *merged_of(const struct ps_checkpoint_reader *reader,
                                                    size_t i)

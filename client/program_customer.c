@@ -13,9 +13,10 @@
  * and from which place on the line is still open. The server waits with a request until those
  * before it have come. ps-lite promised this once, and lost it with its queue of priorities.
  *
- * What a program does is in no journal. So a request names the life of the server that it was meant
+ * What a program does is in no journal. So a request names the life of the server that it is meant
  * for, as its answers have told it, and another life refuses it: a repeat after a crash is never
- * carried out a second time, and its caller is told that nobody can say whether it was once.
+ * carried out a second time, and its caller is told that nobody can say whether it was once. What
+ * the first ones do, which know of no life, is the engine's to decide (engine_life.c).
  *
  * Two locks meet here. The engine works under the client's lock, and tells of answers and of ends
  * from there; within it the customer's lock is taken for a moment. So nothing of the client is
@@ -213,6 +214,7 @@ static enum ps_status write_part(struct ps_asked_part *part, const struct ps_ask
     struct ps_customer *customer = asked->customer;
     struct psclient *client = customer->client;
     uint32_t shard = ps_program_mailbox_shard(part->node, customer->server_count);
+    uint64_t epoch = 0;
     uint64_t give_up_ms = timeout_ms / 10 < GIVE_UP_MS_MAX ? timeout_ms / 10 : GIVE_UP_MS_MAX;
     struct ps_ask_request request = {
         .asked = {.app = ps_program_mailbox(customer->app, part->node),
@@ -235,11 +237,12 @@ static enum ps_status write_part(struct ps_asked_part *part, const struct ps_ask
         request.sender = customer->sender;
         request.order = part->order;
         request.order_from = part->line->first->order;
-        request.epoch = part->line->epoch;
+        epoch = part->line->epoch;
         ps_mutex_unlock(&customer->lock);
     }
     /* Where the content goes is the channel's to say, with each attempt. */
     request.payload.content = (struct ps_view){NULL, 0, 0};
+    /* Which life it is for is the engine's to say, with each attempt. */
     ps_encode_ask(&request, &part->message);
     /* A body, keys and lengths were counted when the room was made; this fails for want of
      * memory only. */
@@ -247,6 +250,7 @@ static enum ps_status write_part(struct ps_asked_part *part, const struct ps_ask
     asked->items[part->i] =
         (struct ps_item){.shard = shard,
                          .ask = {(const uint8_t *)part->message.text, part->message.size},
+                         .ask_epoch = epoch,
                          .ask_content = wish->payload.content,
                          .ask_room = room_of(&wish->payload),
                          .answer = {take_answer, part}};

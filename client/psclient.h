@@ -22,8 +22,8 @@
  * Threads:  a client may be used from several threads; each call is one batch of its own. A client
  *           belongs to the process that has opened it. In a child of a fork every call says
  *           PSCLIENT_FAILED, psclient_close gives back what is the child's, and the parent goes on.
- *           A child opens a client of its own, best before the parent does: gRPC does not survive
- *           every fork.
+ *           A child opens a client of its own when the parent had none open at the fork; else
+ *           psclient_open says PSCLIENT_FAILED there, since gRPC of the one would end the other.
  * Blocking: push, pull, init and open wait at most their `timeout_ms`.
  * Errors:   a call returns the first failure in request order, and `results` has every item's own
  *           status; what succeeded stays succeeded. Transport failures are retried with back-off

@@ -34,8 +34,9 @@
 /* Content of one message. Small enough that several of them are on their way at once. */
 #define PS_ROW_PIECE_BYTES ((size_t)1 << 20)
 
-/* Keys of one message of a read. A server looks so many up in a millisecond; a batch of narrow rows
- * in one message would be one lane's work, and the others idle. */
+/* Keys of one message of a read, and of a push that needs several. A server looks so many up in a
+ * millisecond; a batch of narrow rows in one message would be one lane's work, and the others
+ * idle. */
 #define PS_ROW_PIECE_KEYS ((size_t)32 * 1024)
 
 struct ps_row_piece {

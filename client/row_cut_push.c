@@ -72,12 +72,16 @@ enum ps_status ps_row_cut_push(const struct ps_allocator *memory,
     return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu gradients", gradients->count);
 }
 
+/* What goes in one message goes in one: the server has all of it or none. What does not is cut into
+ * messages of no more keys than a read's: of narrow rows a message has so many that the server
+ * would be idle while the second is packed, and its nearer caches too small for either. */
 static uint32_t bucket_count_of(size_t rows, size_t piece_rows_max)
 {
     if (rows <= piece_rows_max || piece_rows_max < BUCKET_ROWS_LEAST)
         return 1;
+    double most = (double)(piece_rows_max < PS_ROW_PIECE_KEYS ? piece_rows_max : PS_ROW_PIECE_KEYS);
     /* Keys fall into buckets at random, so that the deviation is the root of their number. */
-    double meant = (double)piece_rows_max - BUCKET_DEVIATIONS * sqrt((double)piece_rows_max);
+    double meant = most - BUCKET_DEVIATIONS * sqrt(most);
     PS_ASSERT(rows <= PS_ROW_CUT_KEYS_MAX && meant > 0);
     /* The first one is a quarter of the others. */
     return (uint32_t)ceil((double)rows / meant + 0.75);

@@ -37,6 +37,10 @@ void ps_encode_ask(const struct ps_ask_request *request, struct ps_buffer *head)
 void ps_encode_take(const struct ps_take_request *request, struct ps_buffer *bytes);
 void ps_encode_answer(const struct ps_answer_request *request, struct ps_buffer *head);
 
+/* Behind the head of an Ask, and before its places: the life of the server that it is for, which is
+ * known only when it leaves. 0: nothing. */
+void ps_encode_program_epoch(uint64_t epoch, struct ps_buffer *head);
+
 /* What comes behind the head of a request or of an answer that was encoded without content and
  * ranges: where these are in shared memory, or the tag and length of content that follows. */
 void ps_encode_program_places(size_t content_size, const struct ps_shared_range *shared,

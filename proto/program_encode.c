@@ -128,6 +128,12 @@ void ps_encode_program_places(size_t content_size, const struct ps_shared_range 
     put_content(content_size, head);
 }
 
+/* In a request of a customer the field stands here and nowhere before. */
+void ps_encode_program_epoch(uint64_t epoch, struct ps_buffer *head)
+{
+    ps_wire_put_uint(head, PS_PROGRAM_EPOCH, epoch);
+}
+
 /* What steers the call goes before what the program gets, and the content last: a server may look
  * at the one while the other is still on its way. */
 void ps_encode_ask(const struct ps_ask_request *request, struct ps_buffer *head)

@@ -34,6 +34,9 @@
 #define PS_PROGRAM_NAME_BYTES_MAX 64
 #define PS_PROGRAM_TEXT_BYTES_MAX 199
 
+/* An epoch that no life has: a request that names it is for the one that knows it by its token. */
+#define PS_EPOCH_BY_TOKEN UINT64_MAX
+
 /* Of a request: begun and sent by the worker, arrived, given to the program. Of an answer: arrived,
  * given to the program, answered, written. */
 #define PS_PROGRAM_STAMPS_MAX 4

@@ -47,7 +47,8 @@ enum ps_rpc_code { PS_RPC_CODE_TABLE(PS_RPC_CODE_ENUM) PS_RPC_CODE_COUNT };
 /* The key of the trailing metadata that carries the word. */
 #define PS_STATUS_METADATA_KEY "ps-status"
 
-/* With "stale_session": the key of a session that the client may begin now, in digits. */
+/* With "stale_session": the key of a session that the client may begin now, in digits. With
+ * "aborted": the epoch of the server's programs, which is not the one that an Ask has named. */
 #define PS_SESSION_METADATA_KEY "ps-session"
 
 /* The code that a reply with this status has. */

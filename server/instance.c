@@ -5,6 +5,7 @@
 #include "server/instance_parts.h"
 
 #include "base/assert.h"
+#include "base/bounds.h"
 
 #include <signal.h>
 #include <sysexits.h>
@@ -36,6 +37,13 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
     if (options->data_dir == NULL)
         PS_LOG0(log, PS_LOG_WARN, "server",
                 "no --data-dir: parameters live in memory only, and end with this process");
+    /* Clients of other languages may send as little as they like. */
+    if (options->message_bytes < PS_MESSAGE_BYTES_SENT)
+        PS_LOG(log, PS_LOG_WARN, "server",
+               "--message-bytes is below what pserver's own clients send in one message: larger "
+               "content of theirs is refused",
+               PS_FIELD_UINT("message_bytes", options->message_bytes),
+               PS_FIELD_UINT("needed", PS_MESSAGE_BYTES_SENT));
     /* The coordinator's thread is started after all parts: its first turn may use every one of
      * them. */
     enum ps_status status = ps_instance_build(instance, prepare, error);

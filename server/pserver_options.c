@@ -184,7 +184,8 @@ static const struct ps_option table[] = {
     OPTION(memory_bytes, "memory-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most memory of the host for values and optimizer state; 0: no limit."),
     OPTION(message_bytes, "message-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
-           "Largest request."),
+           "Largest request. Below 3MiB pserver's own clients, too, are refused what is larger; "
+           "from there on they cut it."),
     OPTION(client_bytes, "client-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
            "Most bytes of one connection that are on their way at once: requests that are not "
            "answered and replies that are not taken. More is refused (RESOURCE_EXHAUSTED), to be "

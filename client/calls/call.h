@@ -48,6 +48,7 @@ struct ps_call_request {
             struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
             struct ps_view ask_content; /* ... and what follows it, which is not copied */
             size_t ask_room;            /* content that the reply may have; 0: no room is offered */
+            uint64_t ask_epoch; /* ASK: the life of the server that it is for; 0: not said here */
             /* The channel's: where these two are, in shared memory. */
             struct ps_shared_range ask_shared, ask_room_shared;
         };
@@ -117,7 +118,8 @@ struct ps_call_outcome {
     /* The largest content that now goes to this server as one, without ranges; 0: content of that
      * size would not go through shared memory. */
     size_t as_one_bytes_max;
-    uint64_t session; /* of PS_ERR_STALE_SESSION: one that may begin now; 0: it did not say */
+    uint64_t session; /* of PS_ERR_STALE_SESSION: one that may begin now; of PS_ERR_ABORTED: the
+                         server's life, which is not the one that was named; 0: it did not say */
     char text[PS_OUTCOME_TEXT_MAX]; /* why it failed, for people */
     struct ps_call_reply reply;     /* holds when status is PS_OK */
 };

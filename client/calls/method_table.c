@@ -101,6 +101,7 @@ static void encode_recv_tensors(const struct ps_call_request *request, struct ps
 static void encode_program(const struct ps_call_request *request, struct ps_buffer *head)
 {
     ps_buffer_append(head, request->ask);
+    ps_encode_program_epoch(request->ask_epoch, head);
     ps_encode_program_places(request->ask_content.size, &request->ask_shared,
                              &request->ask_room_shared, head);
 }

@@ -70,7 +70,9 @@ _Static_assert(PS_JOIN_BATCHES_BYTES_MAX <= PS_JOIN_LAST_BYTES, "joined calls ar
 _Static_assert(PS_HELD_BYTES_MAX <= PS_JOIN_BATCHES_CALL_BYTES_MAX, "what is held may be joined");
 _Static_assert(PS_RANGE_BYTES < PS_RANGES_ABOVE_BYTES, "content in ranges has several of them");
 _Static_assert(PS_RANGE_BYTES >= PS_SHARED_BYTES_MIN, "ranges may go through shared memory");
-_Static_assert(PS_RANGES_ABOVE_BYTES + PS_MESSAGE_SLACK_BYTES <= PS_AS_ONE_BYTES_MAX,
+_Static_assert(PS_RANGES_ABOVE_BYTES + PS_MESSAGE_SLACK_BYTES <= PS_MESSAGE_BYTES_SENT,
+               "a server that was told to take less says so when it starts");
+_Static_assert(PS_MESSAGE_BYTES_SENT <= PS_AS_ONE_BYTES_MAX,
                "every server takes as one what does not go in ranges");
 _Static_assert(PS_SHARED_PART_BYTES_MIN <= PS_SHARED_BYTES_MIN, "a part is part of the whole");
 _Static_assert(PS_COPIED_BYTES_MAX < PS_SHARED_BYTES_MIN, "shared content is not copied first");

@@ -17,6 +17,7 @@
 #include "client/channel/channel_grpc.h"
 
 #include "base/assert.h"
+#include "client/channel/grpc_process.h"
 
 #include <grpc/support/time.h>
 
@@ -59,6 +60,14 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     if (side->routes == NULL) {
         ps_release(memory, side);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", shard_count);
+    }
+    if (!ps_grpc_process_enter()) {
+        ps_release(memory, side->routes);
+        ps_release(memory, side);
+        return ps_fail(error, PS_ERR_INTERNAL,
+                       "a process that this one was forked from has a client open, and gRPC does "
+                       "not survive that: open one before the parent does, or begin the process "
+                       "with another program (exec, spawn)");
     }
     /* gRPC starts behind the last allocation that is undone by hand: destroy ends it. */
     grpc_init();
@@ -146,6 +155,7 @@ static void destroy(void *self)
     grpc_completion_queue_destroy(side->queue);
     /* gRPC counts its users: other channels of the process go on. */
     grpc_shutdown();
+    ps_grpc_process_leave();
     ps_mutex_fini(&side->done_mutex);
     ps_mutex_fini(&side->mutex);
     ps_release(side->memory, side->routes);

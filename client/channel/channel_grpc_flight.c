@@ -16,6 +16,7 @@
 #include <grpc/support/time.h>
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /* gRPC's own deadline comes a little later than ours, so that it is always we who decide. */
@@ -311,6 +312,20 @@ static uint64_t number_of(struct ps_bytes digits)
     return number;
 }
 
+/* gRPC refuses a message that is too large before the server sees any of it, in words that say
+ * nothing of what to do. What may go in ranges or through shared memory has gone there. */
+static void explain_size(struct ps_flight *flight)
+{
+    unsigned long long bytes, bytes_max;
+    if (sscanf(flight->text, "Received message larger than max (%llu vs. %llu)", &bytes,
+               &bytes_max) != 2)
+        return;
+    (void)snprintf(flight->text, sizeof flight->text,
+                   "a message of %llu bytes, and the server takes %llu (--message-bytes); shared "
+                   "memory on one host has no such bound",
+                   bytes, bytes_max);
+}
+
 /* Only a status that the server itself has set may be a refusal. What gRPC says by itself, the
  * server may have done all the same. */
 static void note_status(struct ps_flight *flight)
@@ -331,6 +346,9 @@ static void note_status(struct ps_flight *flight)
         size = sizeof flight->text - 1;
     memcpy(flight->text, GRPC_SLICE_START_PTR(flight->details), size);
     flight->text[size] = '\0';
+    /* A server of ours has words of its own, which stay as they are. */
+    if (!from_server)
+        explain_size(flight);
 }
 
 /* Both ways together, since either may fill the network. */

@@ -333,14 +333,17 @@ static struct ps_finish_request finish_of(const struct ps_batch *batch,
 }
 
 /* The content follows its message from where the caller has it, as that of a push does. */
-static void ask_of(const struct ps_item *item, struct ps_call_request *request)
+static void ask_of(const struct ps_item *item, struct ps_engine_call *call)
 {
+    struct ps_call_request *request = &call->request;
     PS_ASSERT(ps_method_row(request->method)->is_asked);
     request->ask = item->ask;
     request->ask_content = item->ask_content;
     request->ask_room = item->ask_room;
     request->ask_shared = (struct ps_shared_range){0};
     request->ask_room_shared = (struct ps_shared_range){0};
+    /* Written into the request with each attempt (engine_life.c). */
+    call->life = item->ask_epoch;
 }
 
 /* What stands in the item, in the words of the method's request. A request that needs nothing but
@@ -373,7 +376,7 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
     else if (method == PS_METHOD_FINISH)
         request->finish = finish_of(batch, call);
     else if (ps_method_row(method)->is_asked)
-        ask_of(item, request);
+        ask_of(item, call);
     else if (method == PS_METHOD_SAVE)
         request->save.once = true; /* a reason is worth more than a longer wait */
     if (method != PS_METHOD_PUSH_PULL)

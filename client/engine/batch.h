@@ -50,7 +50,9 @@ struct ps_engine_call {
     struct ps_call_request request;
     struct ps_ranges_call *ranges; /* of the batch; NULL: its content is too small for ranges */
     bool in_ranges;                /* the present attempt is */
-    bool is_listed; /* in the outbox, because ranges of it are to be sent or cancelled */
+    bool is_listed;    /* in the outbox, because ranges of it are to be sent or cancelled */
+    uint64_t life;     /* ASK: of the server that its request is for; 0: not known */
+    bool may_have_run; /* ASK: some server may have given it to a program (engine_life.c) */
 };
 
 /* A first-in first-out list of calls, linked by `next`. */

@@ -219,8 +219,10 @@ void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uin
     if (outcome->status == PS_ERR_STALE_SESSION && !is_taken_over)
         ps_engine_end_session(engine, call, outcome->session);
     enum ps_verdict verdict = ps_retry_verdict(method, outcome->status, call->ambiguous);
-    bool came_home = ps_engine_bring_home(engine, batch, call, outcome);
-    if (came_home)
+    /* Two reasons to send it once more that are nobody's fault: nobody has to recover. */
+    bool at_once = ps_engine_bring_home(engine, batch, call, outcome) ||
+                   ps_engine_take_life(call, outcome, &verdict);
+    if (at_once)
         verdict = PS_VERDICT_AGAIN;
     /* The process that has the id now would be driven out in turn. */
     switch (is_taken_over ? PS_VERDICT_FAILED : verdict) {
@@ -240,8 +242,8 @@ void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uin
         if (outcome->status == PS_ERR_STALE_SESSION)
             ps_engine_renumber(engine, call);
         pause_call(engine, batch, index, outcome, now_ms);
-        if (came_home && call->state == PS_CALL_PAUSED)
-            wake_call(batch, index); /* nobody has to recover from anything */
+        if (at_once && call->state == PS_CALL_PAUSED)
+            wake_call(batch, index);
         break;
     case PS_VERDICT_FAILED:
         fail_call(item, call, outcome);

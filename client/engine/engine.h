@@ -175,6 +175,7 @@ struct ps_item {
             struct ps_bytes ask;        /* of PS_ASKED_TABLE: the message ... */
             struct ps_view ask_content; /* ... and what follows it, which is not copied */
             size_t ask_room;            /* content that the reply may have; 0: none is offered */
+            uint64_t ask_epoch; /* ASK: the life of the server that it is for; 0: not known */
         };
         uint32_t rows_max;                    /* LIST */
         const struct ps_since_request *since; /* SINCE */

@@ -200,6 +200,7 @@ static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct p
     call->sent_epoch = engine->shards[call->shard].epoch;
     if (!engine->options.any_shard)
         ps_call_name_shard(&call->request, call->shard);
+    ps_engine_name_life(call);
     if (call->attempts++ == 0)
         return;
     /* From here on it is a repetition. */

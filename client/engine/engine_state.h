@@ -10,6 +10,7 @@
 #define PS_CLIENT_ENGINE_STATE_H
 
 #include "base/random.h"
+#include "client/calls/retry.h"
 #include "client/engine/batch.h"
 #include "client/engine/engine_session.h"
 #include "client/engine/numbering.h"
@@ -75,6 +76,16 @@ bool ps_engine_on_device(const struct ps_engine_call *call);
  * the call is to be sent again, at once. */
 bool ps_engine_bring_home(struct ps_engine *engine, struct ps_batch *batch,
                           struct ps_engine_call *call, const struct ps_call_outcome *outcome);
+
+/* ---- engine_life.c ---- */
+
+/* The call is about to leave: a request to a program says which life of the server it is for. */
+void ps_engine_name_life(struct ps_engine_call *call);
+
+/* Takes what the outcome of an attempt says of lives, and changes the verdict where that decides.
+ * True: the call is to be sent again at once, since nobody has carried it out. */
+bool ps_engine_take_life(struct ps_engine_call *call, const struct ps_call_outcome *outcome,
+                         enum ps_verdict *verdict);
 
 /* ---- engine_ranges.c ---- */
 

@@ -105,8 +105,16 @@ static enum ps_serve_progress follow_ask(struct ps_call_answer *answer)
     }
     if (answer->status != PS_OK)
         /* At once, and not first when the call is free: its reply may be long on its way. */
-        ps_service_leave_ask(service, wait);
+        (void)ps_service_leave_ask(service, wait);
     return PS_SERVE_DONE;
+}
+
+/* "Busy" says that a request was certainly not carried out, by which its client may ask anybody
+ * else. */
+void ps_ask_refuse_to_wait(struct ps_call_answer *answer)
+{
+    if (!ps_service_leave_ask(answer->context->service, &answer->programs.ask))
+        answer->status = PS_ERR_CANCELLED;
 }
 
 /* ---- Take ---- */
@@ -210,6 +218,6 @@ enum ps_serve_progress ps_serve_apps(struct ps_call_answer *answer)
 
 void ps_program_call_release(struct ps_call_answer *answer)
 {
-    ps_service_leave_ask(answer->context->service, &answer->programs.ask);
+    (void)ps_service_leave_ask(answer->context->service, &answer->programs.ask);
     ps_service_leave_take(answer->context->service, &answer->programs.take);
 }

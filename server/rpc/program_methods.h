@@ -17,6 +17,10 @@ enum ps_serve_progress ps_serve_take(struct ps_call_answer *answer);
 enum ps_serve_progress ps_serve_answer(struct ps_call_answer *answer);
 enum ps_serve_progress ps_serve_apps(struct ps_call_answer *answer);
 
+/* The call would have to wait, and is answered instead, by a status that refuses. Where a program
+ * has the request, or may get it yet, that becomes one that proves nothing. */
+void ps_ask_refuse_to_wait(struct ps_call_answer *answer);
+
 /* What the call has of programs is given back. Twice is allowed. */
 void ps_program_call_release(struct ps_call_answer *answer);
 

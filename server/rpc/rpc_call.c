@@ -25,7 +25,7 @@
 static struct ps_bytes share_of_caller(void *self);
 static bool may_begin_client(void *self, uint32_t *wait_ms);
 static void item_refused(void *self, const struct ps_error *error);
-static grpc_slice put_digits(struct ps_rpc_batch *batch, uint64_t number);
+static grpc_slice put_digits(grpc_slice *slice, uint64_t number);
 
 struct ps_rpc_kept {
     atomic_uint references;
@@ -311,7 +311,8 @@ void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call)
     memset(batch, 0, sizeof *batch);
     batch->call = call;
     batch->details = grpc_empty_slice();
-    batch->digits = grpc_empty_slice();
+    batch->digits[0] = grpc_empty_slice();
+    batch->digits[1] = grpc_empty_slice();
 }
 
 /* An operation is one field of the batch; a batch of more than there is room for is a bug of
@@ -400,18 +401,18 @@ void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, cons
     op->data.send_status_from_server.status_details = &batch->details;
 }
 
-/* In the second place of the words, which a stale session leaves free: only "busy" uses both. */
+/* Behind the words that are there: a program may be busy, too. */
 void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session)
 {
     grpc_op *op = &batch->ops[batch->count - 1];
     PS_ASSERT(op->op == GRPC_OP_SEND_STATUS_FROM_SERVER);
     size_t *count = &op->data.send_status_from_server.trailing_metadata_count;
-    if (session == 0)
+    if (session == 0 || *count == 0)
         return;
-    PS_ASSERT(*count == 1);
+    PS_ASSERT(*count < PS_ARRAY_COUNT(batch->call->status_words));
     batch->call->status_words[(*count)++] =
         (grpc_metadata){.key = grpc_slice_from_static_string(PS_SESSION_METADATA_KEY),
-                        .value = put_digits(batch, session)};
+                        .value = put_digits(&batch->digits[0], session)};
 }
 
 /* In the place of the pause that ps_rpc_batch_status has put there. */
@@ -422,16 +423,16 @@ void ps_rpc_batch_suggest_pause(struct ps_rpc_batch *batch, uint32_t retry_ms)
     if (retry_ms == 0)
         return;
     PS_ASSERT(op->data.send_status_from_server.trailing_metadata_count == 2);
-    batch->call->status_words[1].value = put_digits(batch, retry_ms);
+    batch->call->status_words[1].value = put_digits(&batch->digits[1], retry_ms);
 }
 
-/* One number in a batch: a stale session or a pause, never both. */
-static grpc_slice put_digits(struct ps_rpc_batch *batch, uint64_t number)
+/* The slice is the batch's, and goes with it. */
+static grpc_slice put_digits(grpc_slice *slice, uint64_t number)
 {
     char digits[24];
     (void)snprintf(digits, sizeof digits, "%" PRIu64, number);
-    batch->digits = grpc_slice_from_copied_string(digits);
-    return batch->digits;
+    *slice = grpc_slice_from_copied_string(digits);
+    return *slice;
 }
 
 /* Comes back when the client knows the end of the call, or has cancelled it, or its connection is
@@ -451,7 +452,8 @@ void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
         grpc_call_start_batch(batch->call->call, batch->ops, batch->count, tag, NULL);
     PS_ASSERT(failed == GRPC_CALL_OK);
     grpc_slice_unref(batch->details);
-    grpc_slice_unref(batch->digits);
+    grpc_slice_unref(batch->digits[0]);
+    grpc_slice_unref(batch->digits[1]);
 }
 
 /* "Timed out" is the one status that leaves open whether the request was done; every other would be

@@ -39,7 +39,7 @@ struct ps_rpc_call {
     grpc_byte_buffer *reply;      /* owned until its batch is done; NULL: none */
     struct ps_bytes inline_pieces[PS_RPC_PIECES_INLINE];
     struct ps_bytes *pieces;       /* owned unless it is inline_pieces */
-    grpc_metadata status_words[2]; /* trailing metadata of a failure */
+    grpc_metadata status_words[3]; /* trailing metadata of a failure */
     struct ps_origin origin;       /* the same for the core, which asks only where it counts */
     struct ps_caller caller;       /* once it was asked for */
     bool caller_is_known;
@@ -114,8 +114,8 @@ struct ps_rpc_batch {
     struct ps_rpc_call *call;
     grpc_op ops[5];
     size_t count;
-    grpc_slice details; /* the status message, while the batch is started */
-    grpc_slice digits;  /* of a session or a pause that is suggested, for as long */
+    grpc_slice details;   /* the status message, while the batch is started */
+    grpc_slice digits[2]; /* of a session and a pause that are suggested, for as long */
 };
 
 void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call);

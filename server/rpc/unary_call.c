@@ -17,6 +17,7 @@
 
 #include "base/assert.h"
 #include "server/rpc/audit.h"
+#include "server/rpc/program_methods.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/slots.h"
@@ -356,6 +357,8 @@ static void refuse_to_wait(struct unary_call *call)
     }
     answer->error = answer->refusal;
     answer->status = answer->refusal.status;
+    if (call->method->method == PS_METHOD_ASK)
+        ps_ask_refuse_to_wait(answer);
     follow(call, PS_SERVE_DONE);
 }
 
@@ -413,7 +416,8 @@ static void send_reply(struct unary_call *call)
     if (message != NULL)
         ps_rpc_batch_message(&batch, message);
     ps_rpc_batch_status(&batch, answer->status, answer->error.text);
-    if (answer->status == PS_ERR_STALE_SESSION)
+    /* Of a request to a program it is the epoch of this life (program_methods.c). */
+    if (answer->status == PS_ERR_STALE_SESSION || call->method->method == PS_METHOD_ASK)
         ps_rpc_batch_suggest_session(&batch, answer->error.session);
     if (answer->status == PS_ERR_BUSY)
         ps_rpc_batch_suggest_pause(&batch, answer->error.retry_ms);

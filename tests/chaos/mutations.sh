@@ -27,11 +27,11 @@ mkdir -p "$logs"
 
 # What the tests of a mutation need; the simulator's worlds run no server.
 targets_of() {
-    if [ "$(test_of "$1")" = worlds ]; then
-        echo sim_worlds
-    else
-        echo pserver psckpt storm_trainer fault_shim sim_worlds
-    fi
+    case "$(test_of "$1")" in
+        worlds) echo sim_worlds ;;
+        program_worlds) echo sim_programs_worlds ;;
+        *) echo pserver psckpt storm_trainer fault_shim sim_worlds sim_programs_worlds ;;
+    esac
 }
 
 build() {
@@ -71,6 +71,11 @@ worlds() {
     "$folder/tests/sim_worlds" --seed "$2" --count 500 >"$logs/$1.worlds-$2" 2>&1
 }
 
+# Of server programs and barriers.
+program_worlds() {
+    "$folder/tests/sim_programs_worlds" --seed "$2" --count 500 >"$logs/$1.program_worlds-$2" 2>&1
+}
+
 # The rules that a run says were broken.
 broken() {
     grep -hoE "BROKEN [a-z_]+: [0-9]+|(lost|no_recovery) [0-9]+|^world [0-9]+: .*" "$1" |
@@ -80,7 +85,7 @@ broken() {
 # Runs a test with seed after seed until one notices. Worlds repeat exactly: they get one try.
 noticed() {
     local name=$1 test=$2 seed status tries=$seeds
-    [ "$test" = worlds ] && tries=${seeds%% *}
+    case "$test" in *worlds) tries=${seeds%% *} ;; esac
     for seed in $tries; do
         rm -rf "$logs/$name-$test-$seed"
         "$test" "$name" "$seed"
@@ -106,6 +111,7 @@ test_of() {
         journal_sync) echo power_loss ;;
         epoch_compare) echo zombies ;;
         session_lookup) echo storm ;;
+        program_epoch | untaken_end) echo program_worlds ;;
         *) echo worlds ;;
     esac
 }
@@ -113,7 +119,7 @@ test_of() {
 # Without a mutation the same tests pass.
 control() {
     local test seed=${seeds%% *} status
-    for test in storm zombies power_loss worlds; do
+    for test in storm zombies power_loss worlds program_worlds; do
         rm -rf "$logs/none-$test-$seed"
         "$test" none "$seed"
         status=$?

@@ -5,6 +5,7 @@
 #include "tools/psbench/psbench_options.h"
 
 #include "tools/psbench/psbench.h"
+#include "tools/psbench/psbench_team.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,9 +51,16 @@ static const struct ps_option table[] = {
            "rounds, 1 for program, else 2."),
     OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL,
            "scale, train, rounds, program: servers."),
-    OPTION(rows, "rows", PS_OPTION_UINT, "N", "10000000", NULL, "table: rows of it."),
+    OPTION(rows, "rows", PS_OPTION_UINT, "N", "0", NULL,
+           "table: rows of it. 0: a million with --part remote, else ten; a client beside other "
+           "parts has a million at most."),
     OPTION(width, "width", PS_OPTION_UINT, "N", "0", NULL,
            "table: elements of a row, 1, 16 or 64. 0: each of them."),
+    OPTION(keys, "keys", PS_OPTION_UINT, "N", "100000", NULL,
+           "table: keys of one call of a client, --outstanding of which are in flight."),
+    OPTION(part, "part", PS_OPTION_CHOICE, "PART", "all", "all|remote",
+           "table: remote measures only what goes through a client, for --time each, with as many "
+           "--rows as are asked for."),
     /* Servers that somebody else has started. */
     OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
            "push, pull, pushpull, latency: measure these servers instead of one of its own; "
@@ -283,6 +291,8 @@ static void set_defaults(struct ps_bench_options *options)
         options->repeat = options->kind->repeat;
     if (options->time_ms == 0)
         options->time_ms = options->pause ? 10000 : 1000;
+    if (options->rows == 0)
+        options->rows = strcmp(options->part, "remote") == 0 ? 1000000 : 10000000;
 }
 
 /* The words of --output are turned into two flags, so that nobody compares them later. */
@@ -379,6 +389,12 @@ static enum ps_status check_ranges(const struct ps_bench_options *options, struc
      * would be measured by nobody. */
     if (options->rows < 1000 || options->rows > 1000000000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--rows must be 1000 to 1000000000");
+    /* Each call in flight has a thread. */
+    if (options->kind->run == ps_bench_table && options->outstanding > PS_BENCH_TEAM_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--outstanding of table must be 1 to %d",
+                       PS_BENCH_TEAM_MAX);
+    if (options->keys < 1 || options->keys > 1000000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--keys must be 1 to 1000000");
     if (options->width != 0 && options->width != 1 && options->width != 16 && options->width != 64)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--width must be 1, 16 or 64");
     /* A shard has one parameter at least. */

@@ -28,9 +28,9 @@ struct ps_bench_options {
     const struct ps_bench_kind *kind; /* NULL for --help and the like */
     const char *name;                 /* of the kind */
     uint64_t size, outstanding, repeat, time_ms;
-    uint64_t shard_size, journal_size, workers, server_count, rows, width;
+    uint64_t shard_size, journal_size, workers, server_count, rows, width, keys;
     const char *servers, *etcd, *job;
-    const char *ack, *via, *transport, *program, *folder, *name_space, *cache;
+    const char *ack, *via, *transport, *part, *program, *folder, *name_space, *cache;
     const char *output; /* a form, or for report a folder */
     const char *plot;
     uint64_t lanes;

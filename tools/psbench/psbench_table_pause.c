@@ -107,8 +107,8 @@ static uint64_t larger(uint64_t one, uint64_t other)
 }
 
 /* The longest of the pushes during which the machine did not stand still, and its host did not take
- * the processor (psbench_theft.h), beside the longest of all, and how many are left out: few, or the
- * figure says little. Returns the longest on the wall.
+ * the processor (psbench_theft.h), beside the longest of all, and how many are left out: few, or
+ * the figure says little. Returns the longest on the wall.
  * A witness sees most standstills and not all, since each process loses translations of its own:
  * a push that is left may still be long for the machine's reasons. */
 static double note_undisturbed(struct ps_bench_row *row, const struct pushes *pushes,
@@ -128,6 +128,7 @@ static double note_undisturbed(struct ps_bench_row *row, const struct pushes *pu
         longest.processor_ns = larger(longest.processor_ns, push->processor_ns);
     }
     ps_bench_row_detail(row, "disturbed_pushes", (double)disturbed);
+    /* Of all pushes, so that a reader sees why one was left out. */
     ps_bench_row_detail(row, "stolen_longest_us", (double)longest.stolen_ns / 1e3);
     ps_bench_row_detail(row, "witness_longest_us", ps_bench_witness_longest_us(witness));
     ps_bench_row_detail(row, "undisturbed_longest_us", (double)longest.wall_ns / 1e3);

@@ -180,7 +180,8 @@ enum ps_status model_set_load(struct state_set *states, const struct psckpt *too
     struct published published = {0};
     struct model_set set = {0};
     /* --etcd, or the store of the folder itself, or nobody. */
-    const struct published_options wish = psckpt_store_wish(tool, path);
+    struct published_options wish = psckpt_store_wish(tool, path);
+    wish.only_asks = true;
     enum ps_status status = shard_folders_init(&folders, &tool->box, path, error);
     if (status == PS_OK)
         status = published_open(&published, &wish, tool->box.memory, error);

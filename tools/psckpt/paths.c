@@ -69,6 +69,33 @@ static void ignore_entry(void *context, const char *name)
     (void)name;
 }
 
+/* A name that is looked for in its folder. */
+struct looking {
+    const char *name;
+    bool is_found;
+};
+
+static void compare_entry(void *context, const char *name)
+{
+    struct looking *looking = context;
+    looking->is_found |= strcmp(looking->name, name) == 0;
+}
+
+/* By its folder's list, since opening says the same of a link that leads nowhere. A folder that
+ * cannot be listed proves nothing. */
+bool path_is_gone(const struct ps_files *files, const char *path)
+{
+    char folder[4096];
+    struct looking looking = {.name = path_name(path)};
+    size_t size = (size_t)(looking.name - path);
+    if (size == 0 || size > sizeof folder)
+        return false;
+    memcpy(folder, path, size - 1);
+    folder[size - 1] = '\0';
+    return files->list(files->self, folder, compare_entry, &looking, NULL) == PS_OK &&
+           !looking.is_found;
+}
+
 /* The files interface has no stat: a folder is what can be listed, on a real disk and on the one
  * in memory alike. */
 bool path_is_folder(const struct ps_files *files, const char *path)

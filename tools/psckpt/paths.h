@@ -26,6 +26,10 @@ PS_MUST_USE enum ps_status name_list_init(struct name_list *list, const struct p
 /* Accepts a zeroed list. */
 void name_list_fini(struct name_list *list);
 
+/* Nothing has that name any more: a file that was listed was removed since. A link that leads
+ * nowhere is there, and cannot be read. */
+bool path_is_gone(const struct ps_files *files, const char *path);
+
 /* Is `path` a folder? What is not there is none. */
 bool path_is_folder(const struct ps_files *files, const char *path);
 

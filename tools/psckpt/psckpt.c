@@ -9,6 +9,7 @@
 #include "base/output.h"
 #include "base/program.h"
 #include "tools/optimizer_choice.h"
+#include "tools/psckpt/folder_owner.h"
 #include "tools/psckpt/paths.h"
 #include "tools/psckpt/psckpt_commands.h"
 #include "tools/psckpt/psckpt_pages.h"
@@ -116,31 +117,34 @@ static const struct ps_option_set options_set = {
 struct command {
     struct ps_command about;
     enum ps_status (*run)(const struct psckpt *tool, struct ps_error *error);
+    bool is_for_server; /* what it makes, in the folder or in --out, a server is to read */
 };
 
 /* A command is one row: its name, how many words follow it, and the function. The word count is
  * checked before the function runs, so no function looks for missing arguments. */
 static const struct command commands[] = {
-    {{.name = "list", .argument_count = 1}, psckpt_list},
-    {{.name = "verify", .argument_count = 1}, psckpt_verify},
-    {{.name = "show", .argument_count = 1}, psckpt_show},
-    {{.name = "rounds", .argument_count = 1}, psckpt_rounds},
-    {{.name = "diff", .argument_count = 2}, psckpt_diff},
-    {{.name = "digest", .argument_count = 1}, psckpt_digest},
-    {{.name = "replay", .argument_count = 1}, psckpt_replay},
-    {{.name = "repair", .argument_count = 1}, psckpt_repair},
-    {{.name = "export", .argument_count = 1}, psckpt_export},
-    {{.name = "import", .argument_count = 1}, psckpt_import},
-    {{.name = "reshard", .argument_count = 1}, psckpt_reshard},
-    {{.name = "prune", .argument_count = 1}, psckpt_prune},
-    {{.name = "publish", .argument_count = 1}, psckpt_publish},
-    {{.name = "salvage", .argument_count = 1}, psckpt_salvage},
-    {{.name = "restore-set", .argument_count = 1}, psckpt_restore_set},
+    {{.name = "list", .argument_count = 1}, psckpt_list, false},
+    {{.name = "verify", .argument_count = 1}, psckpt_verify, false},
+    {{.name = "show", .argument_count = 1}, psckpt_show, false},
+    {{.name = "rounds", .argument_count = 1}, psckpt_rounds, false},
+    {{.name = "diff", .argument_count = 2}, psckpt_diff, false},
+    {{.name = "digest", .argument_count = 1}, psckpt_digest, false},
+    {{.name = "replay", .argument_count = 1}, psckpt_replay, true},
+    {{.name = "repair", .argument_count = 1}, psckpt_repair, true},
+    {{.name = "export", .argument_count = 1}, psckpt_export, false},
+    {{.name = "import", .argument_count = 1}, psckpt_import, false},
+    {{.name = "reshard", .argument_count = 1}, psckpt_reshard, true},
+    {{.name = "prune", .argument_count = 1}, psckpt_prune, true},
+    {{.name = "publish", .argument_count = 1}, psckpt_publish, true},
+    {{.name = "salvage", .argument_count = 1}, psckpt_salvage, true},
+    {{.name = "restore-set", .argument_count = 1}, psckpt_restore_set, true},
 };
 
 static int obey(int argc, char **argv);
 static bool is_about_psckpt(struct psckpt *tool, int words, char **argv, int *code);
 static int run(const struct command *command, struct psckpt *tool);
+static enum ps_status run_for_owner(const struct command *command, const struct psckpt *tool,
+                                    struct ps_error *error);
 static int complain(const struct command *command, const struct psckpt *tool, enum ps_status status,
                     struct ps_error *error);
 
@@ -214,13 +218,33 @@ static int run(const struct command *command, struct psckpt *tool)
     int code = EXIT_SUCCESS;
     struct ps_error error = {0};
     tool->code = &code;
-    enum ps_status status = command->run(tool, &error);
+    enum ps_status status = run_for_owner(command, tool, &error);
     /* The line has to be gone before a complaint is printed over it. */
     progress_end(&progress);
     /* A command that failed has printed nothing that counts, and its failure is the status. */
     if (status != PS_OK)
         return complain(command, tool, status, &error);
     return code;
+}
+
+/* Also what a command that failed has made: the next one of the folder's owner may have to write
+ * over it. Said, since root's files changing hands is nothing to find out by chance. */
+static enum ps_status run_for_owner(const struct command *command, const struct psckpt *tool,
+                                    struct ps_error *error)
+{
+    struct folder_owner owner = {.is_another = false};
+    if (command->is_for_server)
+        folder_owner_look(&owner, tool->arguments[0]);
+    enum ps_status status = command->run(tool, error);
+    size_t given = folder_owner_give(&owner, tool->arguments[0]);
+    if (tool->options.out != NULL)
+        given += folder_owner_give(&owner, tool->options.out);
+    if (given > 0)
+        (void)fprintf(stderr,
+                      "psckpt: %zu files and folders of root's are given to the owner of %s, user "
+                      "%u\n",
+                      given, tool->arguments[0], owner.user);
+    return status;
 }
 
 /* Whoever reads a file by itself does not know who asked: of one that was named, which it is and

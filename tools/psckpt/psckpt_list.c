@@ -10,6 +10,7 @@
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/journal_survey.h"
+#include "tools/psckpt/paths.h"
 #include "tools/psckpt/published.h"
 #include "tools/psckpt/shard_folders.h"
 
@@ -51,7 +52,8 @@ enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
 {
     struct listing listing = {.tool = tool};
     struct shard_folders folders = {0};
-    const struct published_options wish = psckpt_store_wish(tool, NULL);
+    struct published_options wish = psckpt_store_wish(tool, tool->arguments[0]);
+    wish.only_pointers = true;
     json_document_init(&listing.document);
     ps_json_begin_array(&listing.document.json, NULL);
     enum ps_status status = published_open(&listing.published, &wish, tool->box.memory, error);
@@ -64,6 +66,11 @@ enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
         ps_json_end_array(&listing.document.json);
         if (tool->json)
             json_document_print(&listing.document);
+        else if (!published_asks(&listing.published))
+            /* A table of dashes would be taken for one of "no". */
+            (void)fprintf(stderr,
+                          "psckpt: nobody was asked what is published (-): --etcd URL, or a "
+                          "--data-dir with its folder \"store\"\n");
     }
     json_document_fini(&listing.document);
     shard_folders_fini(&folders);
@@ -136,6 +143,9 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
     struct checkpoint_survey survey;
     struct ps_error why = {0};
     enum ps_status status = checkpoint_survey_init(&survey, &tool->box, path, true, &why);
+    /* Listed, and gone since: a server has removed it for a newer one. */
+    if (status == PS_ERR_NOT_FOUND && path_is_gone(tool->box.files, path))
+        return PS_OK;
     /* Without memory the next file would fail too: that ends the command. */
     if (status == PS_ERR_NO_MEMORY)
         return ps_fail(error, status, "%s", why.text);

@@ -100,8 +100,11 @@ static enum ps_status recover(const struct psckpt *tool, const struct shard_fold
     if (status != PS_OK && status != PS_ERR_CORRUPT)
         return ps_fail(error, status, "%s", why.text);
     if (status == PS_ERR_CORRUPT)
-        return ps_fail(error, status, "%.160s: psckpt repair --in-place goes back before that",
-                       why.text);
+        /* Where not one checkpoint was loaded repair would refuse as well. */
+        return ps_fail(error, status, "%.160s: psckpt %s", why.text,
+                       recovery->checkpoint[0] != '\0'
+                           ? "repair --in-place goes back before that"
+                           : "salvage takes every tensor that is whole");
     return PS_OK;
 }
 

@@ -66,7 +66,8 @@ enum ps_status psckpt_verify(const struct psckpt *tool, struct ps_error *error)
 
 /* Damage outranks what could not be read, and both outrank pushes that an operator gave up: the
  * exit status names what has to be dealt with first. The way out is named on standard error,
- * because somebody who finds damage at night should not have to look for it. */
+ * because somebody who finds damage at night should not have to look for it: repair begins with a
+ * checkpoint that is whole, and refuses where there is none. */
 static void conclude(const struct verifying *verifying)
 {
     const struct psckpt *tool = verifying->tool;
@@ -75,7 +76,11 @@ static void conclude(const struct verifying *verifying)
         (void)printf("%zu files, %zu damaged, %" PRIu64 " pushes missing\n", verifying->file_count,
                      verifying->damaged_count, verifying->missing_count);
     if (verifying->damaged_count > 0 && path_is_folder(tool->box.files, path))
-        (void)fprintf(stderr, "psckpt: the last good state: psckpt repair %s --out NEWDIR\n", path);
+        (void)fprintf(stderr, "psckpt: %s %s --out NEWDIR\n",
+                      verifying->is_salvage
+                          ? "a shard has no whole checkpoint; each tensor that is: psckpt salvage"
+                          : "the last good state: psckpt repair",
+                      path);
     if (verifying->damaged_count > 0)
         *tool->code = EX_DATAERR;
     else if (*tool->code == 0 && verifying->given_up_count > 0)
@@ -92,7 +97,7 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
     const char *path = tool->arguments[0];
     if (!path_is_folder(tool->box.files, path)) {
         if (path_ends_with(path, PS_JOURNAL_SUFFIX))
-            psckpt_verify_journal(verifying, path, false);
+            (void)psckpt_verify_journal(verifying, path, false);
         else
             return verify_alone(verifying, path, error);
         return PS_OK;
@@ -125,6 +130,9 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
 {
     const struct psckpt *tool = verifying->tool;
     struct name_list names;
+    size_t checkpoint_count = 0;
+    verifying->is_folder = true;
+    verifying->whole_count = 0;
     /* First: a server may be at work there, and note more than we then find. */
     PS_TRY(ps_journal_notes_read(tool->box.files, folder, UINT64_MAX, &verifying->notes, error));
     PS_TRY(name_list_init(&names, tool->box.files, folder, tool->box.memory, error));
@@ -134,18 +142,22 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
         (void)snprintf(path, sizeof path, "%s/%s", folder, names.names[i]);
         /* All checkpoints are read, not only the newest: the older ones are what a repair goes back
          * to. */
-        if (path_ends_with(names.names[i], PS_CHECKPOINT_SUFFIX))
-            verify_checkpoint(verifying, path, base);
+        if (!path_ends_with(names.names[i], PS_CHECKPOINT_SUFFIX))
+            continue;
+        size_t files_before = verifying->file_count;
+        verify_checkpoint(verifying, path, base);
+        checkpoint_count += verifying->file_count - files_before;
     }
     name_list_fini(&names);
-    psckpt_verify_journal(verifying, folder, true);
+    verifying->is_salvage |= checkpoint_count > 0 && verifying->whole_count == 0;
+    if (!psckpt_verify_journal(verifying, folder, true))
+        return PS_OK;
     return psckpt_verify_chain(verifying, folder, error);
 }
 
 /* A file that could not be read counts as a file, and neither as whole nor as damaged. Header and
  * arrays, each against its checksum, and ages by their text; what the numbers mean is not judged.
- * `base` becomes the uuid
- * of the file that this one adds to, "" when it is whole or cannot say. */
+ * `base` becomes the uuid of the file that this one adds to, "" when it is whole or cannot say. */
 static void verify_checkpoint(struct verifying *verifying, const char *path, char base[37])
 {
     const struct psckpt *tool = verifying->tool;
@@ -153,14 +165,23 @@ static void verify_checkpoint(struct verifying *verifying, const char *path, cha
     struct ps_error why = {0};
     base[0] = '\0';
     verifying->file_count++;
-    if (checkpoint_survey_init(&survey, &tool->box, path, true, &why) != PS_OK) {
+    enum ps_status status = checkpoint_survey_init(&survey, &tool->box, path, true, &why);
+    /* Removed by a server since the folder was listed, for a newer one: no finding. */
+    if (status == PS_ERR_NOT_FOUND && verifying->is_folder && path_is_gone(tool->box.files, path)) {
+        verifying->file_count--;
+        return;
+    }
+    if (status != PS_OK) {
         psckpt_verify_unreadable(verifying, path, &why);
+        verifying->whole_count++;
         return;
     }
     /* Also of a damaged file: its base may be whole, and is what is left. */
     if (survey.has_header)
         (void)snprintf(base, 37, "%s", survey.header.facts.base);
     bool is_whole = survey.damage_count == 0;
+    /* One that adds to another is of use only with its base, which counts by itself. */
+    verifying->whole_count += is_whole && base[0] == '\0';
     if (!is_whole)
         report_damage(verifying, path, &survey);
     else

@@ -15,23 +15,28 @@
 #include "tools/json_document.h"
 #include "tools/psckpt/psckpt_commands.h"
 
-/* Counts over all folders; `notes` and `end` are of the one that is being looked at. */
+/* Counts over all folders; `whole_count`, `notes` and `end` are of the one that is being looked
+ * at. */
 struct verifying {
     const struct psckpt *tool;
+    bool is_folder; /* files were listed, and not named */
     struct json_document document;
     size_t file_count;
     size_t damaged_count;
+    size_t whole_count;            /* checkpoints that are whole by themselves, or may be */
+    bool is_salvage;               /* a folder has checkpoints, and no recovery can begin there */
     uint64_t missing_count;        /* pushes that were noted as durable, and are not there */
     uint64_t given_up_count;       /* of them, those that an operator gave up: a server begins */
     struct ps_journal_notes notes; /* of the folder that is looked at */
     struct ps_journal_note end;    /* of its journal */
 };
 
-/* The segments of a folder, or one of them; verifying->end becomes the end of the last one. */
-void psckpt_verify_journal(struct verifying *verifying, const char *path, bool is_folder);
+/* The segments of a folder, or one of them; verifying->end becomes the end of the last one. False:
+ * they could not be read, which was said, and nothing is known of an end. */
+bool psckpt_verify_journal(struct verifying *verifying, const char *path, bool is_folder);
 
 /* Does the journal go on where the newest checkpoint ends, and come as far as was noted? After
- * psckpt_verify_journal. */
+ * psckpt_verify_journal has read it. */
 PS_MUST_USE enum ps_status psckpt_verify_chain(struct verifying *verifying, const char *folder,
                                                struct ps_error *error);
 

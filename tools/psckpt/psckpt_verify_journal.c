@@ -22,8 +22,10 @@ static void report_no_journal(struct verifying *verifying, const char *folder,
                               const struct ps_catalog_entry *newest);
 
 /* Segments are judged together when the folder is known: whether a bad end is a torn one or damage
- * depends on what follows it. The end of the last segment is kept for verify_end. */
-void psckpt_verify_journal(struct verifying *verifying, const char *path, bool is_folder)
+ * depends on what follows it. The end of the last segment is kept for verify_end. Of a journal that
+ * cannot be read nobody knows where it ends: the file is there, and its owner or its disk is the
+ * matter, so that nothing is said to be missing. */
+bool psckpt_verify_journal(struct verifying *verifying, const char *path, bool is_folder)
 {
     const struct psckpt *tool = verifying->tool;
     struct journal_survey survey;
@@ -33,7 +35,7 @@ void psckpt_verify_journal(struct verifying *verifying, const char *path, bool i
     if (status != PS_OK) {
         verifying->file_count += !is_folder;
         psckpt_verify_unreadable(verifying, path, &why);
-        return;
+        return false;
     }
     /* Segment names are printed with their folder in front, also when a single file was named. */
     const char *name = path_name(path);
@@ -48,6 +50,7 @@ void psckpt_verify_journal(struct verifying *verifying, const char *path, bool i
         verifying->end = (struct ps_journal_note){survey.rows[survey.count - 1].epoch,
                                                   survey.rows[survey.count - 1].last};
     journal_survey_fini(&survey);
+    return true;
 }
 
 /* A torn end is what a crash leaves and is no damage; nor are bytes behind the place where a later

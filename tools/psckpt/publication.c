@@ -18,6 +18,7 @@ enum ps_status publication_open(struct publication *publication, const struct ps
 {
     struct published_options wish = psckpt_store_wish(tool, folder);
     *publication = (struct publication){.memory = tool->box.memory};
+    wish.only_asks = out != NULL;
     PS_TRY(published_open(&publication->from, &wish, tool->box.memory, error));
     if (!published_asks(&publication->from))
         return PS_OK;
@@ -26,6 +27,7 @@ enum ps_status publication_open(struct publication *publication, const struct ps
         return PS_OK;
     wish.folder = out;
     wish.makes_store = true;
+    wish.only_asks = false;
     publication->to = &publication->elsewhere;
     return published_open(&publication->elsewhere, &wish, tool->box.memory, error);
 }

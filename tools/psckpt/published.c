@@ -8,15 +8,77 @@
 #include "base/clock.h"
 #include "checkpoint/catalog.h"
 #include "etcd/kv.h"
+#include "etcd/kv_file_text.h"
 #include "etcd/registry_sets.h"
 #include "tools/psckpt/paths.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Longest JSON pointer: a path and a few numbers. */
 #define POINTER_BYTES_MAX 8192
+
+/* A store is a file and two locks, which whoever asks holds for a moment and so has to open for
+ * writing. The copy has no lock of a living process: a lease in it counts as that of a server which
+ * is gone, and one that cannot renew it any more will be. */
+static enum ps_status open_copy(struct published *published, const char *store,
+                                struct ps_error *error)
+{
+    const struct ps_files *files = ps_files_real();
+    const char *temporary = getenv("TMPDIR");
+    char from[4200];
+    char to[128];
+    uint8_t *content = NULL;
+    size_t size = 0;
+    /* A longer name than the room is for stands for none. */
+    if (temporary == NULL || strlen(temporary) > sizeof published->copy - sizeof "/psckpt-XXXXXX")
+        temporary = "/tmp";
+    (void)snprintf(published->copy, sizeof published->copy, "%s/psckpt-XXXXXX", temporary);
+    if (mkdtemp(published->copy) == NULL) {
+        enum ps_status failed =
+            ps_fail(error, PS_ERR_IO, "make folder %s: %s", published->copy, strerror(errno));
+        published->copy[0] = '\0';
+        return failed;
+    }
+    (void)snprintf(from, sizeof from, "%s/store", store);
+    (void)snprintf(to, sizeof to, "%s/store", published->copy);
+    enum ps_status status = ps_file_read_all(files, from, PS_KV_FILE_BYTES_MAX, published->memory,
+                                             &content, &size, error);
+    if (status == PS_OK)
+        status =
+            ps_file_replace(files, published->copy, to, (struct ps_bytes){content, size}, error);
+    ps_release(published->memory, content);
+    /* A store in which nothing was ever written has no file, and then the copy needs none. */
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
+        return status;
+    return ps_kv_file_open(published->copy, ps_clock_real(), published->memory, &published->kv,
+                           error);
+}
+
+/* What the store has made of the copy as well; what stays of it in a folder for temporary files is
+ * no harm. */
+static void remove_copy(struct published *published)
+{
+    static const char *const names[] = {"store", "store.lock", "store.alive"};
+    char path[128];
+    for (size_t i = 0; i < PS_ARRAY_COUNT(names); i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", published->copy, names[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(published->copy);
+    published->copy[0] = '\0';
+}
+
+/* A disk that fails is one that the kernel makes read-only, and a snapshot is often mounted so:
+ * then of all times the state has to be had from it. */
+static bool is_read_only(const char *folder)
+{
+    return access(folder, W_OK) != 0 && errno == EROFS;
+}
 
 /* A server that runs without etcd keeps the same keys in files below DIR/store. Where there is no
  * such folder there is no store, which is an answer and not a failure. */
@@ -27,6 +89,8 @@ static enum ps_status open_folder(struct published *published,
     PS_TRY(path_write(store, sizeof store, error, options->folder, "%s/store", options->folder));
     if (!path_is_folder(ps_files_real(), store) && !options->makes_store)
         return PS_OK;
+    if (options->only_pointers || (options->only_asks && is_read_only(store)))
+        return open_copy(published, store, error);
     return ps_kv_file_open(store, ps_clock_real(), published->memory, &published->kv, error);
 }
 
@@ -39,8 +103,14 @@ enum ps_status published_open(struct published *published, const struct publishe
     const struct ps_clock *clock = ps_clock_real();
     *published = (struct published){.memory = memory};
     published->deadline_ms = ps_deadline_after(clock, options->timeout_ms);
-    if (options->etcd == NULL)
-        return options->folder == NULL ? PS_OK : open_folder(published, options, error);
+    if (options->etcd == NULL) {
+        enum ps_status status = PS_OK;
+        if (options->folder != NULL)
+            status = open_folder(published, options, error);
+        if (status != PS_OK)
+            published_close(published);
+        return status;
+    }
     const struct ps_kv_etcd_options wish = {
         .endpoints = options->etcd, .access = options->access, .clock = clock, .memory = memory};
     return ps_kv_etcd_open(&wish, &published->kv, error);
@@ -52,6 +122,8 @@ void published_close(struct published *published)
     if (published->kv != NULL)
         ps_kv_destroy(published->kv);
     published->kv = NULL;
+    if (published->copy[0] != '\0')
+        remove_copy(published);
 }
 
 /* Some commands go on without a store and only say less. */

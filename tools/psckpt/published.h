@@ -18,12 +18,17 @@ struct published {
     struct ps_kv *kv; /* owned; NULL: nobody is asked */
     const struct ps_allocator *memory;
     uint64_t deadline_ms;
+    char copy[64]; /* private: a folder with a copy of a store that cannot be written; "": none */
 };
 
 struct published_options {
     const char *etcd;   /* NULL: the store of `folder` is asked */
     const char *folder; /* a data folder; NULL, or without a store: nobody is asked */
     bool makes_store;   /* a folder without a store gets one */
+    bool only_asks;     /* nothing will be published: the store may lie on a read-only file system,
+                         * where no server can own a shard */
+    bool only_pointers; /* and nobody is asked for owners: a copy of the store does, and the store
+                         * itself is neither locked nor written */
     struct ps_etcd_access access;
     uint64_t timeout_ms;
 };

@@ -19,6 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How often a folder is looked at whose files come and go. */
+enum { LISTINGS_MAX = 3 };
+
 /* The sink of a replay. Handed to the server's replay as `self`. */
 struct replaying {
     struct recovery *recovery;
@@ -33,7 +36,11 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
                                const char *folder, const struct ps_catalog *catalog,
                                const struct ps_journal_segments *segments, struct ps_error *error);
 static enum ps_status load_checkpoint(struct recovery *recovery, const struct recovery_wish *wish,
-                                      const char *path, struct ps_error *error);
+                                      const char *path, bool replays, struct ps_error *error);
+static enum ps_status ask_journal(const struct recovery_wish *wish, const char *folder,
+                                  const struct ps_catalog_entry *entry, bool *replays,
+                                  struct ps_error *error);
+static enum ps_status check_index(const struct ps_checkpoint_facts *facts, struct ps_error *error);
 static enum ps_status begin_service(struct recovery *recovery, const struct recovery_wish *wish,
                                     const char *path, struct ps_error *error);
 static enum ps_status replay(struct recovery *recovery, const struct recovery_wish *wish,
@@ -56,6 +63,13 @@ enum ps_status recovery_load(struct recovery *recovery, const struct recovery_wi
     struct ps_error why = {0};
     *recovery = (struct recovery){0};
     enum ps_status status = try_all(recovery, wish, folder, &why);
+    /* A server at work there may have put newer checkpoints in the place of all that were listed.
+     */
+    for (int again = 1; again < LISTINGS_MAX && recovery->is_moving; again++) {
+        recovery_fini(recovery);
+        *recovery = (struct recovery){0};
+        status = try_all(recovery, wish, folder, &why);
+    }
     uint64_t last = recovery->begin + recovery->replayed;
     bool journal_failed = recovery->state.service != NULL &&
                           (status == PS_ERR_CORRUPT || status == PS_ERR_UNSUPPORTED);
@@ -97,10 +111,10 @@ static enum ps_status try_all(struct recovery *recovery, const struct recovery_w
                                                      UINT64_MAX, wish->box->memory, error);
     if (status == PS_OK) {
         if (wish->checkpoint != NULL)
-            status = load_checkpoint(recovery, wish, wish->checkpoint, error);
+            status = load_checkpoint(recovery, wish, wish->checkpoint, wish->journal, error);
         else
             status = try_each(recovery, wish, folder, &catalog, &segments, error);
-        if (status == PS_OK && wish->journal)
+        if (status == PS_OK && recovery->state.service != NULL)
             status = replay(recovery, wish, folder, &segments, error);
         ps_journal_segments_fini(&segments);
     }
@@ -121,6 +135,7 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
                                const char *folder, const struct ps_catalog *catalog,
                                const struct ps_journal_segments *segments, struct ps_error *error)
 {
+    bool is_gone = false;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
         bool wanted = wish->to == RECOVERY_TO_END || entry->position <= wish->to;
@@ -129,40 +144,89 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
         char path[1200];
         struct ps_error why = {0};
         (void)snprintf(path, sizeof path, "%.1000s/%s", folder, entry->name);
-        enum ps_status status = load_checkpoint(recovery, wish, path, &why);
+        bool replays = false;
+        PS_TRY(ask_journal(wish, folder, entry, &replays, error));
+        enum ps_status status = load_checkpoint(recovery, wish, path, replays, &why);
         if (status == PS_OK) {
             memcpy(recovery->checkpoint, entry->name, sizeof recovery->checkpoint);
             return PS_OK;
         }
         shard_state_fini(&recovery->state);
-        if (status != PS_ERR_CORRUPT && status != PS_ERR_NOT_FOUND && status != PS_ERR_IO)
+        /* Listed, and gone since: a server has removed it for a newer one. */
+        if (status == PS_ERR_NOT_FOUND) {
+            is_gone = true;
+            continue;
+        }
+        if (status != PS_ERR_CORRUPT && status != PS_ERR_IO)
             return ps_fail(error, status, "%s", why.text);
         omit(recovery, entry->name, &why);
     }
+    recovery->is_moving = is_gone || catalog->count == 0;
     /* The message names the newest file's damage: that is the one the operator expected to work. */
     if (recovery->omission_count > 0)
         return ps_fail(error, PS_ERR_CORRUPT, "%.100s: no checkpoint is whole: %.100s", folder,
                        recovery->omissions[0].why);
+    if (is_gone)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s: its checkpoints are removed all the time",
+                       folder);
     if (catalog->count > 0)
         return ps_fail(error, PS_ERR_NOT_FOUND, "%.150s: no checkpoint at or before %" PRIu64,
                        folder, wish->to);
     return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s holds no checkpoint", folder);
 }
 
-/* Without the journal the arrays are enough; with it, a service is needed to apply records. Which
- * of the two ways is taken changes nothing in the values: both check every array against its
- * sum. */
+/* Without records to apply the arrays are enough; with them, a service is needed, whose tables are
+ * copied behind it: that takes them twice. Which of the two ways is taken changes nothing in the
+ * values: both check every array against its sum. */
 static enum ps_status load_checkpoint(struct recovery *recovery, const struct recovery_wish *wish,
-                                      const char *path, struct ps_error *error)
+                                      const char *path, bool replays, struct ps_error *error)
 {
     shard_state_init(&recovery->state, wish->box->memory);
-    if (wish->journal)
+    if (replays)
         PS_TRY(begin_service(recovery, wish, path, error));
     else
         PS_TRY(shard_state_read(&recovery->state, wish->box, path, error));
+    PS_TRY(check_index(&recovery->state.facts, error));
     recovery->begin = recovery->state.facts.position;
     recovery->replayed = 0;
     return PS_OK;
+}
+
+/* A server that was told to stop has a checkpoint at the end of its journal, so that the state is
+ * in one file: of a table of many gigabytes nobody needs twice the memory then. Whatever else than
+ * the plain end is found (a record, a torn end, one that was noted and is not there) is the
+ * replay's to judge and to say. */
+static enum ps_status ask_journal(const struct recovery_wish *wish, const char *folder,
+                                  const struct ps_catalog_entry *entry, bool *replays,
+                                  struct ps_error *error)
+{
+    struct ps_journal_reader *reader = NULL;
+    struct ps_journal_row row = {0};
+    uint64_t cut = 0;
+    *replays = wish->journal && entry->position < wish->to;
+    if (!*replays)
+        return PS_OK;
+    enum ps_status status = ps_journal_reader_open(wish->box->files, folder, entry->position,
+                                                   UINT64_MAX, wish->box->memory, &reader, error);
+    if (status == PS_OK) {
+        /* As a recovery from this checkpoint expects it: notes of former owners say nothing. */
+        ps_journal_reader_expect(reader, &(struct ps_journal_note){0}, entry->epoch);
+        status = ps_journal_next(reader, &row, &cut, NULL, error);
+        *replays = status != PS_ERR_NOT_FOUND || cut > 0 || ps_journal_reader_given_up(reader) > 0;
+        ps_journal_row_release(&row);
+        ps_journal_reader_close(reader);
+    }
+    /* What the next file would meet as well. */
+    return status == PS_ERR_NO_MEMORY || status == PS_ERR_IO ? status : PS_OK;
+}
+
+/* The service asserts this of its caller; here the numbers come from a file. */
+static enum ps_status check_index(const struct ps_checkpoint_facts *facts, struct ps_error *error)
+{
+    if (facts->index < facts->shard_count)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_CORRUPT, "it says that it is shard %" PRIu32 " of %" PRIu32,
+                   facts->index, facts->shard_count);
 }
 
 /* A time that does not move: that of the checkpoint. Its bytes say when clients came last, and
@@ -216,10 +280,8 @@ static enum ps_status begin_service(struct recovery *recovery, const struct reco
                                                .job = ""};
     struct ps_bytes job = shard_state_copy(state, ps_bytes_of_text(facts->job), error);
     enum ps_status status = job.data == NULL || clock == NULL ? PS_ERR_NO_MEMORY : PS_OK;
-    /* The service asserts this of its caller; here the numbers come from a file. */
-    if (status == PS_OK && facts->index >= facts->shard_count)
-        status = ps_fail(error, PS_ERR_CORRUPT, "it says that it is shard %" PRIu32 " of %" PRIu32,
-                         facts->index, facts->shard_count);
+    if (status == PS_OK)
+        status = check_index(facts, error);
     if (status == PS_OK)
         status = ps_service_create(&options, &state->service, error);
     if (status == PS_OK) {

@@ -42,6 +42,7 @@ struct recovery {
     uint64_t begin;       /* its position */
     uint64_t replayed;    /* records behind it */
     uint64_t cut;         /* bytes of a torn end */
+    bool is_moving;       /* private: nothing was loaded, and another listing may have something */
     size_t omission_count;
     struct recovery_omission omissions[RECOVERY_OMISSIONS_MAX];
 };

@@ -42,8 +42,6 @@ static enum ps_status open_source(struct salvaging *salvaging, const char *path,
                                   struct ps_error *error);
 static void close_sources(struct salvaging *salvaging);
 static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error);
-static enum ps_status take_of(struct salvaging *salvaging, size_t number, struct ps_error *error);
-static bool has_name(const struct ps_checkpoint_reader *reader, struct ps_bytes name);
 static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
                            struct ps_error *error);
 static enum ps_status try_source(struct salvaging *salvaging, size_t number,
@@ -144,6 +142,10 @@ static enum ps_status open_source(struct salvaging *salvaging, const char *path,
     }
     if (status != PS_OK)
         return ps_fail(error, status, "%s", why.text);
+    /* What was let pass: a cut, clients that are lost, a base that is not there. The reason is the
+     * one that an operator can do something about, as bring the base back. */
+    if (why.text[0] != '\0')
+        (void)fprintf(wish->report, "%s: in part: %s\n", path, why.text);
     (void)snprintf(source->path, sizeof source->path, "%s", path);
     const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(source->reader);
     const struct ps_checkpoint_facts *first =
@@ -166,63 +168,32 @@ static void close_sources(struct salvaging *salvaging)
         ps_checkpoint_close(salvaging->sources[i].reader);
 }
 
-/* Parameters are made once, by InitParam, and never removed, so the newest whole header has the
- * names of all of them; but of a file whose base is damaged not every parameter can be had, and the
- * next file is asked for the others, down to the first that is whole. Not one parameter that is
- * whole is a failure: an empty folder would look like a new job. */
+/* The newest header says which parameters there were: an older one has names that were dropped
+ * since, and what came behind it the journal defines. Of a file whose base is not there its header
+ * names those that need the base, too: they are looked for in older files, and are missing when
+ * none has them. Not one parameter that is whole is a failure: an empty folder would look like a
+ * new job. */
 static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error)
 {
     struct salvage *salvage = salvaging->salvage;
     struct shard_state *state = &salvage->state;
-    size_t room = 0;
-    size_t asked = 1;
-    while (asked < salvaging->source_count &&
-           ps_checkpoint_reader_facts(salvaging->sources[asked - 1].reader)->base[0] != '\0')
-        asked++;
-    /* More than will be taken, where several have the same. */
-    for (size_t i = 0; i < asked; i++)
-        room += ps_checkpoint_parameter_count(salvaging->sources[i].reader);
-    state->parameters = shard_state_room(state, room, sizeof *state->parameters, error);
-    salvaging->files = shard_state_room(state, room, sizeof *salvaging->files, error);
+    const struct ps_checkpoint_reader *newest = salvaging->sources[0].reader;
+    size_t count = ps_checkpoint_named_count(newest);
+    state->parameters = shard_state_room(state, count, sizeof *state->parameters, error);
+    salvaging->files = shard_state_room(state, count, sizeof *salvaging->files, error);
     if (state->parameters == NULL || salvaging->files == NULL)
         return PS_ERR_NO_MEMORY;
+    salvage->parameter_count = count;
     progress_begin(salvaging->wish->box->progress, salvaging->path, 0);
     enum ps_status status = PS_OK;
-    for (size_t i = 0; i < asked && status == PS_OK; i++)
-        status = take_of(salvaging, i, error);
+    for (size_t i = 0; i < count && status == PS_OK; i++)
+        status = take(salvaging, ps_checkpoint_named(newest, i), error);
     progress_end(salvaging->wish->box->progress);
     salvage->taken_count = state->count;
     if (status == PS_OK && state->count == 0)
         return ps_fail(error, PS_ERR_CORRUPT, "%.200s: not one parameter is whole",
                        salvaging->path);
     return status;
-}
-
-/* Those of one file that no newer one has. A parameter is looked for in all files, whichever has
- * named it first: here only the list is made. */
-static enum ps_status take_of(struct salvaging *salvaging, size_t number, struct ps_error *error)
-{
-    const struct ps_checkpoint_reader *reader = salvaging->sources[number].reader;
-    for (size_t i = 0; i < ps_checkpoint_parameter_count(reader); i++) {
-        const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
-        bool is_newer = false;
-        for (size_t k = 0; k < number && !is_newer; k++)
-            is_newer = has_name(salvaging->sources[k].reader, about->name);
-        if (is_newer)
-            continue;
-        salvaging->salvage->parameter_count++;
-        PS_TRY(take(salvaging, about, error));
-    }
-    return PS_OK;
-}
-
-/* Whatever sort it is of there: the newest decides. */
-static bool has_name(const struct ps_checkpoint_reader *reader, struct ps_bytes name)
-{
-    for (size_t i = 0; i < ps_checkpoint_parameter_count(reader); i++)
-        if (ps_bytes_equal(ps_checkpoint_parameter(reader, i)->name, name))
-            return true;
-    return false;
 }
 
 /* Two rounds, because an older file that has both values and optimizer state gives a real state of
@@ -257,8 +228,9 @@ static enum ps_status try_source(struct salvaging *salvaging, size_t number,
     size_t i = find(source->reader, about);
     if (i == SIZE_MAX)
         return PS_OK;
-    /* One room for all files, but of a table, which has another number of rows in each. */
-    if (room->pieces == NULL || about->is_table)
+    /* One room for all files, but of a table, which has another number of rows in each, and of what
+     * its own file does not say the length of. */
+    if (room->pieces == NULL || about->is_table || about->carry == PS_CARRY_AS_BASE)
         PS_TRY(parameter_room_make(room, &salvaging->salvage->state,
                                    ps_checkpoint_parameter(source->reader, i), error));
     enum ps_status status = parameter_room_read(room, source->reader, i, !values_only, &why);
@@ -302,11 +274,14 @@ static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row,
 }
 
 /* A table has another number of rows at every instant, and is the same table as long as its rows
- * are of one width. */
+ * are of one width. What is left to a base has no length in its own file: its birth tells it from
+ * another one of its name. */
 static bool is_alike(const struct ps_checkpoint_parameter *row,
                      const struct ps_checkpoint_parameter *about)
 {
-    bool is_as_large = row->is_table ? row->width == about->width : row->count == about->count;
+    bool is_as_large = row->is_table
+                           ? row->width == about->width
+                           : row->count == about->count || about->carry == PS_CARRY_AS_BASE;
     return row->is_table == about->is_table && is_as_large && row->dtype == about->dtype &&
            row->state_count == about->state_count && row->birth == about->birth;
 }

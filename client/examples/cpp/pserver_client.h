@@ -119,7 +119,20 @@ class Shard
     {
         request->mutable_request()->set_client_id(client_id);
         request->mutable_request()->set_session(session);
-        request->mutable_request()->set_sequence(++sequence);
+        request->mutable_request()->set_sequence(sequence + 1);
+        sequence += numbers_of(*request, 0);
+    }
+
+    /* In a batch each gradient has a number of its own, counted from the batch's. */
+    template <typename Request>
+    static auto numbers_of(const Request &request, int) -> decltype(request.grads_size())
+    {
+        return request.grads_size();
+    }
+
+    template <typename Request> static int numbers_of(const Request &, long)
+    {
+        return 1;
     }
 
     template <typename Reply, typename Method, typename Request, typename Renumber>

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"math/rand"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -57,20 +58,21 @@ type shard struct {
 	sequence uint64 // of the latest request
 }
 
-// Puts the next id into a request that changes something; a pull has none.
+// Puts the next id into a request that changes something, which is one that has a field for it; a
+// pull has none. In a batch each gradient has a number of its own, counted from the batch's.
 func (s *shard) number(request interface{}) {
-	id := &ps.RequestId{ClientId: s.clientID, Session: s.session, Sequence: s.sequence + 1}
-	switch request := request.(type) {
-	case *ps.InitParamRequest: // also of DefineParam
-		request.Request = id
-	case *ps.FinishInitParamsRequest:
-		request.Request = id
-	case *ps.SendGradRequest:
-		request.Request = id
-	default:
+	message := reflect.ValueOf(request).Elem()
+	field := message.FieldByName("Request")
+	if !field.IsValid() || field.Type() != reflect.TypeOf((*ps.RequestId)(nil)) {
 		return
 	}
-	s.sequence++
+	field.Set(reflect.ValueOf(
+		&ps.RequestId{ClientId: s.clientID, Session: s.session, Sequence: s.sequence + 1}))
+	numbers := 1
+	if grads := message.FieldByName("Grads"); grads.IsValid() {
+		numbers = grads.Len()
+	}
+	s.sequence += uint64(numbers)
 }
 
 // A method of the stub, by whichever stub the shard has at the moment.

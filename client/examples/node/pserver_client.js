@@ -57,8 +57,11 @@ class Shard {
     this.sequence = 0; // of the latest request
   }
 
-  nextId() {
-    return { clientId: this.clientId, session: this.session, sequence: ++this.sequence };
+  // In a batch each gradient has a number of its own, counted from the batch's.
+  nextId(request) {
+    const sequence = this.sequence + 1;
+    this.sequence += request.grads ? request.grads.length : 1;
+    return { clientId: this.clientId, session: this.session, sequence };
   }
 
   // To the shard's present server, if it has moved. The numbers stay: they are the shard's.
@@ -86,7 +89,7 @@ class Shard {
         const named = first(error, "ps-session");
         if (word === "stale_session" && named !== "" && !isOpen) {
           [this.session, this.sequence] = [named, 0];
-          request.request = this.nextId();
+          request.request = this.nextId(request);
           isAgain = true;
         }
         isOpen = isOpen || word === "" || AGAIN_WORDS[word];
@@ -100,7 +103,7 @@ class Shard {
 
   // The same for a request that changes something, under a new id.
   change(method, request) {
-    return this.send(method, { ...request, request: this.nextId() });
+    return this.send(method, { ...request, request: this.nextId(request) });
   }
 }
 

@@ -8,6 +8,8 @@
  * calls, which end with their timeout. */
 #include "python_client.h"
 
+#include <string.h>
+
 /* ---- Life ---- */
 
 /* The library's threads and gRPC's connections are not in the child: any call there would wait for
@@ -65,6 +67,9 @@ static PyObject *open_client(PyTypeObject *type, PyObject *arguments, PyObject *
     int status = psclient_open(&options, &client, &error);
     PyEval_RestoreThread(thread);
     struct ps_python_state *state = ps_python_state_of(type);
+    /* The library has no status for it: a text of a process that has been forked is about that. */
+    if (status == PSCLIENT_FAILED && state->forks > 0 && strstr(error.text, "forked") != NULL)
+        status = PS_PYTHON_FORKED;
     if (status != PSCLIENT_OK)
         return ps_python_raise(state, status, error.text, NULL);
     /* Not by tp_alloc: the struct is all there is, and every field is set below. */

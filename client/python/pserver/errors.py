@@ -131,7 +131,8 @@ class ClosedError(Error):
 
 
 class ForkedError(Error):
-    """The client was opened in the process that this one was forked from."""
+    """The client was opened in the process that this one was forked from; or that process has one
+    open, and this one wants one, too."""
 
 
 @contextlib.contextmanager

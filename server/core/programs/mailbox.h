@@ -102,7 +102,8 @@ struct ps_asking {
 /* Takes `question` and what `room` holds in any case. On PS_OK the call has `*asking`, until
  * ps_mailbox_stop_asking. `*wakes`: takers of the app are to be told.
  *
- * PS_ERR_ABORTED    of another epoch, or answered before and not kept: nobody can say
+ * PS_ERR_ABORTED    of another epoch: not carried out here, and `error->session` has the present
+ *                   one; or it has come before and its answer is not kept: nobody can say
  * PS_ERR_BUSY       bytes, requests or apps; the text names the app
  * PS_ERR_NO_MEMORY
  */
@@ -118,7 +119,9 @@ PS_MUST_USE enum ps_status ps_mailbox_ask(struct ps_mailbox *mailbox,
  *
  * PS_ERR_NOT_READY  it is not answered; `is_last`: PS_ERR_TIMEOUT instead, with where it stands,
  *                   and if nobody has taken it, it is gone
- * and whatever status the program answered with, or PS_ERR_ABORTED with who is gone
+ * and whatever status the program answered with, or PS_ERR_ABORTED with who is gone. What is not
+ * "aborted" has this life's epoch in `error->session`: a "busy" of the program's own is an answer,
+ * which a repeat would only get again
  */
 PS_MUST_USE enum ps_status ps_mailbox_await(struct ps_mailbox *mailbox, struct ps_asking *asking,
                                             struct ps_mailbox_now now, bool is_last,
@@ -134,8 +137,8 @@ struct ps_program_room ps_asking_room(const struct ps_asking *asking);
 
 /* The call is over. A request that nobody has taken goes with its last call, unless it has a token,
  * by which its client may ask again within a while. A zeroed one is allowed, which it is
- * afterwards. */
-void ps_mailbox_stop_asking(struct ps_mailbox *mailbox, struct ps_asking *asking,
+ * afterwards. True: nobody has taken the request, and nobody will. */
+bool ps_mailbox_stop_asking(struct ps_mailbox *mailbox, struct ps_asking *asking,
                             struct ps_mailbox_now now);
 
 /* ---- Taking ---- */

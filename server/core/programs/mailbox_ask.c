@@ -19,6 +19,18 @@
 #include <inttypes.h>
 #include <utlist.h>
 
+/* Test builds without a safeguard: the worlds of programs must notice (see PS_MUTATE). */
+#ifdef PS_MUTATE_SKIP_PROGRAM_EPOCH
+static const bool program_epoch_is_off = true;
+#else
+static const bool program_epoch_is_off = false;
+#endif
+#ifdef PS_MUTATE_SKIP_UNTAKEN_END
+static const bool untaken_end_is_off = true;
+#else
+static const bool untaken_end_is_off = false;
+#endif
+
 static enum ps_status find_known(struct ps_mailbox *mailbox, const struct ps_ask_request *ask,
                                  struct ps_program_request **request, struct ps_error *error);
 static enum ps_status check_room(const struct ps_mailbox *mailbox, const struct ps_app *app,
@@ -38,6 +50,21 @@ static void drop_room(const struct ps_program_room *room)
         room->drop(room->kept);
 }
 
+/* Of a request for another life. The refusal is proof that it was not carried out here, and has the
+ * present epoch, so that a client that knows of no other attempt may go on under that. */
+static enum ps_status refuse_life(const struct ps_mailbox *mailbox,
+                                  const struct ps_ask_request *ask, struct ps_error *error)
+{
+    PS_ASSERT(ask->epoch != mailbox->life);
+    enum ps_status status = ps_fail(error, PS_ERR_ABORTED,
+                                    "app %" PRIu32 ": the server of shard %" PRIu32
+                                    " is another one: nobody can say whether it was carried out",
+                                    ask->asked.app, mailbox->shard);
+    if (error != NULL)
+        error->session = mailbox->life;
+    return status;
+}
+
 /* The epoch first: what another life has carried out must not be carried out here, even if its
  * token is known to nobody. */
 static enum ps_status ask_locked(struct ps_mailbox *mailbox, const struct ps_ask_request *ask,
@@ -49,15 +76,16 @@ static enum ps_status ask_locked(struct ps_mailbox *mailbox, const struct ps_ask
     struct ps_program_request *request = NULL;
     *is_new = false;
     PS_ASSERT(ask->payload.keys.size % 8 == 0);
-    if (ask->epoch != 0 && ask->epoch != mailbox->life)
-        return ps_fail(error, PS_ERR_ABORTED,
-                       "app %" PRIu32 ": the server of shard %" PRIu32
-                       " is another one: nobody can say whether it was carried out",
-                       ask->asked.app, mailbox->shard);
+    if (ask->epoch != 0 && ask->epoch != mailbox->life && ask->epoch != PS_EPOCH_BY_TOKEN &&
+        !program_epoch_is_off)
+        return refuse_life(mailbox, ask, error);
     /* A repeat is not held to the bounds: the first has been let in. */
     PS_TRY(find_known(mailbox, ask, out, error));
     if (*out != NULL)
         return PS_OK;
+    /* A repeat of what another life may have carried out, which its client could not name. */
+    if (ask->epoch == PS_EPOCH_BY_TOKEN && !program_epoch_is_off)
+        return refuse_life(mailbox, ask, error);
     /* The app may stay behind when the request is refused: the next sweep takes it. */
     PS_TRY(ps_mailbox_find_or_add_app(mailbox, ask->asked.app, &app, error));
     /* Before any memory is taken for the request itself. */
@@ -256,6 +284,12 @@ static enum ps_status fail_late(const struct ps_program_request *request, struct
                        "app %" PRIu32 ": the program has the request, and has not answered it in "
                        "%" PRIu64 " ms",
                        app->id, waited_ms);
+    /* Given back by a taker that has gone: "not taken" would say that nobody has begun it. */
+    if (request->is_again)
+        return ps_fail(error, PS_ERR_TIMEOUT,
+                       "app %" PRIu32 ": a taker that had the request is gone, and no other has "
+                       "answered it in %" PRIu64 " ms: it may have been begun",
+                       app->id, waited_ms);
     /* The most frequent mistake of a new user. */
     if (app->takers == NULL && !app->has_handler)
         return ps_fail(error, PS_ERR_TIMEOUT,
@@ -267,6 +301,19 @@ static enum ps_status fail_late(const struct ps_program_request *request, struct
                    app->id, waited_ms, app->waiting_count);
 }
 
+/* In the program's own words, behind the number of its app. By the epoch a client tells a "busy" of
+ * the program, which is its answer, from one of this server's. "Aborted" stays without one, which
+ * would say that another life was meant. */
+static enum ps_status fail_ended(const struct ps_program_request *request, struct ps_error *error)
+{
+    enum ps_status status =
+        ps_fail(error, request->status, "app %" PRIu32 ": %s", request->asked.app, request->why);
+    PS_ASSERT(status != PS_OK);
+    if (error != NULL && status != PS_ERR_ABORTED)
+        error->session = request->handle >> 32;
+    return status;
+}
+
 /* An answer that has come counts, however late its call looks. */
 enum ps_status ps_mailbox_await(struct ps_mailbox *mailbox, struct ps_asking *asking,
                                 struct ps_mailbox_now now, bool is_last, struct ps_error *error)
@@ -276,10 +323,8 @@ enum ps_status ps_mailbox_await(struct ps_mailbox *mailbox, struct ps_asking *as
     PS_ASSERT(request != NULL);
     ps_mutex_lock(&mailbox->lock);
     if (request->state == PS_PROGRAM_ENDED) {
-        /* In the program's own words, behind the number of its app. */
         if (request->status != PS_OK)
-            status = ps_fail(error, request->status, "app %" PRIu32 ": %s", request->asked.app,
-                             request->why);
+            status = fail_ended(request, error);
     } else if (!is_last) {
         /* Set for good: a call that looks again looks once too often, and that is cheap. */
         request->is_parked = true;
@@ -287,9 +332,11 @@ enum ps_status ps_mailbox_await(struct ps_mailbox *mailbox, struct ps_asking *as
     } else {
         status = fail_late(request, now, error);
         /* It was not begun, and whoever has asked is told that it failed: it must not be begun. */
-        if (request->state != PS_PROGRAM_TAKEN)
+        if (request->state != PS_PROGRAM_TAKEN && !untaken_end_is_off)
             ps_mailbox_end(mailbox, request, PS_ERR_TIMEOUT,
-                           ps_bytes_of_text("nobody took it in time"), NULL, now);
+                           ps_bytes_of_text(request->is_again ? "its taker went, and no other came"
+                                                              : "nobody took it in time"),
+                           NULL, now);
     }
     ps_mutex_unlock(&mailbox->lock);
     return status;
@@ -320,21 +367,25 @@ struct ps_program_room ps_asking_room(const struct ps_asking *asking)
 
 /* A client that has gone without a token has given up for good; one with a token may be on its way
  * over another connection. */
-void ps_mailbox_stop_asking(struct ps_mailbox *mailbox, struct ps_asking *asking,
+bool ps_mailbox_stop_asking(struct ps_mailbox *mailbox, struct ps_asking *asking,
                             struct ps_mailbox_now now)
 {
     struct ps_program_request *request = asking->request;
+    bool is_gone = false;
     if (request == NULL)
-        return;
+        return true;
     asking->request = NULL;
     ps_mutex_lock(&mailbox->lock);
     PS_ASSERT(request->calls > 0);
     /* The count and the reference are two things: a handler has the latter only. */
     request->calls--;
     if (request->calls == 0 && request->token.token == 0 &&
-        (request->state == PS_PROGRAM_WAITING || request->state == PS_PROGRAM_HELD))
+        (request->state == PS_PROGRAM_WAITING || request->state == PS_PROGRAM_HELD)) {
+        is_gone = true;
         ps_mailbox_end(mailbox, request, PS_ERR_CANCELLED,
                        ps_bytes_of_text("whoever asked has gone"), NULL, now);
+    }
     ps_mailbox_unref(mailbox, request);
     ps_mutex_unlock(&mailbox->lock);
+    return is_gone;
 }

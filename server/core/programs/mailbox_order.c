@@ -87,8 +87,10 @@ static void let_on(struct ps_program_sender *sender)
         struct ps_program_request *request = sender->held;
         PS_ASSERT(request->state == PS_PROGRAM_HELD);
         DL_DELETE(sender->held, request);
-        /* Also of one that came too late for its gap: the number goes up only. */
-        sender->next = request->order + 1;
+        /* The number goes up only: of what is held some may lie before what the sender has said to
+         * be over for it, which none may come of again. */
+        if (sender->next <= request->order)
+            sender->next = request->order + 1;
         ps_mailbox_put_back(request);
     }
 }

@@ -197,11 +197,11 @@ static enum ps_status look(struct ps_service *service, struct ps_ask_wait *wait,
     return status;
 }
 
-void ps_service_leave_ask(struct ps_service *service, struct ps_ask_wait *wait)
+bool ps_service_leave_ask(struct ps_service *service, struct ps_ask_wait *wait)
 {
     PS_ASSERT(wait->asking.request == NULL || wait->until_ms != 0);
-    if (wait->asking.request != NULL)
-        ps_mailbox_stop_asking(&service->mailbox, &wait->asking, now_of(service));
+    return wait->asking.request == NULL ||
+           ps_mailbox_stop_asking(&service->mailbox, &wait->asking, now_of(service));
 }
 
 /* Never 0, which would say that the call has all the time there is. */

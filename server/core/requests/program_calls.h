@@ -63,8 +63,9 @@ PS_MUST_USE enum ps_status ps_service_ask(struct ps_service *service,
 PS_MUST_USE enum ps_status ps_service_await_answer(struct ps_service *service,
                                                    struct ps_ask_wait *wait,
                                                    struct ps_error *error);
-/* Twice is allowed, and so is a wait that never was one. */
-void ps_service_leave_ask(struct ps_service *service, struct ps_ask_wait *wait);
+/* Twice is allowed, and so is a wait that never was one. True: nobody has taken the request, and
+ * nobody will. */
+bool ps_service_leave_ask(struct ps_service *service, struct ps_ask_wait *wait);
 
 /* As that, for a taker. On PS_OK wait->taking has the rows: none of a touch, of a leave, and when
  * the time is over. `bytes_max`: content of one reply; 0: as much as a message may have. */

@@ -21,14 +21,16 @@ static const bool versions_stay = true;
 static const bool versions_stay = false;
 #endif
 
-/* Rows whose first line is asked for ahead: prepare had them all, but a large push has outgrown the
- * cache since. */
+/* Rows that are asked for ahead: prepare had them all, but a large push has outgrown the nearer
+ * caches since. */
 #define AHEAD 8
+#define LINE_BYTES 64
 
 static void remove_victims(struct ps_row_push *push);
 static void apply_stripe(struct ps_row_push *push, uint32_t number,
                          const struct ps_optimizer_step *step, uint64_t version);
 static void make_rows(struct ps_row_push *push, uint32_t number);
+static void ask_row(const struct ps_row_push *push, uint32_t at);
 
 /* Lock by lock, so that a reader waits for the rows of eight stripes and not for all of a push.
  * Rows that go are taken out first: what is in the table never passes the row limit. */
@@ -103,8 +105,7 @@ static void apply_stripe(struct ps_row_push *push, uint32_t number,
     make_rows(push, number);
     PS_ASSERT(push->begins[number] + count <= push->unique);
     for (uint32_t i = 0; i < count; i++) {
-        if (i + AHEAD < count)
-            PS_PREFETCH(push->rows[begin + i + AHEAD]);
+        ask_row(push, begin + i + AHEAD);
         if (!versions_stay || ps_row_touched(push->rows[begin + i]) == 0)
             ps_row_set_touched(push->rows[begin + i], version);
     }
@@ -113,6 +114,17 @@ static void apply_stripe(struct ps_row_push *push, uint32_t number,
     else
         ps_row_step(&push->table->shape, step, push->rows + begin, count,
                     push->gradients + begin * ps_row_push_row_bytes(push));
+}
+
+/* All lines of a row, of the next stripe's, too: a stripe has some forty rows of a push of ten
+ * thousand, and its first ones would else be waited for. One that is still to be made has no place
+ * yet. */
+static void ask_row(const struct ps_row_push *push, uint32_t at)
+{
+    const uint8_t *row = at < push->unique ? push->rows[at] : NULL;
+    PS_ASSERT(push->table->shape.stride > 0);
+    for (size_t i = 0; row != NULL && i < push->table->shape.stride; i += LINE_BYTES)
+        PS_PREFETCH(row + i);
 }
 
 /* Under the lock, though the number was chosen without: from here on readers find the row. It has

@@ -13,10 +13,10 @@
 #include "base/assert.h"
 
 /* Memory that is made ready before a hold: for what pushes set aside until much of the table has
- * been read, a sixteenth of it and 64 MiB at most, for some tens of pushes of ten thousand rows. What
- * they set aside behind that has memory that was touched ahead, as rows of a table that grows have,
- * or what was set aside of rows that have been read since. A thread that touches ahead comes too
- * late for the first ones where memory is slow to come, and a push then waits for the kernel; a
+ * been read, a sixteenth of it and 64 MiB at most, for some tens of pushes of ten thousand rows.
+ * What they set aside behind that has memory that was touched ahead, as rows of a table that grows
+ * have, or what was set aside of rows that have been read since. A thread that touches ahead comes
+ * too late for the first ones where memory is slow to come, and a push then waits for the kernel; a
  * reader that saw to it had so much to do that every row was set aside before it was read. */
 #define READY_BYTES ((uint64_t)64 * 1024 * 1024)
 #define READY_PART 16

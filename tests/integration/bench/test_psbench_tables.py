@@ -47,10 +47,21 @@ class TablesTest(Measuring):
         self.assertLessEqual({"get_1_random", "remote_add_1", "remote_get_1"}, set(names))
         self.assertNotIn("remote_add_logged_1", names)
         self.assertFalse([name for name in names if "_16" in name or "_64" in name])
-        for words in (("--rows", "0"), ("--width", "3")):
+        for words in (("--rows", "5"), ("--width", "3"), ("--keys", "0"), ("--outstanding", "65")):
             done = run("table", *words)
             self.assertEqual((done.returncode, done.stdout), (64, ""))
             self.assertIn(words[0], done.stderr)
+
+    def test_a_clients_part_alone_with_calls_of_a_size_and_several_in_flight(self):
+        document = self.measure("table", "--part", "remote", "--time", "20ms", "--repeat", "1",
+                                "--rows", "2000000", "--width", "1", "--keys", "1000",
+                                "--outstanding", "2", "--transport", "auto", "--ack", "memory")
+        self.assertEqual([row["name"] for row in document["rows"]],
+                         ["remote_add_1", "remote_get_1"])
+        for row in document["rows"]:
+            self.assertEqual((row["outstanding"], row["bytes"]), (2, 12000))
+            # Figures of another workload stand beside none but that workload.
+            self.assertEqual(list(row["details"]), ["million_keys_per_second"])
 
 
 if __name__ == "__main__":

@@ -277,6 +277,13 @@ class Numbers(unittest.TestCase):
         cls.first = cls.cluster.pserver("pserver-first", "--index", "0")
         cls.first.wait_event("listening")
 
+    def test_a_message_below_what_clients_send_is_warned_of(self):
+        for size, is_warned in ((str((3 << 20) - 1), True), ("3MiB", False)):
+            with Server("--message-bytes", size) as server:
+                self.assertEqual(server.process.event(
+                    "--message-bytes is below what pserver's own clients send in one message: "
+                    "larger content of theirs is refused") is not None, is_warned)
+
     def test_the_first_line_says_for_which_job_and_index(self):
         starting = self.first.event("starting")
         self.assertEqual((starting["job"], starting["index"]), ("", "0"))

@@ -192,27 +192,47 @@ class Checkpoints(Recovery):
             server.calls = world.calls[0]
             self.assertEqual(table.values(range(60)), values)
 
+    def with_increments(self, world, values, saves):
+        """Pushes to "w", which increments have, and none to "still", which they leave to a base."""
+        world.start_all()
+        world.calls[0].init("w", [0.0] * ELEMENTS)
+        world.calls[0].init("still", [0.0] * ELEMENTS * 8)
+        world.calls[0].finish()
+        for value in range(values):
+            world.push(0, "w", -1.0 - value)
+            if value < saves:
+                world.save()
+        wait_until(lambda: glob.glob(os.path.join(world.shard(0), f"*-{values:016x}.durable")),
+                   "the last push is noted")
+        world.kill()
+        return world.checkpoints(0)
+
     def test_the_base_of_the_newest_checkpoint_is_gone(self):
         """The newest adds to a whole one, and so does the one before, to another."""
         with World(1, ("--increments", "1")) as world:
-            world.start_all()
-            world.calls[0].init("w", [0.0] * ELEMENTS)
-            world.calls[0].init("still", [0.0] * ELEMENTS * 8)  # not pushed to
-            world.calls[0].finish()
-            for value in range(4):
-                world.push(0, "w", -1.0 - value)
-                if value < 3:
-                    world.save()
-            wait_until(lambda: glob.glob(os.path.join(world.shard(0), f"*-{4:016x}.durable")),
-                       "the last push is noted")
-            world.kill()
-            files = world.checkpoints(0)
+            files = self.with_increments(world, 4, 3)
             self.assertEqual(["-on-" in path for path in files[-3:]], [True, False, True], files)
             os.remove(files[-2])
 
             self.served(world, "the base of the newest checkpoint deleted",
                         "The newest checkpoint is damaged")
 
+            world.start_all()
+            self.assertEqual(world.calls[0].pull("w")[0][0], 10.0)
+
+    def test_what_is_in_no_increment_is_listed(self):
+        with World(1, ("--increments", "4")) as world:
+            for path in self.with_increments(world, 4, 3):
+                if "-on-" not in path:
+                    os.remove(path)
+
+            self.refuse(world, "every whole checkpoint gone, increments left",
+                        "No checkpoint is whole")
+            said = world.type(self.page.blocks("No checkpoint is whole")[0])
+
+            self.assertIn("is not in the folder", said)
+            self.assertIn("still: left out: it is whole nowhere", said)
+            self.assertIn("1 of 2 parameters", said)
             world.start_all()
             self.assertEqual(world.calls[0].pull("w")[0][0], 10.0)
 

@@ -19,7 +19,7 @@ import grpc
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "cluster"))
 from calls import MESSAGES  # noqa: E402
 
-CHANGING = ("InitParam", "DefineParam", "FinishInitParams", "SendGrad")
+CHANGING = ("InitParam", "DefineParam", "FinishInitParams", "SendGrad", "PushPull")
 SAME_MESSAGE = {"DefineParam": "InitParam"}
 DAY_US = 86400 * 1000000
 PAUSE_MS = 200

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -145,6 +146,32 @@ START_TEST(a_fork_in_the_middle_of_pushes_of_other_threads)
 }
 END_TEST
 
+/* With the parent's client open: a child that opened one had its events come to the parent, which
+ * ended with a signal. */
+static int open_ones_own(void *servers_list)
+{
+    struct psclient *own = NULL;
+    struct psclient_options options = {.servers = servers_list, .open_timeout_ms = LONG_MS};
+    EXPECT(psclient_open(&options, &own, &error) == PSCLIENT_FAILED);
+    EXPECT(own == NULL);
+    EXPECT(strstr(error.text, "forked") != NULL);
+    return 0;
+}
+
+START_TEST(a_child_opens_none_while_the_parent_has_one)
+{
+    struct psclient_gradient push = gradient("w");
+    open_client(1, "ready");
+    char address[64];
+    (void)snprintf(address, sizeof address, "%s", fake_server_address(servers[0]));
+    for (int i = 0; i < 20; i++) {
+        expect_in_child(open_ones_own, address);
+        ck_assert_int_eq(psclient_push(client, &push, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    }
+    close_client();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("psclient_fork");
@@ -152,6 +179,7 @@ int main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, a_child_is_refused_and_the_parent_goes_on);
     tcase_add_test(cases, an_operation_under_way_stays_the_parents);
+    tcase_add_test(cases, a_child_opens_none_while_the_parent_has_one);
     tcase_add_test(cases, a_fork_in_the_middle_of_pushes_of_other_threads);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

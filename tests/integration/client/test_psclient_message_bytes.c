@@ -3,12 +3,15 @@
  * it would not take as one goes in ranges. */
 #include "tests/integration/client/live_rig.h"
 
+#include "client/psclient_program.h"
+#include "client/psclient_rendezvous.h"
 #include "expect_each.h"
 #include "run_suite.h"
 
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MESSAGE_BYTES "4MiB"
 #define MIB ((size_t)1 << 20)
@@ -137,6 +140,61 @@ START_TEST(clients_that_overtake_each_other_are_not_refused)
 }
 END_TEST
 
+/* Requests to programs are not cut: over TCP one that the server does not take is refused at once,
+ * with what to do about it. */
+START_TEST(a_request_that_is_too_large_says_what_to_do)
+{
+    const struct psclient_options over_tcp = {.shared_memory = PSCLIENT_SHARED_MEMORY_OFF};
+    const uint64_t key = 1;
+    struct pair pair = make_pair(5 * MIB);
+    struct ps_customer *customer = NULL;
+    int64_t timestamp = -1;
+    temp_folder_init(&folder);
+    start_server("127.0.0.1:0", false, "--message-bytes", MESSAGE_BYTES);
+    client = open_one(&over_tcp);
+    const struct ps_kv_pairs pushed = {.keys = (uint64_t *)(uintptr_t)&key,
+                                       .key_count = 1,
+                                       .type = PSCLIENT_FLOAT32,
+                                       .values = pair.gradient,
+                                       .value_count = pair.size / sizeof(float)};
+    expect_ok(ps_customer_open(client, NULL, &customer, &error));
+    expect_ok(ps_kv_worker_push(customer, &pushed, NULL, &timestamp, &error));
+
+    int status = ps_kv_worker_wait(customer, timestamp, LONG_MS, &error);
+
+    ck_assert_msg(status == PSCLIENT_INVALID, "%d %s", status, error.text);
+    ck_assert_ptr_nonnull(strstr(error.text, "--message-bytes"));
+    ck_assert_ptr_nonnull(strstr(error.text, "4194304"));
+    expect_ok(ps_customer_close(customer, &error));
+    end_pair(&pair);
+    finish();
+}
+END_TEST
+
+/* Values of the rendezvous are in parts of 2 MiB anyhow. */
+START_TEST(a_value_above_a_servers_largest_message_goes_in_parts)
+{
+    const struct psclient_options over_tcp = {.shared_memory = PSCLIENT_SHARED_MEMORY_OFF};
+    struct pair pair = make_pair(9 * MIB);
+    struct psclient_rendezvous *step = NULL;
+    temp_folder_init(&folder);
+    start_server("127.0.0.1:0", false, "--message-bytes", MESSAGE_BYTES);
+    client = open_one(&over_tcp);
+    fill(&pair, 3);
+    const struct psclient_tensor sent = {
+        .rank = 1, .shape = {1}, .content = (void *)pair.gradient, .size = pair.size};
+    struct psclient_tensor received = {.content = (void *)pair.values, .size = pair.size};
+    expect_ok(psclient_rendezvous_open(client, 7, NULL, LONG_MS, &step, &error));
+    expect_ok(psclient_rendezvous_send(step, "k", &sent, LONG_MS, &error));
+    expect_ok(psclient_rendezvous_recv(step, "k", &received, LONG_MS, &error));
+    expect_each(i, pair.size / sizeof(float), pair.values[i] == 3);
+    expect_ok(psclient_rendezvous_cleanup(step, LONG_MS, &error));
+    psclient_rendezvous_close(step);
+    end_pair(&pair);
+    finish();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("psclient_message_bytes");
@@ -145,6 +203,8 @@ int main(void)
     tcase_add_loop_test(tests, contents_above_a_servers_largest_message_are_pushed_and_pulled, 0,
                         SIZES);
     tcase_add_test(tests, clients_that_overtake_each_other_are_not_refused);
+    tcase_add_test(tests, a_request_that_is_too_large_says_what_to_do);
+    tcase_add_test(tests, a_value_above_a_servers_largest_message_goes_in_parts);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

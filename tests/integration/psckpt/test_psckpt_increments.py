@@ -186,10 +186,35 @@ class Increments(unittest.TestCase):
         os.mkdir(alone)
         shutil.copy(self.file("d"), alone)
         psckpt("salvage", os.path.join(alone, os.path.basename(self.file("d"))), "--out",
-               self.path("salvaged"))
+               self.path("salvaged"), code=1)
+        self.assertIn("its base b is not in the folder", psckpt.errors)
+        self.assertIn("emb: left out: it is whole nowhere", psckpt.errors)
+        self.assertIn("still: left out: it is whole nowhere", psckpt.errors)
+        self.assertIn("1 of 3 parameters", psckpt.errors)
         psckpt("export", self.path("salvaged"), "--out", self.path("plain"), "--merge")
         tensors = read_safetensors(self.path("plain/merged.safetensors"))
         self.assertEqual(list(tensors), ["dense"])
+
+    def test_what_was_in_lost_bases_alone_is_missing_and_said(self):
+        """Every whole checkpoint is gone, and what adds to them does not have all parameters: a
+        salvage that says nothing of the others would be taken for the model."""
+        for letter in "ab":
+            os.remove(self.file(letter))
+        psckpt("verify", self.data, code=DATAERR)
+        self.assertIn("psckpt salvage", psckpt.errors)
+        self.assertNotIn("psckpt repair", psckpt.errors)
+        psckpt("repair", self.data, "--out", self.path("repaired"), code=DATAERR)
+        os.mkdir(os.path.join(self.data, "store"))
+        psckpt("publish", self.data, code=DATAERR)
+        self.assertIn("psckpt salvage takes", psckpt.errors)
+        psckpt("salvage", self.data, "--out", self.path("salvaged"), code=1)
+        self.assertIn("still: left out: it is whole nowhere", psckpt.errors)
+
+    def test_verify_names_repair_while_one_is_whole(self):
+        os.remove(self.file("b"))
+        psckpt("verify", self.data, code=DATAERR)
+        self.assertIn("psckpt repair", psckpt.errors)
+        self.assertNotIn("psckpt salvage", psckpt.errors)
 
     def test_prune_never_takes_a_base_that_is_needed(self):
         psckpt("prune", self.data, "--keep", 2)

@@ -12,6 +12,7 @@ from psckpt_run import digest, psckpt, psckpt_json, records_end
 from test_psckpt import DATAERR, Folder
 
 MISSING = 67
+NOINPUT = 66
 
 
 class Missing(Folder):
@@ -50,6 +51,19 @@ class Missing(Folder):
                          "behind position [0-9]+ is missing; psckpt publish")
         self.note(1, 1, ".given-up")
         psckpt("verify", self.data)
+
+    def test_a_journal_that_cannot_be_read_is_not_missed(self):
+        """Its owner is another, or the disk fails: nobody is to be told to give pushes up."""
+        self.note(8, 1)
+        path = self.files("0000000000000008-*.journal")[-1]
+        os.rename(path, path + ".aside")
+        os.mkdir(path)
+        found = psckpt_json("verify", self.data, code=NOINPUT)
+        self.assertEqual([damage["part"] for damage in found["damages"]], ["unreadable"])
+        self.assertEqual((found["damaged"], found["missing_pushes"]), (0, 0))
+        self.assertIn(os.path.basename(path), psckpt.errors)
+        self.assertNotIn("psckpt publish", psckpt("verify", self.data, code=NOINPUT))
+        self.assertNotIn("psckpt repair", psckpt.errors)
 
     def test_what_was_given_up_is_67_and_counted(self):
         self.note(8, 45)

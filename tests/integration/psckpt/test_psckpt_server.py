@@ -7,8 +7,11 @@ import json
 import os
 import shutil
 import signal
+import struct
+import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -16,8 +19,94 @@ sys.path.insert(0, os.path.join(HERE, "..", "blackbox"))
 
 from blackbox import Calls, Cluster, Server  # noqa: E402
 from cluster import free_port  # noqa: E402
-from psckpt_run import (digest, psckpt, psckpt_json, read_safetensors,  # noqa: E402
+from psckpt_run import (PSCKPT, digest, psckpt, psckpt_json, read_safetensors,  # noqa: E402
                         records_end, write_safetensors)
+
+
+class BesideAServer(unittest.TestCase):
+    """Its folder changes all the time: what a server has removed since a folder was listed is no
+    finding, and a checkpoint is always there."""
+
+    def test_a_folder_that_is_written_is_whole_and_has_a_state(self):
+        with Server("--journal-segment-bytes", "1MiB", interval="100ms") as server:
+            server.make_ready("w", [0.0] * 65536)
+            stop = threading.Event()
+
+            def push():
+                while not stop.is_set():
+                    server.calls.push("w", [1.0] * 65536)
+
+            pusher = threading.Thread(target=push)
+            pusher.start()
+            try:
+                for _ in range(25):
+                    psckpt("verify", server.data)
+                    psckpt("list", server.data)
+                    self.assertEqual(len(digest(server.data)), 64)
+            finally:
+                stop.set()
+                pusher.join()
+
+    def test_a_link_that_leads_nowhere_is_there_and_cannot_be_read(self):
+        with Server() as server:
+            server.make_ready()
+            server.process.signal(signal.SIGTERM)
+            server.process.wait_exit()
+            shard = os.path.join(server.data, "shard-0")
+            os.symlink("nowhere", os.path.join(shard, f"{9:016x}-{9:016x}-u.safetensors"))
+            psckpt("verify", server.data, code=66)
+            psckpt("list", server.data, code=66)
+
+    def test_list_knows_what_is_published_in_its_own_store(self):
+        with Server() as server:
+            server.make_ready()
+            (folder,) = psckpt_json("list", server.data)
+            self.assertEqual([row["published"] for row in folder["checkpoints"]], [True])
+            server.process.signal(signal.SIGTERM)
+            server.process.wait_exit()
+            store = os.path.join(server.data, "store", "store")
+            before = os.stat(store).st_mtime_ns
+            self.assertNotIn("nobody was asked", psckpt("list", server.data) + psckpt.errors)
+            self.assertEqual(os.stat(store).st_mtime_ns, before)
+            (folder,) = psckpt_json("list", os.path.join(server.data, "shard-0"))
+            self.assertNotIn("published", folder["checkpoints"][0])
+            psckpt("list", os.path.join(server.data, "shard-0"))
+            self.assertIn("nobody was asked", psckpt.errors)
+
+
+class Memory(unittest.TestCase):
+    ROWS, WIDTH = 1 << 18, 64  # 64 MiB of values
+
+    def most_kib(self, *words):
+        """The largest resident set of psckpt, run to its end: by a small process between, since the
+        kernel counts to a program what its parent had when it was begun."""
+        code = ("import resource, subprocess, sys\n"
+                "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
+                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        done = subprocess.run([sys.executable, "-c", code, PSCKPT, *words], capture_output=True,
+                              text=True, check=True, timeout=120)
+        return int(done.stdout)
+
+    def test_a_table_is_in_memory_once_where_no_journal_is_behind_it(self):
+        """As after a server that was told to stop; who only looks needs none of it."""
+        with tempfile.TemporaryDirectory() as temp:
+            keys, values = 8 * self.ROWS, 4 * self.ROWS * self.WIDTH
+            header = json.dumps({
+                "ps.keys/t": {"dtype": "U64", "shape": [self.ROWS], "data_offsets": [0, keys]},
+                "t": {"dtype": "F32", "shape": [self.ROWS, self.WIDTH],
+                      "data_offsets": [keys, keys + values]}}).encode()
+            model = os.path.join(temp, "model.safetensors")
+            with open(model, "wb") as file:
+                file.write(struct.pack("<Q", len(header)) + header)
+                file.write(struct.pack(f"<{self.ROWS}Q", *range(self.ROWS)) + bytes(values))
+            data = os.path.join(temp, "data")
+            psckpt("import", model, "--out", data)
+
+            table_kib = (keys + values) // 1024
+            for words in (("list", data), ("verify", data)):
+                self.assertLess(self.most_kib(*words), table_kib // 2, words)
+            for words in (("digest", data), ("export", data, "--out", os.path.join(temp, "plain"))):
+                self.assertLess(self.most_kib(*words), table_kib * 3 // 2, words)
 
 
 class AfterAServer(unittest.TestCase):

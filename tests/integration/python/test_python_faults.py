@@ -116,6 +116,27 @@ class Faults(unittest.TestCase):
         self.assertEqual(pushed.wait(), {"w": 1})
         self.assertEqual(client.push(ONES), {"w": 2})
 
+    def test_a_forked_child_connects_only_where_its_parent_did_not(self):
+        """With gRPC in both, the child's events came to the parent, which ended with a signal."""
+        def in_child(expected):
+            child = os.fork()
+            if child == 0:
+                seen = None
+                try:
+                    with pserver.connect(self.server.address, timeout=PATIENCE) as own:
+                        own.status()
+                except pserver.Error as error:
+                    seen = type(error)
+                os._exit(0 if seen is expected else 1)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+        client = self.connect()
+        for i in range(10):
+            in_child(pserver.ForkedError)
+            self.assertEqual(client.push(ONES), {"w": i + 1})
+        client.close()
+        in_child(None)
+
     def test_an_interpreter_that_ends_with_an_open_client_ends(self):
         work = ("import numpy as np, pserver, sys\n"
                 "ps = pserver.connect(sys.argv[1])\n"

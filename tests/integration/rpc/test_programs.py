@@ -64,6 +64,11 @@ class ProgramTest(test_rpc.RpcTest):
         self.await_waiting(before + 1)
         return call
 
+    @staticmethod
+    def life_of(error):
+        """What a refusal tells beside its status."""
+        return int(dict(error.trailing_metadata())["ps-session"])
+
     def app(self):
         apps = self.call(path("ListApps"), message("ListAppsRequest")).apps
         return next((app for app in apps if app.app == APP), message("AppState"))
@@ -141,6 +146,14 @@ class Asking(ProgramTest):
         error = self.fails_with(call, grpc.StatusCode.INVALID_ARGUMENT)
         self.assertIn("no such thing", error.details())
         self.assertEqual(self.app().failed, 1)
+
+    def test_a_busy_of_the_program_has_the_servers_life_beside_it(self):
+        life = self.call(path("ListApps"), message("ListAppsRequest")).epoch
+        call = self.asks(token=4)
+        self.answer([self.take().taken[0].handle], status="busy", text="not today")
+        error = self.fails_with(call, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertIn("not today", error.details())
+        self.assertEqual(self.life_of(error), life)
 
     def test_a_call_that_is_cancelled_leaves_nothing(self):
         self.asks(content=b"x" * 10000).cancel()
@@ -246,7 +259,14 @@ class Once(ProgramTest):
         reply = self.call(path("ListApps"), message("ListAppsRequest"))
         error = self.fails_with(self.ask(epoch=reply.epoch + 1, token=4), grpc.StatusCode.ABORTED)
         self.assertIn("nobody can say", error.details())
+        self.assertEqual(self.life_of(error), reply.epoch)
+        # One that names no life, and may have run: only where its token is known.
+        error = self.fails_with(self.ask(epoch=2**64 - 1, token=4), grpc.StatusCode.ABORTED)
+        self.assertEqual(self.life_of(error), reply.epoch)
+        self.assertEqual(self.app().waiting, 0)
         call = self.asks(epoch=reply.epoch, token=4)
+        self.ask(epoch=2**64 - 1, token=4)
+        self.assertEqual(self.app().waiting, 1)
         self.answer([self.take().taken[0].handle])
         self.assertEqual(call.result().epoch, reply.epoch)
 

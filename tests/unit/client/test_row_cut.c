@@ -319,6 +319,32 @@ START_TEST(a_key_that_comes_too_often_for_a_message_is_summed)
 }
 END_TEST
 
+/* A message is all or nothing; what is more than one is cut so that a server can begin early. */
+START_TEST(narrow_rows_go_in_one_message_or_in_several_of_few_keys)
+{
+    static uint64_t keys[100000];
+    static float rows[100000];
+    const struct ps_partition one = {.shard_count = 1};
+    size_t most = ps_row_piece_rows(sizeof *keys + sizeof *rows);
+    struct ps_row_gradients gradients = {keys, most, rows, PS_F32, 1};
+    struct ps_row_cut cut;
+    for (size_t i = 0; i < PS_ARRAY_COUNT(keys); i++)
+        keys[i] = i * 0x9E3779B97F4A7C15u;
+    ck_assert_uint_gt(most, 2 * PS_ROW_PIECE_KEYS);
+
+    ck_assert_int_eq(push(&one, &gradients, most, &cut), PS_OK);
+    ck_assert_uint_eq(cut.piece_count, 1);
+    ps_row_cut_fini(&cut);
+
+    gradients.count = PS_ARRAY_COUNT(keys);
+    ck_assert_int_eq(push(&one, &gradients, most, &cut), PS_OK);
+    ck_assert_uint_gt(cut.piece_count, 3);
+    for (size_t i = 0; i < cut.piece_count; i++)
+        ck_assert_uint_le(cut.pieces[i].count, PS_ROW_PIECE_KEYS);
+    ps_row_cut_fini(&cut);
+}
+END_TEST
+
 START_TEST(refused_memory_leaves_nothing_behind_of_buckets)
 {
     static uint64_t keys[MANY];
@@ -392,6 +418,7 @@ int main(void)
     tcase_add_loop_test(tests, every_gradient_is_sent_once, 0, 5);
     tcase_add_test(tests, all_gradients_of_a_key_go_in_one_message_in_their_order);
     tcase_add_test(tests, a_key_that_comes_too_often_for_a_message_is_summed);
+    tcase_add_test(tests, narrow_rows_go_in_one_message_or_in_several_of_few_keys);
     tcase_add_test(tests, refused_memory_leaves_nothing_behind_of_buckets);
     tcase_add_test(tests, refused_memory_leaves_nothing_behind);
     tcase_add_test(tests, a_piece_has_a_row_however_wide);

@@ -32,7 +32,7 @@ static void begin(void)
 static void end(void)
 {
     for (size_t i = 0; i < 3; i++)
-        ps_service_leave_ask(world.service, &asks[i]);
+        (void)ps_service_leave_ask(world.service, &asks[i]);
     for (size_t i = 0; i < 2; i++)
         ps_service_leave_take(world.service, &takes[i]);
     world_fini(&world);

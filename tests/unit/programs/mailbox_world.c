@@ -100,7 +100,7 @@ enum ps_status world_look(struct ps_asking *asking, char text[64])
 
 void world_stop(struct ps_asking *asking)
 {
-    ps_mailbox_stop_asking(&world, asking, world_now);
+    (void)ps_mailbox_stop_asking(&world, asking, world_now);
     ps_mailbox_check(&world);
 }
 

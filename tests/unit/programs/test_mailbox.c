@@ -32,6 +32,27 @@ START_TEST(another_life_ends_everything)
 }
 END_TEST
 
+/* By the token alone, as of a client that had no answer of either life. */
+START_TEST(a_repeat_that_knows_no_life_is_joined_where_it_is_known_and_nowhere_else)
+{
+    struct ps_ask_request request = world_request(0, 1);
+    struct ps_asking first, again;
+    request.token = 3;
+    ck_assert_int_eq(world_ask(&request, "a", &first), PS_OK);
+    request.epoch = PS_EPOCH_BY_TOKEN;
+    ck_assert_int_eq(world_ask(&request, "a", &again), PS_OK);
+    ck_assert_ptr_eq(again.request, first.request);
+    world_stop(&first);
+    world_stop(&again);
+
+    ps_mailbox_lose(&world, 10, world_now);
+
+    ck_assert_int_eq(world_ask(&request, "a", &again), PS_ERR_ABORTED);
+    ck_assert_uint_eq(world_error.session, 10);
+    ck_assert_uint_eq(world_take(1, 1, NULL, NULL), 0);
+}
+END_TEST
+
 START_TEST(no_more_apps_than_there_may_be)
 {
     struct ps_asking asking[11];
@@ -82,6 +103,7 @@ int main(void)
     TCase *tests = tcase_create("mailbox");
     tcase_add_checked_fixture(tests, world_begin, world_end);
     tcase_add_test(tests, another_life_ends_everything);
+    tcase_add_test(tests, a_repeat_that_knows_no_life_is_joined_where_it_is_known_and_nowhere_else);
     tcase_add_test(tests, no_more_apps_than_there_may_be);
     tcase_add_test(tests, a_request_that_nobody_waits_for_waits_a_while);
     suite_add_tcase(suite, tests);

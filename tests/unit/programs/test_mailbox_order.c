@@ -92,6 +92,29 @@ START_TEST(gaps_close)
 }
 END_TEST
 
+/* The sender has given up what is held, and says so with a later one: its numbers go on from there,
+ * and not from the held ones. */
+START_TEST(what_is_held_when_its_sender_goes_on_does_not_turn_numbers_back)
+{
+    static const int32_t expected[] = {2, 5, 20, 21};
+    ask_by(0, 2, 0, 2, 1);
+    ask_by(0, 5, 0, 5, 1);
+    ask_by(0, 20, 0, 20, 20);
+    ps_mailbox_check(&world);
+    ask_by(0, 21, 0, 21, 21);
+    ps_mailbox_check(&world);
+    expect_order(4, expected);
+
+    struct ps_ask_request late = world_request(0, 4);
+    struct ps_asking refused;
+    late.sender = 77;
+    late.order = 4;
+    late.order_from = 1;
+    ck_assert_int_eq(world_ask(&late, "", &refused), PS_ERR_ABORTED);
+    stop_all();
+}
+END_TEST
+
 START_TEST(a_number_that_has_come_is_not_carried_out_again)
 {
     struct ps_ask_request request = world_request(0, 1);
@@ -135,6 +158,7 @@ int main(void)
     tcase_add_test(tests, larger_priorities_first_and_equal_ones_stable);
     tcase_add_test(tests, a_sender_numbers_its_requests);
     tcase_add_test(tests, gaps_close);
+    tcase_add_test(tests, what_is_held_when_its_sender_goes_on_does_not_turn_numbers_back);
     tcase_add_test(tests, a_number_that_has_come_is_not_carried_out_again);
     tcase_add_test(tests, senders_have_a_bound);
     suite_add_tcase(suite, tests);

@@ -4,6 +4,8 @@
 
 #include "run_suite.h"
 
+#include <string.h>
+
 START_TEST(a_gang_is_whole_or_waits)
 {
     static const uint32_t gang[] = {2, 0, 1};
@@ -86,6 +88,28 @@ START_TEST(the_last_call_of_a_taker_is_the_one_that_takes)
 }
 END_TEST
 
+/* "Nobody has taken it" would be as good as a promise that nobody has begun it. */
+START_TEST(a_request_that_was_given_back_is_not_said_to_be_untaken)
+{
+    struct ps_taking taking;
+    struct ps_take_request take = {
+        .app = WORLD_APP, .taker = 1, .turn = 1, .max = 1, .again = true};
+    struct ps_asking asking = world_asked(0, 7);
+    ck_assert_int_eq(begin(&take, &taking), PS_OK);
+    ck_assert_int_eq(look(&taking), PS_OK);
+    ck_assert_uint_eq(taking.row_count, 1);
+    ps_mailbox_stop_taking(&world, &taking, world_now);
+    take.leave = true;
+    ck_assert_int_eq(begin(&take, &taking), PS_OK);
+
+    ck_assert_int_eq(ps_mailbox_await(&world, &asking, world_now, true, &world_error),
+                     PS_ERR_TIMEOUT);
+
+    ck_assert_ptr_nonnull(strstr(world_error.text, "may have been begun"));
+    world_stop(&asking);
+}
+END_TEST
+
 START_TEST(what_is_wrong_is_refused)
 {
     static const uint32_t twice[] = {1, 2, 1};
@@ -132,6 +156,7 @@ int main(void)
     tcase_add_test(tests, a_gang_is_whole_or_waits);
     tcase_add_test(tests, a_turn_that_is_said_again_gets_the_same);
     tcase_add_test(tests, the_last_call_of_a_taker_is_the_one_that_takes);
+    tcase_add_test(tests, a_request_that_was_given_back_is_not_said_to_be_untaken);
     tcase_add_test(tests, what_is_wrong_is_refused);
     tcase_add_test(tests, a_taker_that_waits_is_there);
     suite_add_tcase(suite, tests);

@@ -3,10 +3,10 @@
 #include "tools/psbench/psbench_theft.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "run_suite.h"
 
 #include <check.h>
-#include <unistd.h>
 
 static const struct {
     struct ps_bench_account end; /* from nothing */
@@ -28,6 +28,20 @@ START_TEST(what_neither_ran_nor_waited_nor_slept_was_stolen)
 }
 END_TEST
 
+/* Nobody signals: the thread sleeps until the time is over. */
+static void sleep_for_a_moment(void)
+{
+    struct ps_mutex mutex;
+    struct ps_condition never;
+    ps_mutex_init(&mutex, PS_RANK_LEAF);
+    ps_condition_init(&never);
+    ps_mutex_lock(&mutex);
+    (void)ps_condition_wait(&never, &mutex, 3);
+    ps_mutex_unlock(&mutex);
+    ps_condition_fini(&never);
+    ps_mutex_fini(&mutex);
+}
+
 START_TEST(a_thread_that_runs_or_sleeps_has_no_more_stolen_than_time_went_by)
 {
     struct ps_bench_theft theft;
@@ -42,7 +56,7 @@ START_TEST(a_thread_that_runs_or_sleeps_has_no_more_stolen_than_time_went_by)
     ck_assert_uint_le(stolen_ns, wall_ns - 2000000);
 
     ps_bench_theft_begin(&theft);
-    (void)usleep(3000);
+    sleep_for_a_moment();
     ck_assert_uint_eq(ps_bench_theft_end(&theft), 0);
     ps_bench_theft_close(&theft);
 }
