@@ -17,10 +17,33 @@ _Static_assert(TTL_AT + 8 == PS_CLOCKS_RECORD_BYTES, "the settings end with the 
 _Static_assert(RANKS_AT == PS_CLOCKS_TASK_RECORD_BYTES, "ranks stand behind the rest");
 _Static_assert(CLOCK_AT + 8 == PS_CLOCK_RECORD_BYTES, "a clock's record ends with the clock");
 
+/* The short form is that of programs which know no tasks: they read it on. */
+static bool is_short(const struct ps_clocks_record *clocks)
+{
+    return clocks->speculation == 0 && clocks->task == 0 && clocks->clock == 0 && !clocks->begins &&
+           !clocks->has_ranks;
+}
+
+/* No writer sets clocks of no workers, so that this number was free to say something else. */
+bool ps_clocks_record_removes(const struct ps_clocks_record *clocks)
+{
+    return clocks->workers == 0;
+}
+
+/* Whatever else is said of clocks that go was meant for others: such a record was put together
+ * wrongly, and following it would lose clocks that somebody counts by. */
+bool ps_clocks_record_is_removal(const struct ps_clocks_record *clocks)
+{
+    return ps_clocks_record_removes(clocks) && clocks->consistency == 0 && clocks->staleness == 0 &&
+           clocks->straggler == 0 && clocks->ttl_ms == 0 && is_short(clocks);
+}
+
 /* Any staleness and any time are possible: both are only compared. */
 static bool settings_are_possible(const struct ps_clocks_record *clocks)
 {
-    return clocks->workers > 0 && clocks->workers <= PS_CLOCK_WORKERS_MAX &&
+    if (ps_clocks_record_removes(clocks))
+        return ps_clocks_record_is_removal(clocks);
+    return clocks->workers <= PS_CLOCK_WORKERS_MAX &&
            clocks->consistency <= PS_CLOCKS_CONSISTENCY_MAX &&
            clocks->straggler <= PS_CLOCKS_STRAGGLER_MAX &&
            clocks->speculation <= PS_CLOCK_SPECULATION_MAX &&
@@ -50,13 +73,6 @@ bool ps_clocks_record_ranks_are_possible(const struct ps_clocks_record *clocks)
         any |= is_set;
     }
     return any;
-}
-
-/* The short form is that of programs which know no tasks: they read it on. */
-static bool is_short(const struct ps_clocks_record *clocks)
-{
-    return clocks->speculation == 0 && clocks->task == 0 && clocks->clock == 0 && !clocks->begins &&
-           !clocks->has_ranks;
 }
 
 /* What a request asked for and was granted; it was held to the same bounds there. */
@@ -130,6 +146,18 @@ enum ps_status ps_clocks_record_read(struct ps_bytes content, struct ps_clocks_r
     if (!read_task(content, &read) || !settings_are_possible(&read))
         return ps_fail(error, PS_ERR_CORRUPT, "the task of clocks, of %u workers, in %zu bytes",
                        read.workers, content.size);
+    *clocks = read;
+    return PS_OK;
+}
+
+/* A removal in a state would be clocks that are there and are not. */
+enum ps_status ps_clocks_record_read_kept(struct ps_bytes content, struct ps_clocks_record *clocks,
+                                          struct ps_error *error)
+{
+    struct ps_clocks_record read;
+    PS_TRY(ps_clocks_record_read(content, &read, error));
+    if (ps_clocks_record_removes(&read))
+        return ps_fail(error, PS_ERR_CORRUPT, "clocks of no workers are kept");
     *clocks = read;
     return PS_OK;
 }

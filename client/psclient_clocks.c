@@ -61,6 +61,15 @@ PS_EXPORT int psclient_set_clocks(struct psclient *client, const char *name,
     return ask_all(client, PS_METHOD_SET_CLOCKS, &wish, timeout_ms, error);
 }
 
+/* Of their settings nothing is said, so that no server can take the one for the other. */
+PS_EXPORT int psclient_remove_clocks(struct psclient *client, const char *name, uint64_t timeout_ms,
+                                     struct psclient_error *error)
+{
+    struct ps_set_clocks_request request = {.name = ps_bytes_of_text(name), .removes = true};
+    const struct ps_item wish = {.name = request.name, .set_clocks = &request};
+    return ask_all(client, PS_METHOD_SET_CLOCKS, &wish, timeout_ms, error);
+}
+
 /* Where it stands may differ from server to server after one was away: the worker goes on from the
  * highest, since no server would let it fall behind its own. */
 PS_EXPORT int psclient_clock(struct psclient *client, const char *name, uint32_t worker,

@@ -80,6 +80,14 @@ int psclient_set_clocks(struct psclient *client, const char *name,
                         const struct psclient_clocks *clocks, uint64_t timeout_ms,
                         struct psclient_error *error);
 
+/* The clocks go at every server, for good: a server has room for 64 of them, and a job that is over
+ * gives its place back. Reads that wait by them get PSCLIENT_NOT_FOUND at once. When there are none
+ * of that name it is PSCLIENT_OK, so that whoever does not know how the last call ended makes it
+ * again. Set again they begin anew: clocks at 0, no task. A server that is older than this call
+ * says PSCLIENT_INVALID, of clocks of no workers, and keeps them. */
+int psclient_remove_clocks(struct psclient *client, const char *name, uint64_t timeout_ms,
+                           struct psclient_error *error);
+
 /* The worker (1 + its rank) has ended `clock` iterations. `*now` (may be NULL): where it stands,
  * which is more than it has said when it comes back behind the others: it goes on from there. */
 int psclient_clock(struct psclient *client, const char *name, uint32_t worker, uint64_t clock,

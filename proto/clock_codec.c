@@ -17,7 +17,7 @@ enum { NAME = 1, SHARD = 14, REQUEST = 15 };
 enum { SET_WORKERS = 2, SET_CONSISTENCY, SET_STALENESS, SET_STRAGGLER, SET_TTL_MS };
 /* Fields of SetClocksRequest that came with tasks and SparseSSP; those before them are read by
  * their numbers. */
-enum { SET_SPECULATION = 7, SET_TASK, SET_CLOCK, SET_RANKS };
+enum { SET_SPECULATION = 7, SET_TASK, SET_CLOCK, SET_RANKS, SET_REMOVE };
 /* Of ClockRequest, whose first field is the name. */
 enum { CLOCK_WORKER = 2, CLOCK_CLOCK, CLOCK_TASK };
 enum { AT_LEAST = 2, WAIT_MS };
@@ -120,6 +120,9 @@ static void read_set_field(struct ps_wire_reader *reader, const struct ps_wire_f
         read->task = ps_wire_uint(reader, field, UINT64_MAX, "task");
     else if (field->number == SET_CLOCK)
         read->clock = ps_wire_uint(reader, field, UINT64_MAX, "clock");
+    /* Any number but 0 is true, as protobuf has it. */
+    else if (field->number == SET_REMOVE)
+        read->removes = ps_wire_uint(reader, field, UINT64_MAX, "remove") != 0;
 }
 
 /* A clock of any size is well formed. The worker is 1 + its rank, so that a message without one,
@@ -318,6 +321,7 @@ void ps_encode_set_clocks(const struct ps_set_clocks_request *request, struct ps
     ps_wire_put_uint(bytes, SET_TASK, request->task);
     ps_wire_put_uint(bytes, SET_CLOCK, request->clock);
     ps_wire_put_bytes(bytes, SET_RANKS, request->ranks);
+    ps_wire_put_uint(bytes, SET_REMOVE, request->removes ? 1 : 0);
     ps_wire_put_uint(bytes, SHARD, request->shard);
     /* Without an id it is done, but a repeat is not told from another request. */
     ps_encode_request_id(&request->request, bytes);

@@ -23,6 +23,7 @@ struct ps_set_clocks_request {
     uint64_t task;
     uint64_t clock;
     struct ps_bytes ranks; /* bit r % 8 of byte r / 8, at most PS_CLOCK_RANKS_BYTES; empty: all */
+    bool removes;          /* the clocks go; all of the above but the name is 0 or empty then */
     uint32_t shard;
     struct ps_request_id request;
 };

@@ -81,11 +81,12 @@ struct ps_replay_sink ps_replay_pool_sink(struct ps_replay_pool *pool)
 }
 
 /* Clocks touch no parameter, and there is one for each iteration of each worker: they go beside the
- * pushes, those of one name in their order. */
+ * pushes, those of one name in their order. Not so what sets or removes them, which is rare: there
+ * may be only so many, and clocks that come must find the place that others of another name have
+ * left. */
 static bool changes_table(enum ps_record_type type)
 {
-    return !ps_record_makes_version(type) && type != PS_RECORD_HELD && type != PS_RECORD_CLOCKS &&
-           type != PS_RECORD_CLOCK;
+    return !ps_record_makes_version(type) && type != PS_RECORD_HELD && type != PS_RECORD_CLOCK;
 }
 
 /* Records of one parameter go to one worker, by the hash of the name: in their order, one at a

@@ -39,8 +39,8 @@ static bool is_worth_a_line(struct ps_rpc_context *context, enum ps_method metho
 
 /* The position is that of the answer: what a checkpoint has that was asked for is in its own
  * line of the log. */
-void ps_audit_call(struct ps_rpc_call *call, enum ps_method method, enum ps_status status,
-                   const struct ps_error *error)
+void ps_audit_call(struct ps_rpc_call *call, enum ps_method method, const char *done,
+                   enum ps_status status, const struct ps_error *error)
 {
     struct ps_rpc_context *context = call->lane->context;
     /* The error of an answer that is none may have a text of an earlier attempt. */
@@ -54,7 +54,7 @@ void ps_audit_call(struct ps_rpc_call *call, enum ps_method method, enum ps_stat
     struct ps_status_reply now = {0};
     char uuid[37] = "";
     ps_service_status(context->service, &now, uuid);
-    PS_LOG(context->log, PS_LOG_INFO, "audit", events[method],
+    PS_LOG(context->log, PS_LOG_INFO, "audit", done != NULL ? done : events[method],
            PS_FIELD_TEXT("who", ps_pass_name(&call->pass)),
            PS_FIELD_TEXT("peer", ps_rpc_call_caller(call)->connection),
            PS_FIELD_TEXT("call", ps_method_path(method)), PS_FIELD_UINT("position", now.position),

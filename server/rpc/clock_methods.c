@@ -44,6 +44,9 @@ static enum ps_status set_clocks(struct ps_call_answer *answer)
     PS_TRY(ps_decode_set_clocks(answer->request, answer->context->memory, &request, &decoded,
                                 &answer->error));
     enum ps_status status = ps_change_may(answer, request.name, &request.request);
+    /* One method, and for whoever reads the audit two things. */
+    if (request.removes)
+        answer->audits = "clocks were removed";
     if (status == PS_OK)
         status = ps_service_set_clocks(answer->context->service, &request, &reply, &answer->wait,
                                        &answer->error);

@@ -423,7 +423,8 @@ static void send_reply(struct unary_call *call)
         ps_rpc_batch_suggest_pause(&batch, answer->error.retry_ms);
     /* Behind the making of the reply, which may refuse, too. */
     if (answer->status != PS_OK || !answer->changed_nothing)
-        ps_audit_call(&call->call, call->method->method, answer->status, &answer->error);
+        ps_audit_call(&call->call, call->method->method, answer->audits, answer->status,
+                      &answer->error);
     if (!call->close_pending)
         ps_rpc_batch_close(&batch);
     call->state = REPLYING;

@@ -85,6 +85,7 @@ struct ps_call_answer {
     struct ps_ticket ticket;            /* to be satisfied before the answer may go */
     bool once;                          /* ... or to have failed */
     bool changed_nothing;               /* of a call that changes: so there is nothing to audit */
+    const char *audits;                 /* what it does; NULL: what all calls of its method do */
     struct ps_barrier_wait barrier;     /* of a member that waits; ended by the call */
     struct ps_tensor_wait tensors;      /* of a receiver, and what it gets; ended by the call */
     struct ps_program_call programs;

@@ -82,6 +82,7 @@ enum sim_mutation {
     SIM_MUTATION_WAIT_IGNORED,       /* pulls are answered before what they wait for is there */
     SIM_MUTATION_CLOCK_EARLY,        /* reads are answered one clock early */
     SIM_MUTATION_CLOCK_LOST,         /* workers are one iteration behind after a replay */
+    SIM_MUTATION_CLOCKS_KEPT,        /* replay removes no clocks */
     SIM_MUTATION_HELD_BENT,          /* contributions to rounds are replayed as zeros */
     SIM_MUTATION_HELD_TWICE,         /* they count for another worker as well */
     SIM_MUTATION_EVICTION_LOST,      /* replay evicts nobody */
@@ -115,6 +116,7 @@ struct sim_clock_settings {
     uint32_t staleness;
     bool evicts; /* those that were not heard of for `ttl_ms` */
     uint64_t ttl_ms;
+    bool removes; /* trainers remove the clocks now and then, and set them anew */
 };
 
 struct sim_options {

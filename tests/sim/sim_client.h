@@ -67,14 +67,17 @@ struct sim_round_place {
 };
 
 /* What a shard has been told of the trainer's clock. */
+enum sim_clock_wish { SIM_CLOCK_SAYS, SIM_CLOCK_SETS, SIM_CLOCK_REMOVES };
+
 struct sim_clock_place {
-    bool is_set;            /* the shard has the clocks */
-    bool is_known, sets;    /* `told` is; the request under way sets the clocks */
-    uint64_t told;          /* the clock that the shard has acknowledged */
-    uint64_t says;          /* the clock of the request under way */
-    uint64_t sequence;      /* of the newest request */
-    uint64_t sequence_open; /* of the one under way; 0: none is */
-    uint64_t sent_ms;       /* when it was sent last */
+    bool is_set;              /* the shard has the clocks */
+    bool is_known;            /* `told` is */
+    enum sim_clock_wish wish; /* of the request under way: says a clock, or sets or removes all */
+    uint64_t told;            /* the clock that the shard has acknowledged */
+    uint64_t says;            /* the clock of the request under way */
+    uint64_t sequence;        /* of the newest request */
+    uint64_t sequence_open;   /* of the one under way; 0: none is */
+    uint64_t sent_ms;         /* when it was sent last */
 };
 
 /* A trainer with a clock; session 0: it has none. */

@@ -16,6 +16,7 @@
 #define AGAIN_MS 700      /* without an answer it tells again */
 #define LOOK_MS 5         /* how often a server looks whether it may answer */
 #define READ_PERMILLE 600 /* of pulls: at the trainer's clock */
+#define REMOVE_PERMILLE 3 /* of looks at a shard that has been told everything */
 
 /* One request on its way, there and back. */
 struct call {
@@ -23,7 +24,7 @@ struct call {
     uint64_t client_generation, server_generation;
     uint8_t id[2];
     uint64_t session, sequence;
-    bool sets; /* the clocks; else it says one */
+    enum sim_clock_wish wish;
     uint64_t clock;
     bool done; /* and not answered yet */
     struct ps_clocks_reply reply;
@@ -49,6 +50,20 @@ void sim_clocks_join(struct sim_client *client)
     sim_post(client->world, TURN_MS, turn, client, client->generation, 0);
 }
 
+/* False: the shard has been told everything. Whoever removes the clocks asks nobody: the others
+ * find out when they read or say something, and set them anew. */
+static bool choose_wish(struct sim_client *client, struct sim_clock_place *place)
+{
+    struct sim_world *world = client->world;
+    place->wish = place->is_set ? SIM_CLOCK_SAYS : SIM_CLOCK_SETS;
+    if (!place->is_set || !place->is_known || place->told < client->clock.clock)
+        return true;
+    if (!world->options.clocks.removes || !sim_chance(world, REMOVE_PERMILLE))
+        return false;
+    place->wish = SIM_CLOCK_REMOVES;
+    return true;
+}
+
 static void turn(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
 {
     struct sim_client *client = subject;
@@ -61,12 +76,10 @@ static void turn(struct sim_world *world, void *subject, uint64_t generation, ui
         return;
     for (uint32_t i = 0; i < client->members.shard_count; i++) {
         struct sim_clock_place *place = &worker->shards[i];
-        bool is_told = place->is_set && place->is_known && place->told >= worker->clock;
-        if (place->sequence_open == 0 && is_told)
+        if (place->sequence_open == 0 && !choose_wish(client, place))
             continue;
         if (place->sequence_open == 0) {
             place->sequence_open = ++place->sequence;
-            place->sets = !place->is_set;
             place->says = worker->clock;
             place->sent_ms = 0;
         }
@@ -146,7 +159,7 @@ static void send_call(struct sim_client *client, uint32_t shard)
                           .id = {'k', (uint8_t)('0' + client->number)},
                           .session = client->clock.session,
                           .sequence = place->sequence_open,
-                          .sets = place->sets,
+                          .wish = place->wish,
                           .clock = place->says};
     sim_post_owned(world,
                    sim_between(world, world->options.delay_min_ms, world->options.delay_max_ms),
@@ -181,23 +194,31 @@ static enum ps_status serve(struct sim_server *server, struct call *call)
                                          .clock = call->clock,
                                          .shard = call->shard + 1,
                                          .request = id};
-    if (call->sets)
-        return ps_service_set_clocks(server->service, &set, &call->reply, &call->wait,
-                                     &call->error);
+    const struct ps_set_clocks_request removal = {.name = ps_bytes_of_text(SIM_CLOCKS_NAME),
+                                                  .removes = true,
+                                                  .shard = call->shard + 1,
+                                                  .request = id};
+    if (call->wish != SIM_CLOCK_SAYS)
+        return ps_service_set_clocks(server->service,
+                                     call->wish == SIM_CLOCK_SETS ? &set : &removal, &call->reply,
+                                     &call->wait, &call->error);
     return ps_service_clock(server->service, &say, &call->reply, &call->wait, &call->error);
 }
 
 /* The first time that the call is here: what the checkers are to know of it. */
 static void take(struct sim_server *server, struct call *call)
 {
+    static const char *const words[] = {"clock", "of clocks", "of no clocks"};
     struct sim_world *world = server->world;
     call->status = serve(server, call);
     call->done = true;
     sim_trace(world, server->name, "is told %s %" PRIu64 " by c%u: %s, at %" PRIu64,
-              call->sets ? "of clocks" : "clock", call->clock, call->client + 1,
-              ps_status_word(call->status), call->reply.clock);
-    if (call->status == PS_OK && !call->sets)
+              words[call->wish], call->clock, call->client + 1, ps_status_word(call->status),
+              call->reply.clock);
+    if (call->status == PS_OK && call->wish == SIM_CLOCK_SAYS)
         sim_clocks_told(server, call->client, &call->reply);
+    else if (call->status == PS_OK)
+        sim_clocks_begun(server, call->wish == SIM_CLOCK_REMOVES, &call->reply);
     sim_checker_state(world, server);
 }
 
@@ -212,8 +233,10 @@ static bool may_be_answered(struct sim_server *server, struct call *call)
     if (status == PS_ERR_NOT_READY)
         return false;
     call->status = status;
-    if (status == PS_OK && !call->sets)
+    if (status == PS_OK && call->wish == SIM_CLOCK_SAYS)
         sim_clocks_acknowledged(server, call->client, &call->reply);
+    else if (status == PS_OK && call->wish == SIM_CLOCK_REMOVES)
+        sim_clocks_removed(server, &call->reply);
     return true;
 }
 
@@ -260,8 +283,9 @@ static void take_answer(struct sim_client *client, const struct call *call)
     struct sim_worker *worker = &client->clock;
     struct sim_clock_place *place = &worker->shards[call->shard];
     place->sequence_open = 0;
-    if (call->sets) {
-        place->is_set = true;
+    if (call->wish != SIM_CLOCK_SAYS) {
+        place->is_set = call->wish == SIM_CLOCK_SETS;
+        place->is_known = false;
         return;
     }
     place->is_known = true;

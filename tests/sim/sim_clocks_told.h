@@ -5,7 +5,8 @@
  *
  * Threads:  one.
  * Blocking: never.
- * Errors:   sim_fail, "clocks: ...", and "P1: ..." for a clock that was acknowledged and is lost.
+ * Errors:   sim_fail, "clocks: ...", and "P1: ..." for a clock, or a removal, that was acknowledged
+ *           and is lost.
  * Memory:   its own, from the C library.
  */
 #ifndef PS_TESTS_SIM_SIM_CLOCKS_TOLD_H
@@ -24,6 +25,14 @@ void sim_clocks_told(struct sim_server *server, uint32_t worker,
 /* ... and says so. */
 void sim_clocks_acknowledged(struct sim_server *server, uint32_t worker,
                              const struct ps_clocks_reply *reply);
+
+/* The server has set the clocks, or removed them: ... */
+void sim_clocks_begun(struct sim_server *server, bool removed, const struct ps_clocks_reply *reply);
+/* ... and says that they are gone. */
+void sim_clocks_removed(struct sim_server *server, const struct ps_clocks_reply *reply);
+
+/* The position of the removal since which the server's clocks are; 0: from the beginning. */
+uint64_t sim_clocks_since(const struct sim_server *server);
 
 /* The worker has asked to read, whatever becomes of it. */
 void sim_clocks_heard(struct sim_server *server, uint32_t worker);

@@ -137,6 +137,7 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         options.client_count++;
     choose_tables(random, mutation, &options);
     options.writes_late = pick(random, 0, 1) > 0;
+    options.clocks.removes = pick(random, 0, 2) > 0;
     return options;
 }
 

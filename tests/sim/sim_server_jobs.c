@@ -103,10 +103,10 @@ static bool bends_replay(enum sim_mutation mutation)
 {
     return mutation == SIM_MUTATION_REPLAY_BENT || mutation == SIM_MUTATION_CONFIGURE_LOST ||
            mutation == SIM_MUTATION_DROP_UNREMEMBERED || mutation == SIM_MUTATION_HELD_BENT ||
-           mutation == SIM_MUTATION_CLOCK_LOST || mutation == SIM_MUTATION_EVICTION_LOST ||
-           mutation == SIM_MUTATION_SWEEP_LOST || mutation == SIM_MUTATION_EXPIRY_SHORT ||
-           mutation == SIM_MUTATION_TABLE_DROP_LOST || mutation == SIM_MUTATION_ROUND_ROWS_LOST ||
-           mutation == SIM_MUTATION_ROUND_EVICTED_LOST;
+           mutation == SIM_MUTATION_CLOCK_LOST || mutation == SIM_MUTATION_CLOCKS_KEPT ||
+           mutation == SIM_MUTATION_EVICTION_LOST || mutation == SIM_MUTATION_SWEEP_LOST ||
+           mutation == SIM_MUTATION_EXPIRY_SHORT || mutation == SIM_MUTATION_TABLE_DROP_LOST ||
+           mutation == SIM_MUTATION_ROUND_ROWS_LOST || mutation == SIM_MUTATION_ROUND_EVICTED_LOST;
 }
 
 /* The gradient of a contribution, or who is evicted. The head stays. */
@@ -173,6 +173,18 @@ static void bend_clock(enum sim_mutation mutation, struct ps_record *record,
     record->content = ps_view_of(piece);
 }
 
+/* A removal is one of clocks that nobody has. */
+static void bend_removal(enum sim_mutation mutation, struct ps_record *record)
+{
+    struct ps_clocks_record clocks;
+    if (mutation != SIM_MUTATION_CLOCKS_KEPT || record->type != PS_RECORD_CLOCKS)
+        return;
+    enum ps_status status = ps_clocks_record_read(record->content.pieces[0], &clocks, NULL);
+    PS_ASSERT(status == PS_OK);
+    if (ps_clocks_record_removes(&clocks))
+        record->name = ps_bytes_of_text("nobody's");
+}
+
 static enum ps_status put_bent(void *self, struct ps_journal_row *row, struct ps_error *error)
 {
     struct sim_server *server = self;
@@ -181,6 +193,7 @@ static enum ps_status put_bent(void *self, struct ps_journal_row *row, struct ps
     bend_record(server, &row->record, &piece);
     bend_round(server->world->options.mutation, &row->record, bent, &piece);
     bend_clock(server->world->options.mutation, &row->record, bent, &piece);
+    bend_removal(server->world->options.mutation, &row->record);
     sim_rows_bend_expiry(server->world->options.mutation, &row->record, bent, &piece);
     sim_rows_bend_round(server->world->options.mutation, &row->record, bent, &piece);
     enum ps_status status = ps_recovery_apply(server->service, &row->record, error);

@@ -353,7 +353,7 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
     const struct sim_table *about = copy->about;
     struct summed joined = {0};
     double weights = 0;
-    struct sim_when last = {0, 0};
+    struct sim_when last = {0};
     const struct demand demand = demand_of_held(copy);
     copy->evicted = evicted_by_end(copy);
     copy->made_at = copy->held_at;
@@ -372,7 +372,11 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
                 add_gradient(about, &joined, key, own.gradients[key], weight);
         weights = rounded(about->dtype, weights + weight);
         last.ms = held->at.ms > last.ms ? held->at.ms : last.ms;
-        last.clock = held->at.clock > last.clock ? held->at.clock : last.clock;
+        /* Clocks of which some were removed between begin at 0 again. */
+        if (held->at.since > last.since)
+            last.clock = 0, last.since = held->at.since;
+        if (held->at.since == last.since && held->at.clock > last.clock)
+            last.clock = held->at.clock;
         held->is_there = false;
     }
     for (uint32_t key = 0; key < SIM_TABLE_KEYS && copy->combine != SIM_COMBINE_SUM; key++)

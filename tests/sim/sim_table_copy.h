@@ -17,6 +17,7 @@
 struct sim_when {
     uint64_t ms;
     uint64_t clock; /* the minimum of the workers' clocks, as the server had it */
+    uint64_t since; /* which clocks these were: sim_clocks_since */
 };
 
 struct sim_row {

@@ -6,6 +6,7 @@
 #include "server/core/requests/service_state.h"
 #include "server/core/update/parameter_rows.h"
 #include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_clocks_told.h"
 #include "tests/sim/sim_history.h"
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_copy.h"
@@ -396,6 +397,7 @@ static void held(struct sim_server *server, struct sim_table_copy *copy,
                             .table = number_of(request->name),
                             .epoch = now->epoch,
                             .at.clock = sim_rows_clock(server),
+                            .at.since = sim_clocks_since(server),
                             .position = reply->position - (reply->held ? 0 : 1),
                             .version = reply->version,
                             .worker = request->worker - 1,
@@ -429,6 +431,7 @@ void sim_rows_pushed(struct sim_server *server, const struct ps_push_request *re
                             .table = number_of(request->name),
                             .epoch = now.epoch,
                             .at.clock = sim_rows_clock(server),
+                            .at.since = sim_clocks_since(server),
                             .position = reply->position,
                             .version = reply->version},
              request->content);

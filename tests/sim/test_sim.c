@@ -196,6 +196,12 @@ START_TEST(sim_checkers_catch_clocks_that_replay_sets_back)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_clocks_that_replay_does_not_remove)
+{
+    expect_caught(SIM_MUTATION_CLOCKS_KEPT, "clocks");
+}
+END_TEST
+
 START_TEST(sim_checkers_catch_rows_that_are_added_twice)
 {
     expect_caught(SIM_MUTATION_ROW_TWICE, "rows");
@@ -373,6 +379,7 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_ranges_that_are_not_configured_with_the_first);
     tcase_add_test(tests, sim_checkers_catch_reads_that_are_answered_a_clock_early);
     tcase_add_test(tests, sim_checkers_catch_clocks_that_replay_sets_back);
+    tcase_add_test(tests, sim_checkers_catch_clocks_that_replay_does_not_remove);
     tcase_add_test(tests, sim_checkers_catch_rows_that_are_added_twice);
     tcase_add_test(tests, sim_checkers_catch_gradients_of_a_repeated_key_that_are_lost);
     tcase_add_test(tests, sim_checkers_catch_wrong_values_of_keys_without_a_row);

@@ -124,7 +124,7 @@ static enum ps_status add_clock(struct section_summary *summary, const struct ps
         struct clocks_row *row = &summary->clocks[at];
         *row = (struct clocks_row){.name = record->name, .minimum = UINT64_MAX};
         summary->clocks_count++;
-        return ps_clocks_record_read(content, &row->settings, error);
+        return ps_clocks_record_read_kept(content, &row->settings, error);
     }
     PS_TRY(ps_clock_record_read(content, &clock, error));
     if (at == 0 || !ps_bytes_equal(summary->clocks[at - 1].name, record->name))

@@ -312,7 +312,7 @@ static enum ps_status add_clock(struct shard_state *to, const struct ps_record *
     if (record->content.piece_count != 1)
         return ps_fail(error, PS_ERR_CORRUPT, "a record of clocks without content");
     if (record->type == PS_RECORD_CLOCKS)
-        PS_TRY(ps_clocks_record_read(record->content.pieces[0], &clocks, error));
+        PS_TRY(ps_clocks_record_read_kept(record->content.pieces[0], &clocks, error));
     else
         PS_TRY(ps_clock_record_read(record->content.pieces[0], &clock, error));
     return state_sections_put(to, PS_CHECKPOINT_CLOCKS, record, error);

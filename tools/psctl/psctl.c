@@ -34,7 +34,7 @@ static const struct ps_option table[] = {
            "workers: of this group. Without it: of all; all: the servers, too."),
     OPTION(watch, "watch", PS_OPTION_FLAG, NULL, NULL, NULL,
            "workers: go on, and print anew whenever somebody comes or goes."),
-    OPTION(yes, "yes", PS_OPTION_FLAG, NULL, NULL, NULL, "drop: yes, they are to go."),
+    OPTION(yes, "yes", PS_OPTION_FLAG, NULL, NULL, NULL, "drop, drop-clocks: yes, they are to go."),
     OPTION(dry_run, "dry-run", PS_OPTION_FLAG, NULL, NULL, NULL,
            "set: say what would change, and change nothing."),
     OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),

@@ -39,6 +39,7 @@
     X(drop)            \
     X(client)          \
     X(clocks)          \
+    X(drop_clocks)     \
     X(apps)            \
     X(checkpoint)      \
     X(drain)

@@ -321,6 +321,7 @@ static PyMethodDef methods[] = {
     {"set_clocks", ps_python_set_clocks, METH_VARARGS,
      "set_clocks(name, workers, consistency, staleness, straggler, ttl_ms, speculation, task, "
      "clock, ranks, timeout_ms)"},
+    {"remove_clocks", ps_python_remove_clocks, METH_VARARGS, "remove_clocks(name, timeout_ms)"},
     {"clock", ps_python_clock, METH_VARARGS,
      "clock(name, task, worker, clock, timeout_ms) -> clock"},
     {"progress", ps_python_progress, METH_VARARGS,

@@ -61,6 +61,7 @@ PyObject *ps_python_leave_workers(PyObject *self, PyObject *arguments);
 PyObject *ps_python_list_workers(PyObject *self, PyObject *arguments);
 PyObject *ps_python_barrier_group(PyObject *self, PyObject *arguments);
 PyObject *ps_python_set_clocks(PyObject *self, PyObject *arguments);
+PyObject *ps_python_remove_clocks(PyObject *self, PyObject *arguments);
 PyObject *ps_python_clock(PyObject *self, PyObject *arguments);
 PyObject *ps_python_progress(PyObject *self, PyObject *arguments);
 

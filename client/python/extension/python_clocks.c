@@ -58,6 +58,26 @@ PyObject *ps_python_set_clocks(PyObject *object, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+/* (name, timeout_ms). Done once, as setting them is; whoever does not know how it ended calls it
+ * again. */
+PyObject *ps_python_remove_clocks(PyObject *object, PyObject *arguments)
+{
+    struct ps_python_client *self = (struct ps_python_client *)object;
+    struct psclient_error error;
+    const char *name;
+    unsigned long long timeout_ms;
+    if (!PyArg_ParseTuple(arguments, "sK:remove_clocks", &name, &timeout_ms) ||
+        !ps_python_client_check(self))
+        return NULL;
+    /* Other threads of Python go on: some of them may be those that wait by the clocks. */
+    PyThreadState *thread = ps_python_enter(self);
+    int status = psclient_remove_clocks(self->client, name, timeout_ms, &error);
+    ps_python_leave(self, thread);
+    if (status != PSCLIENT_OK)
+        return ps_python_raise(self->state, status, error.text, NULL);
+    Py_RETURN_NONE;
+}
+
 /* (name, task, 1 + worker, clock, timeout_ms) -> where the worker stands now. The Python half
  * counts workers from 0, as everybody does; here 0 is nobody. Task 0 is any, for clocks that have
  * none. */

@@ -225,6 +225,15 @@ class Together:
                                       for rank in ranks), self._timeout_ms)
         return Clocks(self._handle, name, self._timeout_ms, task)
 
+    def remove_clocks(self, name: str) -> None:
+        """The clocks of this name go at every server, which has room for 64 of them; no error where
+        there are none. Pulls that wait by them raise NotFoundError at once. Set again they begin
+        anew at 0.
+
+        For what a job is to do once, at its end: ``Clocks`` of the name are of no use from then on.
+        """
+        self._handle.remove_clocks(name, self._timeout_ms)
+
     def barrier(self, name: str, round: int, member: int, of: int, *,
                 timeout: float | None = None) -> None:
         """Waits until all `of` trainers (members 0 to of - 1) have called it with this name and

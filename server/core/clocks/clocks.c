@@ -37,6 +37,8 @@ void ps_clocks_clear(struct ps_clocks *clocks)
         ps_clock_group_destroy(group);
     }
     clocks->count = 0;
+    /* Positions of another life of the shard are none of this one's. */
+    clocks->removed_at = 0;
 }
 
 /* Asked by every read of a worker: names are short, and the newest are looked at first. */
@@ -87,7 +89,9 @@ enum ps_status ps_clocks_prepare(struct ps_clocks *clocks, struct ps_bytes name,
     PS_TRY(check_name(name, error));
     struct ps_clock_group *found = ps_clocks_find(clocks, name);
     if (found == NULL && clocks->count >= PS_CLOCKS_MAX)
-        return ps_fail(error, PS_ERR_BUSY, "this server has %d clocks, as many as it may",
+        return ps_fail(error, PS_ERR_BUSY,
+                       "this server has %d clocks, as many as it may: remove one "
+                       "(psctl drop-clocks NAME)",
                        PS_CLOCKS_MAX);
     if (found == NULL)
         PS_TRY(ps_clock_group_create(clocks->memory, name, &found, error));
@@ -119,6 +123,18 @@ void ps_clocks_give_up(struct ps_clocks *clocks, struct ps_clock_group *group)
     PS_ASSERT(group != NULL);
     if (ps_clocks_find(clocks, ps_clock_group_name(group)) == NULL)
         ps_clock_group_destroy(group);
+}
+
+/* Nobody keeps a group beyond the lock: a read that waits by it looks it up anew when it is asked
+ * again. */
+void ps_clocks_remove(struct ps_clocks *clocks, struct ps_clock_group *group, uint64_t position)
+{
+    PS_ASSERT(clocks->count > 0);
+    PS_ASSERT(ps_clocks_find(clocks, ps_clock_group_name(group)) == group);
+    LL_DELETE(clocks->groups, group);
+    ps_clock_group_destroy(group);
+    clocks->count--;
+    clocks->removed_at = position;
 }
 
 /* Asked with each read of rows. Few groups have any: the others are one number each to look at. */

@@ -18,6 +18,7 @@ struct ps_clocks {
     struct ps_mutex lock;              /* PS_RANK_PARAMETER: within the cut, around the journal's */
     struct ps_clock_group *groups;     /* the newest first */
     uint32_t count;
+    uint64_t removed_at; /* position of the last removal; 0: there was none in this life */
 };
 
 void ps_clocks_init(struct ps_clocks *clocks, const struct ps_allocator *memory);
@@ -45,6 +46,10 @@ void ps_clocks_keep(struct ps_clocks *clocks, struct ps_clock_group *group);
 
 /* Gives back a group that was prepared and is not kept. */
 void ps_clocks_give_up(struct ps_clocks *clocks, struct ps_clock_group *group);
+
+/* The group goes, with its settings, its clocks and what was announced by it; `position` is that of
+ * the record that says so. Set again under its name the clocks begin anew. */
+void ps_clocks_remove(struct ps_clocks *clocks, struct ps_clock_group *group, uint64_t position);
 
 /* How many more keys may be announced, by all clocks together. */
 size_t ps_clocks_room(const struct ps_clocks *clocks);

@@ -16,9 +16,17 @@ static const bool evictions_are_left_out = true;
 #else
 static const bool evictions_are_left_out = false;
 #endif
+#ifdef PS_MUTATE_SKIP_REPLAY_CLOCK_REMOVALS
+static const bool removals_are_left_out = true;
+#else
+static const bool removals_are_left_out = false;
+#endif
 
+static enum ps_status apply(struct ps_service *service, const struct ps_record *record,
+                            bool may_remove, struct ps_error *reason);
 static enum ps_status set(struct ps_service *service, const struct ps_record *record,
                           struct ps_error *reason);
+static enum ps_status drop(struct ps_service *service, const struct ps_record *record);
 static enum ps_status say(struct ps_service *service, const struct ps_record *record,
                           struct ps_error *reason);
 
@@ -29,7 +37,7 @@ enum ps_status ps_recovery_clock(struct ps_service *service, const struct ps_rec
     /* Shared, as the request held it: parameters are not touched. */
     ps_rwlock_read(&service->cut);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
-    enum ps_status status = ps_recovery_clock_state(service, record, reason);
+    enum ps_status status = apply(service, record, true, reason);
     if (status == PS_OK)
         status = ps_recovery_remember(service, record, reason);
     /* One position of the journal, and no version of any parameter. */
@@ -41,16 +49,12 @@ enum ps_status ps_recovery_clock(struct ps_service *service, const struct ps_rec
     return status;
 }
 
-/* Of a journal's record and of a checkpoint's the same: state, and nothing else. */
+/* A checkpoint has the clocks that there were, and so none that went. */
 enum ps_status ps_recovery_clock_state(struct ps_service *service, const struct ps_record *record,
                                        struct ps_error *reason)
 {
-    bool sets = record->type == PS_RECORD_CLOCKS;
-    PS_ASSERT(sets || record->type == PS_RECORD_CLOCK);
-    ps_mutex_lock(&service->clocks.lock);
-    enum ps_status status = sets ? set(service, record, reason) : say(service, record, reason);
-    ps_mutex_unlock(&service->clocks.lock);
-    return status;
+    PS_ASSERT(service != NULL);
+    return apply(service, record, false, reason);
 }
 
 /* Both readers give contents in one piece; an empty one is refused by its codec. */
@@ -58,6 +62,21 @@ static struct ps_bytes content_of(const struct ps_record *record)
 {
     PS_ASSERT(record->content.piece_count <= 1);
     return record->content.piece_count == 1 ? record->content.pieces[0] : (struct ps_bytes){0};
+}
+
+/* Of a journal's record and of a checkpoint's nearly the same: state, and nothing else. */
+static enum ps_status apply(struct ps_service *service, const struct ps_record *record,
+                            bool may_remove, struct ps_error *reason)
+{
+    struct ps_clocks_record settings;
+    bool sets = record->type == PS_RECORD_CLOCKS;
+    PS_ASSERT(sets || record->type == PS_RECORD_CLOCK);
+    if (sets && !may_remove)
+        PS_TRY(ps_clocks_record_read_kept(content_of(record), &settings, reason));
+    ps_mutex_lock(&service->clocks.lock);
+    enum ps_status status = sets ? set(service, record, reason) : say(service, record, reason);
+    ps_mutex_unlock(&service->clocks.lock);
+    return status;
 }
 
 /* With the clocks' lock, as the request did. Settings that come again, over those of a checkpoint
@@ -70,6 +89,8 @@ static enum ps_status set(struct ps_service *service, const struct ps_record *re
     PS_ASSERT(record->type == PS_RECORD_CLOCKS);
     /* A file may come from anywhere: all that the request was asked is asked once more. */
     PS_TRY(ps_clocks_record_read(content_of(record), &settings, reason));
+    if (ps_clocks_record_removes(&settings))
+        return drop(service, record);
     PS_TRY(ps_clock_settings_check(&settings, reason));
     PS_TRY(ps_clocks_prepare(&service->clocks, record->name, settings.workers, &group, reason));
     /* Ranks that come begin at the minimum of this moment, which is that of the request: all
@@ -77,6 +98,17 @@ static enum ps_status set(struct ps_service *service, const struct ps_record *re
     ps_clock_group_configure(group, &settings, ps_now_ms(service->clock));
     group->position = record->position;
     ps_clocks_keep(&service->clocks, group);
+    return PS_OK;
+}
+
+/* Only what was there was removed; in a state that was put together of parts it may be missing, and
+ * then nothing is to be done. */
+static enum ps_status drop(struct ps_service *service, const struct ps_record *record)
+{
+    struct ps_clock_group *group = ps_clocks_find(&service->clocks, record->name);
+    PS_ASSERT(record->position > 0);
+    if (group != NULL && !removals_are_left_out)
+        ps_clocks_remove(&service->clocks, group, record->position);
     return PS_OK;
 }
 

@@ -26,11 +26,11 @@ struct attempt {
     uint32_t shard;
     const struct ps_request_id *id;
     uint32_t fingerprint;
-    const struct ps_clocks_record *settings; /* either these */
+    const struct ps_clocks_record *settings; /* either these, which may say that they go */
     struct ps_clock_record said;             /* ... or this */
     uint64_t task;                           /* in which it was said; 0: in any */
     struct ps_clocks_reply reply;
-    bool has_moved;    /* the minimum: others are to be told */
+    bool has_moved;    /* the minimum, or the clocks went: others are to be told */
     bool wakes_writer; /* of the journal */
 };
 
@@ -40,6 +40,7 @@ static enum ps_status change_once(struct attempt *attempt, struct ps_error *erro
 static enum ps_status apply(struct attempt *attempt, struct ps_error *error);
 static void answer(struct attempt *attempt);
 static enum ps_status set(struct attempt *attempt, struct ps_error *error);
+static enum ps_status drop(struct attempt *attempt, struct ps_error *error);
 static enum ps_status say(struct attempt *attempt, struct ps_error *error);
 static enum ps_status put_clock(struct ps_service *service, struct ps_clock_group *group,
                                 const struct ps_clock_record *becomes, const struct attempt *by,
@@ -75,8 +76,14 @@ enum ps_status ps_service_set_clocks(struct ps_service *service,
                        request->ranks.size, PS_CLOCK_RANKS_BYTES);
     if (settings.has_ranks)
         memcpy(settings.ranks, request->ranks.data, request->ranks.size);
+    /* Who forgets the workers must not remove what others count by, so that it is asked in words
+     * of its own. */
+    if (!request->removes)
+        PS_TRY(ps_clock_settings_check(&settings, error));
+    else if (!ps_clocks_record_is_removal(&settings))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "who removes clocks says nothing else of them: no workers, no settings");
     /* The record's bytes are what tells two requests under one id apart: they are all of it. */
-    PS_TRY(ps_clock_settings_check(&settings, error));
     size_t size = ps_clocks_record_write(&settings, said);
     struct attempt attempt = {
         .service = service,
@@ -187,6 +194,9 @@ static enum ps_status apply(struct attempt *attempt, struct ps_error *error)
     struct ps_clocks *clocks = &attempt->service->clocks;
     const struct ps_clock_group *group = ps_clocks_find(clocks, attempt->name);
     uint64_t before = group != NULL ? ps_clock_group_minimum(group) : 0;
+    bool removes = attempt->settings != NULL && ps_clocks_record_removes(attempt->settings);
+    if (removes)
+        return drop(attempt, error);
     PS_TRY(attempt->settings != NULL ? set(attempt, error) : say(attempt, error));
     /* The group may be one that has just come. */
     group = ps_clocks_find(clocks, attempt->name);
@@ -203,7 +213,8 @@ static enum ps_status apply(struct attempt *attempt, struct ps_error *error)
 static void answer(struct attempt *attempt)
 {
     const struct ps_clock_group *group = ps_clocks_find(&attempt->service->clocks, attempt->name);
-    /* Of a repeat whose clocks are those of a former life of the shard. */
+    /* Of clocks that were removed, or of a repeat whose clocks are those of a former life of the
+     * shard. */
     if (group == NULL)
         return;
     /* A rank that has gone since has no clock to tell. */
@@ -245,6 +256,31 @@ static enum ps_status set(struct attempt *attempt, struct ps_error *error)
     ps_clock_group_configure(group, &settings, ps_now_ms(service->clock));
     group->position = attempt->reply.position;
     ps_clocks_keep(&service->clocks, group);
+    return PS_OK;
+}
+
+/* What is not there any more is as good as removed: whoever asks again, maybe from another process,
+ * gets the same answer. It waits until the removal that it may speak of is durable. */
+static enum ps_status drop(struct attempt *attempt, struct ps_error *error)
+{
+    struct ps_clocks *clocks = &attempt->service->clocks;
+    struct ps_clock_group *group = NULL;
+    uint8_t content[PS_CLOCKS_RECORD_BYTES_MAX];
+    PS_ASSERT(ps_clocks_record_removes(attempt->settings) && attempt->reply.position == 0);
+    enum ps_status status = ps_clocks_get(clocks, attempt->name, &group, error);
+    if (status == PS_ERR_NOT_FOUND) {
+        attempt->reply.position = clocks->removed_at;
+        return PS_OK;
+    }
+    PS_TRY(status);
+    size_t size = ps_clocks_record_write(attempt->settings, content);
+    PS_TRY(put_record(attempt->service, PS_RECORD_CLOCKS, attempt->name,
+                      (struct ps_bytes){content, size}, attempt, &attempt->reply.position,
+                      &attempt->wakes_writer, error));
+    /* From here on nothing can fail. Reads that wait by them are told that there are none. */
+    ps_clocks_remove(clocks, group, attempt->reply.position);
+    attempt->has_moved = true;
+    note_minimum(attempt->service);
     return PS_OK;
 }
 
@@ -439,7 +475,10 @@ static void note_minimum(struct ps_service *service)
     for (const struct ps_clock_group *group = clocks->groups; group != NULL; group = group->next)
         if (ps_clock_group_minimum(group) < lowest)
             lowest = ps_clock_group_minimum(group);
-    PS_ASSERT(clocks->count > 0);
+    /* Behind the last of them nobody is slow. */
+    if (clocks->count == 0)
+        lowest = 0;
+    PS_ASSERT(lowest < UINT64_MAX);
     ps_gauge_set(service->metrics.clocks, (double)clocks->count);
     ps_gauge_set(service->metrics.clock_minimum, (double)lowest);
 }

@@ -19,9 +19,11 @@
 #include "server/core/requests/service.h"
 
 /* Clocks of that name, from here on by these settings. Equal ones change nothing and are not
- * noted. On PS_OK the reply may go when ps_service_acknowledge says so for `*wait`.
+ * noted. With `request->removes` they go, and reads that wait by them are asked again: they get
+ * PS_ERR_NOT_FOUND. Set again they begin anew. To remove what is not there changes nothing. On
+ * PS_OK the reply may go when ps_service_acknowledge says so for `*wait`.
  *
- * PS_ERR_BAD_INPUT  name or settings; the text says what is wrong with them
+ * PS_ERR_BAD_INPUT  name or settings, or settings of what is to go; the text says what is wrong
  * PS_ERR_MISMATCH   the clocks are in a later task
  * PS_ERR_BUSY       as many clocks as there may be, or the journal's queue is full
  * and for a request id what a push says.

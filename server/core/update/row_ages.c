@@ -42,9 +42,11 @@ static void note(struct ps_row_ages *ages, uint64_t span, uint64_t now, uint64_t
 uint64_t ps_row_ages_look(struct ps_row_ages *ages, uint64_t span, uint64_t now, uint64_t version)
 {
     PS_ASSERT(span > 0);
-    /* Clocks that are set up anew may stand lower: nothing gets younger by that. */
+    /* Clocks that were removed, or set anew, stand lower. How far the former ones were says nothing
+     * of these: rows would stay until they come past that, which may be never. So all rows begin to
+     * age here, and none goes early. */
     if (ages->count > 0 && now < ages->seen[ages->count - 1].at)
-        now = ages->seen[ages->count - 1].at;
+        ages->count = 0;
     uint64_t before = take_old(ages, span, now);
     note(ages, span, now, version);
     return before;

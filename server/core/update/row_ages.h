@@ -36,8 +36,8 @@ static inline uint64_t ps_row_ages_time(uint64_t now_ms)
 }
 
 /* At `now` the table has `version`. Returns the version before which rows were last pushed to at
- * least `span` ago, 0: none were. `version` never falls from call to call, `now` counts as if it
- * did not; `span` may change. */
+ * least `span` ago, 0: none were. `version` never falls from call to call; when `now` falls, which
+ * clocks do that are set anew, all rows count as pushed to at this `now`. `span` may change. */
 uint64_t ps_row_ages_look(struct ps_row_ages *ages, uint64_t span, uint64_t now, uint64_t version);
 
 #endif

@@ -30,21 +30,27 @@ PULL = MESSAGES["pserver.v1.GetParamRequest"]
 class Workers:
     """Everybody who trains, by the wire: an id, and a number for each request."""
 
-    def __init__(self, server, name="c"):
-        self.server, self.name, self.sequence = server, name, 0
+    def __init__(self, server, name="c", client=b"workers"):
+        self.server, self.name, self.client, self.sequence = server, name, client, 0
         self.session = time.time_ns() // 1000
 
     def number(self, sequence):
         if sequence is None:
             self.sequence += 1
             sequence = self.sequence
-        return MESSAGES["pserver.v1.RequestId"](client_id=b"workers", session=self.session,
+        return MESSAGES["pserver.v1.RequestId"](client_id=self.client, session=self.session,
                                                 sequence=sequence)
 
     def set(self, workers, consistency=SSP, staleness=0, sequence=None, **settings):
         request = MESSAGES["pserver.v1.SetClocksRequest"](
             name=self.name, workers=workers, consistency=consistency, staleness=staleness,
             request=self.number(sequence), **settings)
+        return MESSAGES["pserver.v1.ClocksResponse"].FromString(
+            self.server.calls.call("SetClocks", request))
+
+    def remove(self, sequence=None, **fields):
+        request = MESSAGES["pserver.v1.SetClocksRequest"](
+            name=self.name, remove=True, request=self.number(sequence), **fields)
         return MESSAGES["pserver.v1.ClocksResponse"].FromString(
             self.server.calls.call("SetClocks", request))
 
@@ -230,7 +236,16 @@ class Refusals(ClocksTest):
             self.workers.set(1)
         self.workers.set(2)  # of the last again
         self.workers.name = "one more"
-        self.fails(grpc.StatusCode.RESOURCE_EXHAUSTED, lambda: self.workers.set(1))
+        self.assertIn("64 clocks, as many as it may: remove one (psctl drop-clocks NAME)",
+                      self.fails(grpc.StatusCode.RESOURCE_EXHAUSTED, lambda: self.workers.set(1)))
+        done = self.server.psctl("drop-clocks", "c17", "--yes")
+        self.assertEqual((done.returncode, done.stdout),
+                         (0, "no server has clocks c17 any more\n"), done.stderr)
+        self.assertEqual(self.metric("ps_clocks"), 63)
+        self.workers.set(1)
+        self.workers.name = ""
+        names = self.workers.progress().names
+        self.assertEqual((len(names), "c17" in names, "one more" in names), (64, False, True))
 
 
 class Survive(ClocksTest):
@@ -287,6 +302,100 @@ class Survive(ClocksTest):
         self.restart()
         self.assertEqual(self.workers.clocks(), [4])
         self.assertEqual(self.workers.set(2).minimum, 4)
+
+
+class Removed(ClocksTest):
+    def test_who_waits_by_them_is_told_at_once(self):
+        self.start()
+        self.workers.set(2)
+        self.workers.clock(0, 3)
+        waiting = self.workers.read(0, 3)
+        request = MESSAGES["pserver.v1.ProgressRequest"](name="c", at_least=2, wait_ms=HOUR * 1000)
+        progress = self.server.calls.channel.unary_unary(
+            "/pserver.v1.ParameterServer/Progress").future(request.SerializeToString(),
+                                                           timeout=HOUR)
+        self.until_parked(2)
+        other = Workers(self.server, client=b"another")
+        self.assertFalse(other.remove().duplicate)
+        for call in waiting, progress:
+            failure = call.exception(PATIENCE)
+            self.assertEqual((failure.code(), failure.details()),
+                             (grpc.StatusCode.NOT_FOUND,
+                              "clocks c are not set at this server: call SetClocks"))
+        self.assertEqual((self.metric("ps_clocks"), self.metric("ps_clock_minimum")), (0, 0))
+        # Of what is not there it is OK, so that nobody has to know who was first.
+        other.remove()
+        self.workers.set(2)
+        self.assertEqual(self.workers.clocks(), [0, 0])
+
+    def test_who_removes_says_nothing_else(self):
+        self.start()
+        self.workers.set(2)
+        for field, value in {"workers": 2, "consistency": SSP, "staleness": 1, "straggler": EVICT,
+                             "ttl_ms": 5, "speculation": 1, "task": 1, "clock": 1,
+                             "ranks": b"\1"}.items():
+            self.assertIn("says nothing else", self.fails(
+                grpc.StatusCode.INVALID_ARGUMENT, lambda: self.workers.remove(**{field: value})))
+        self.fails(grpc.StatusCode.INVALID_ARGUMENT, lambda: self.workers.set(0, ASP))
+        self.assertEqual(self.workers.clocks(), [0, 0])
+
+    def test_they_are_gone_after_kill_9_and_begin_anew(self):
+        # A checkpoint that still has them, or the journal alone.
+        for saves in False, True:
+            with self.subTest(saves=saves):
+                self.start("--ack", "logged")
+                self.workers.set(3, SSP, staleness=2)
+                self.workers.clock(0, 5)
+                self.workers.clock(1, 3)
+                if saves:
+                    done = self.server.psctl("checkpoint")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                removed = self.workers.remove()
+                said = self.workers.sequence
+                self.server.process.kill()
+                self.server.start()
+                self.fails(grpc.StatusCode.NOT_FOUND, self.workers.progress)
+                self.assertEqual(self.metric("ps_clocks"), 0)
+                self.workers.set(3, SSP, staleness=2)
+                self.assertEqual(self.workers.clocks(), [0, 0, 0])
+                # The first life's request comes once more, and removes nothing of the second's.
+                repeat = self.workers.remove(sequence=said)
+                self.assertEqual((repeat.duplicate, repeat.position), (True, removed.position))
+                self.workers.clock(2, 1)
+                self.restart()
+                self.assertEqual(self.workers.clocks(), [0, 0, 1])
+
+    def test_places_that_were_given_back_are_there_after_kill_9(self):
+        # Names that any thread of the replay may have: each needs the place of the one before it.
+        self.start("--ack", "logged")
+        for i in range(64):
+            self.workers.name = f"c{i}"
+            self.workers.set(1)
+        for i in range(200):
+            self.workers.name = f"c{i}"
+            self.workers.remove()
+            self.workers.name = f"c{i + 64}"
+            self.workers.set(1)
+            self.workers.clock(0, i)
+        self.restart()
+        self.workers.name = ""
+        self.assertEqual(set(self.workers.progress().names), {f"c{i}" for i in range(200, 264)})
+
+    def test_psctl_asks_before_it_removes(self):
+        self.start()
+        self.workers.set(1)
+        asked = self.server.psctl("drop-clocks", "c")
+        self.assertEqual(asked.returncode, 64)
+        self.assertIn("say --yes", asked.stderr)
+        self.assertEqual(self.workers.clocks(), [0])
+        done = self.server.psctl("drop-clocks", "c", "n" * 65, "--yes", "--output", "json")
+        self.assertEqual(done.returncode, 65)
+        self.assertEqual([(row["name"][:2], row["gone"], row["error"] == "")
+                          for row in json.loads(done.stdout)],
+                         [("c", True, True), ("nn", False, False)])
+        self.assertEqual(json.loads(self.server.psctl("clocks", "*", "--output", "json").stdout),
+                         [{"index": 0, "clocks": []}])
+        self.assertIn("clocks were removed", self.server.process.log())
 
 
 class KilledOnTheWay(ClocksTest):

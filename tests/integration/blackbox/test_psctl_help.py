@@ -17,7 +17,7 @@ def commands_of_the_table():
     """The rows of PSCTL_TABLE, and the commands that psctl answers itself."""
     with open(TABLE, encoding="utf-8") as file:
         rows = re.findall(r"^    X\(([a-z_]+)\)", file.read(), re.M)
-    return rows + ["help", "version", "completion"]
+    return [row.replace("_", "-") for row in rows] + ["help", "version", "completion"]
 
 
 COMMANDS = commands_of_the_table()

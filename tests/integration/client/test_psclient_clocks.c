@@ -162,6 +162,28 @@ START_TEST(clocks_that_are_set_again_stay_as_they_are)
 }
 END_TEST
 
+START_TEST(clocks_that_are_removed_are_gone_at_every_server_and_begin_anew)
+{
+    uint64_t minimum = 7;
+    size_t count = 0;
+    begin();
+    set_clocks(1, PSCLIENT_SSP, 0);
+    clock_to(1, 7);
+
+    expect_ok(psclient_remove_clocks(client, "c", LONG_MS, &error));
+
+    ck_assert_int_eq(read_at(1, 7, LONG_MS), PSCLIENT_NOT_FOUND);
+    ck_assert_int_eq(psclient_clock(client, "c", 1, 8, LONG_MS, NULL, &error), PSCLIENT_NOT_FOUND);
+    expect_ok(psclient_remove_clocks(client, "c", LONG_MS, &error)); /* of none */
+    set_clocks(1, PSCLIENT_SSP, 0);
+    expect_ok(psclient_progress(client, "c", 0, LONG_MS, &minimum, NULL, 0, &count, &error));
+    ck_assert_uint_eq(minimum, 0);
+    expect_ok(psclient_remove_clocks(client, "c", LONG_MS, &error));
+    ck_assert_int_eq(psclient_remove_clocks(client, "", LONG_MS, &error), PSCLIENT_INVALID);
+    end();
+}
+END_TEST
+
 START_TEST(what_is_not_there_is_not_found_and_what_is_wrong_is_said)
 {
     const struct psclient_clocks none = {.workers = 0};
@@ -190,6 +212,7 @@ int main(void)
     tcase_add_test(tests, a_stage_has_other_workers_and_begins_anew_at_every_server);
     tcase_add_test(tests, progress_is_that_of_the_slowest_at_every_server);
     tcase_add_test(tests, clocks_that_are_set_again_stay_as_they_are);
+    tcase_add_test(tests, clocks_that_are_removed_are_gone_at_every_server_and_begin_anew);
     tcase_add_test(tests, what_is_not_there_is_not_found_and_what_is_wrong_is_said);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -104,6 +104,29 @@ class Together(unittest.TestCase):
         with self.assertRaises(pserver.NotFoundError):
             self.one.pull(["w"], at=clocks.at(7, 2))
 
+    def test_clocks_that_are_removed_end_what_waits_by_them_and_begin_anew(self):
+        self.one.initialize({"w": np.zeros(3, np.float32)})
+        clocks = self.one.clocks("over", 2, "bsp")
+        clocks.clock(0, 1)
+        seen = []
+
+        def wait():
+            try:
+                self.other.pull(["w"], at=clocks.at(0, 1), timeout=3600)
+            except pserver.NotFoundError as error:
+                seen.append(str(error))
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        self.one.remove_clocks("over")
+        self.one.remove_clocks("over")  # of none: no error
+        waiting.join()
+        self.assertIn("clocks over are not set at this server", seen[0])
+        with self.assertRaises(pserver.NotFoundError):
+            clocks.clock(0, 2)
+        again = self.other.clocks("over", 2, "bsp").progress()
+        self.assertEqual([worker.clock for worker in again.workers], [0, 0])
+
 
 class Example(unittest.TestCase):
     def test_data_parallel_comes_to_the_same_bits_in_three_ways(self):

@@ -136,8 +136,7 @@ START_TEST(a_number_above_its_bound_is_refused)
     static const struct {
         size_t at;
         uint32_t value;
-    } cases[] = {{0, 0},
-                 {0, PS_CLOCK_WORKERS_MAX + 1},
+    } cases[] = {{0, PS_CLOCK_WORKERS_MAX + 1},
                  {4, PS_CLOCKS_CONSISTENCY_MAX + 1},
                  {12, PS_CLOCKS_STRAGGLER_MAX + 1}};
     struct ps_clocks_record read = {.workers = 77};
@@ -146,6 +145,50 @@ START_TEST(a_number_above_its_bound_is_refused)
 
     ck_assert_int_eq(read_settings(PS_CLOCKS_RECORD_BYTES, &read), PS_ERR_CORRUPT);
 
+    ck_assert_uint_eq(read.workers, 77);
+}
+END_TEST
+
+/* No workers, nothing else, in the short form. */
+START_TEST(a_removal_is_exactly_these_bytes_and_of_a_journal_alone)
+{
+    static const uint8_t removal[PS_CLOCKS_RECORD_BYTES] = {0};
+    struct ps_clocks_record read = {.workers = 77};
+
+    ck_assert_uint_eq(ps_clocks_record_write(&(struct ps_clocks_record){0}, bytes),
+                      PS_CLOCKS_RECORD_BYTES);
+
+    ck_assert_mem_eq(bytes, removal, sizeof removal);
+    ck_assert_int_eq(read_settings(PS_CLOCKS_RECORD_BYTES, &read), PS_OK);
+    ck_assert(ps_clocks_record_removes(&read) && !ps_clocks_record_has(&read, 0));
+    read.workers = 77;
+    const struct ps_bytes content = {bytes, PS_CLOCKS_RECORD_BYTES};
+    ck_assert_int_eq(ps_clocks_record_read_kept(content, &read, NULL), PS_ERR_CORRUPT);
+    ck_assert_uint_eq(read.workers, 77);
+    ck_assert_uint_eq(
+        ps_clocks_record_write(&(struct ps_clocks_record){.workers = 3, .staleness = 1}, bytes),
+        PS_CLOCKS_RECORD_BYTES);
+    ck_assert_int_eq(ps_clocks_record_read_kept(content, &read, NULL), PS_OK);
+    ck_assert(read.workers == 3 && !ps_clocks_record_removes(&read));
+}
+END_TEST
+
+/* Every other byte, in each of the three forms, makes it nobody's record. */
+START_TEST(clocks_of_no_workers_that_say_anything_else_are_refused)
+{
+    static const size_t sizes[] = {PS_CLOCKS_RECORD_BYTES, PS_CLOCKS_TASK_RECORD_BYTES,
+                                   PS_CLOCKS_TASK_RECORD_BYTES + 1};
+    struct ps_clocks_record read = {.workers = 77};
+
+    for (size_t i = 0; i < 3; i++)
+        for (size_t at = 4; at <= sizes[i]; at++) {
+            memset(bytes, 0, sizeof bytes);
+            /* Behind the last byte: all are 0, which only the shortest may be. */
+            if (at < sizes[i])
+                bytes[at] = 1;
+            if (at < sizes[i] || i > 0)
+                ck_assert_int_eq(read_settings(sizes[i], &read), PS_ERR_CORRUPT);
+        }
     ck_assert_uint_eq(read.workers, 77);
 }
 END_TEST
@@ -172,7 +215,9 @@ int main(void)
     tcase_add_test(tests, ranks_beyond_the_workers_and_none_at_all_are_refused);
     tcase_add_loop_test(tests, a_clock_comes_back_as_it_went, 0, 3);
     tcase_add_test(tests, both_are_exactly_these_bytes);
-    tcase_add_loop_test(tests, a_number_above_its_bound_is_refused, 0, 4);
+    tcase_add_loop_test(tests, a_number_above_its_bound_is_refused, 0, 3);
+    tcase_add_test(tests, a_removal_is_exactly_these_bytes_and_of_a_journal_alone);
+    tcase_add_test(tests, clocks_of_no_workers_that_say_anything_else_are_refused);
     tcase_add_test(tests, a_clock_of_nobody_is_refused);
     Suite *suite = suite_create("journal_clocks");
     suite_add_tcase(suite, tests);

@@ -33,6 +33,14 @@ enum ps_status clocks_say(struct core_world *world, uint32_t rank, uint64_t cloc
     return ps_service_clock(world->service, &request, &clocks_reply, &world->wait, &world->error);
 }
 
+enum ps_status clocks_remove(struct core_world *world, uint64_t sequence)
+{
+    const struct ps_set_clocks_request request = {
+        .name = text("c"), .removes = true, .request = numbered(sequence)};
+    return ps_service_set_clocks(world->service, &request, &clocks_reply, &world->wait,
+                                 &world->error);
+}
+
 enum ps_status clocks_begin(struct core_world *world, uint64_t task, uint64_t clock, char ranks,
                             uint64_t sequence)
 {

@@ -23,6 +23,8 @@ enum ps_status clocks_set(struct core_world *world, uint32_t workers, uint32_t s
                           uint64_t ttl_ms, uint64_t sequence);
 enum ps_status clocks_say(struct core_world *world, uint32_t rank, uint64_t clock,
                           uint64_t sequence);
+/* The clocks "c" go. */
+enum ps_status clocks_remove(struct core_world *world, uint64_t sequence);
 /* The task begins at that clock, of 3 workers under SSP(1); a bit for each that takes part, 0 for
  * all. */
 enum ps_status clocks_begin(struct core_world *world, uint64_t task, uint64_t clock, char ranks,

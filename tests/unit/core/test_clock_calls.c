@@ -179,6 +179,104 @@ START_TEST(a_journal_that_failed_changes_nothing)
 }
 END_TEST
 
+/* The last of them, whose minimum the gauges had. */
+START_TEST(a_removal_is_one_record_and_tells_who_waits)
+{
+    ck_assert_int_eq(clocks_say(&shard, 0, 9, 2), PS_OK);
+    ck_assert_uint_eq(world_write_journal(&shard), 1);
+    ck_assert_int_eq(clocks_read(&shard, 0, 9), PS_ERR_NOT_READY);
+    shard.changed_count = 0;
+
+    ck_assert_int_eq(clocks_remove(&shard, 3), PS_OK);
+
+    ck_assert_int_eq(shard.changed_count, 1);
+    ck_assert_int_eq(world_acknowledge(&shard), PS_ERR_NOT_READY);
+    ck_assert_int_eq(clocks_read(&shard, 0, 9), PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(shard.error.text, "clocks c are not set at this server: call SetClocks");
+    ck_assert_int_eq(clocks_say(&shard, 0, 10, 4), PS_ERR_NOT_FOUND);
+    ck_assert_uint_eq(world_write_journal(&shard), 1);
+    ck_assert_uint_eq(shard.service->clocks.count, 0);
+    ck_assert_int_eq(clocks_set(&shard, 2, 0, 0, 5), PS_OK);
+    ck_assert_uint_eq(clocks_of(&shard, 0), 0);
+    ck_assert_int_eq(clocks_read(&shard, 0, 0), PS_OK);
+}
+END_TEST
+
+/* Whoever asks second must not hear that they are gone before that is certain. */
+START_TEST(what_is_not_there_is_removed_without_a_record_and_waits_for_the_last_removal)
+{
+    ck_assert_int_eq(clocks_remove(&shard, 2), PS_OK);
+    uint64_t position = clocks_reply.position;
+    ck_assert_uint_gt(position, 0);
+    shard.changed_count = 0;
+
+    ck_assert_int_eq(clocks_remove(&shard, 3), PS_OK);
+
+    ck_assert_uint_eq(clocks_reply.position, position);
+    ck_assert(!clocks_reply.duplicate);
+    ck_assert_int_eq(shard.changed_count, 0);
+    ck_assert_int_eq(world_acknowledge(&shard), PS_ERR_NOT_READY);
+    ck_assert_uint_eq(world_write_journal(&shard), 1);
+    ck_assert_int_eq(clocks_remove(&shard, 3), PS_OK);
+    ck_assert(clocks_reply.duplicate);
+    ck_assert_int_eq(world_acknowledge(&shard), PS_OK);
+}
+END_TEST
+
+/* A repeat that comes late must not remove what was set since. */
+START_TEST(a_removal_that_is_repeated_leaves_clocks_that_were_set_since)
+{
+    ck_assert_int_eq(clocks_remove(&shard, 2), PS_OK);
+    uint64_t position = clocks_reply.position;
+    ck_assert_int_eq(clocks_set(&shard, 2, 0, 0, 3), PS_OK);
+    ck_assert_int_eq(clocks_say(&shard, 0, 4, 4), PS_OK);
+
+    ck_assert_int_eq(clocks_remove(&shard, 2), PS_OK);
+
+    ck_assert(clocks_reply.duplicate);
+    ck_assert_uint_eq(clocks_reply.position, position);
+    ck_assert_uint_eq(clocks_of(&shard, 0), 4);
+    ck_assert_int_eq(clocks_set(&shard, 3, 0, 0, 2), PS_ERR_ID_REUSED);
+    ck_assert_int_eq(clocks_remove(&shard, 3), PS_ERR_ID_REUSED);
+}
+END_TEST
+
+/* Each field by itself, so that none is passed over. */
+START_TEST(who_removes_says_nothing_else)
+{
+    const struct ps_set_clocks_request requests[] = {
+        {.workers = 2},     {.consistency = 1}, {.staleness = 1},
+        {.straggler = 1},   {.ttl_ms = 1},      {.speculation = 1},
+        {.task = 1},        {.clock = 1},       {.ranks = {(const uint8_t *)"\1", 1}},
+        {.name = text("")},
+    };
+    struct ps_set_clocks_request request = requests[_i];
+    request.removes = true;
+    if (_i < 9)
+        request.name = text("c");
+
+    ck_assert_int_eq(
+        ps_service_set_clocks(shard.service, &request, &clocks_reply, &shard.wait, &shard.error),
+        PS_ERR_BAD_INPUT);
+
+    ck_assert_uint_eq(shard.service->clocks.count, 1);
+    ck_assert_uint_eq(world_write_journal(&shard), 0);
+    ck_assert_int_eq(clocks_set(&shard, 0, 0, 0, 2), PS_ERR_BAD_INPUT);
+}
+END_TEST
+
+START_TEST(a_removal_that_finds_no_journal_removes_nothing)
+{
+    ck_assert_int_eq(clocks_say(&shard, 0, 1, 2), PS_OK);
+    world_fail_journal(&shard);
+
+    ck_assert_int_eq(clocks_remove(&shard, 3), PS_ERR_UNAVAILABLE);
+
+    ck_assert_uint_eq(clocks_of(&shard, 0), 1);
+    ck_assert_uint_eq(shard.service->clocks.removed_at, 0);
+}
+END_TEST
+
 START_TEST(a_lost_shard_has_no_clocks)
 {
     ps_service_reset(shard.service);
@@ -202,6 +300,12 @@ int main(void)
     tcase_add_test(tests, what_is_of_an_earlier_task_changes_nothing);
     tcase_add_test(tests, an_eviction_that_finds_no_journal_is_tried_again_later);
     tcase_add_test(tests, a_journal_that_failed_changes_nothing);
+    tcase_add_test(tests, a_removal_is_one_record_and_tells_who_waits);
+    tcase_add_test(tests,
+                   what_is_not_there_is_removed_without_a_record_and_waits_for_the_last_removal);
+    tcase_add_test(tests, a_removal_that_is_repeated_leaves_clocks_that_were_set_since);
+    tcase_add_loop_test(tests, who_removes_says_nothing_else, 0, 10);
+    tcase_add_test(tests, a_removal_that_finds_no_journal_removes_nothing);
     tcase_add_test(tests, a_lost_shard_has_no_clocks);
     return run_tests("clock_calls", tests);
 }

@@ -82,7 +82,52 @@ START_TEST(names_and_their_number_are_bounded)
         ck_assert_int_eq(make(name), PS_OK);
     }
     ck_assert_int_eq(make("more"), PS_ERR_BUSY);
+    ck_assert_str_eq(error.text, "this server has 64 clocks, as many as it may: remove one "
+                                 "(psctl drop-clocks NAME)");
     ck_assert_int_eq(make("7"), PS_OK);
+}
+END_TEST
+
+/* The newest, the oldest and one between them: each of the others stays as it is. */
+START_TEST(a_removal_makes_room_and_leaves_the_others)
+{
+    static const char *const names[] = {"0", "31", "63"};
+    char name[8];
+    for (int i = 0; i < PS_CLOCKS_MAX; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        ck_assert_int_eq(make(name), PS_OK);
+    }
+    struct ps_clock_group *other = ps_clocks_find(&clocks, ps_bytes_of_text("5"));
+    group = ps_clocks_find(&clocks, ps_bytes_of_text(names[_i]));
+
+    ps_clocks_remove(&clocks, group, 9);
+
+    ck_assert_uint_eq(clocks.count, PS_CLOCKS_MAX - 1);
+    ck_assert_uint_eq(clocks.removed_at, 9);
+    ck_assert_ptr_null(ps_clocks_find(&clocks, ps_bytes_of_text(names[_i])));
+    ck_assert_ptr_eq(ps_clocks_find(&clocks, ps_bytes_of_text("5")), other);
+    ps_clocks_check(&clocks);
+    ck_assert_int_eq(make("more"), PS_OK);
+    ck_assert_int_eq(make("another"), PS_ERR_BUSY);
+    ps_clocks_clear(&clocks);
+    ck_assert_uint_eq(clocks.removed_at, 0);
+}
+END_TEST
+
+START_TEST(clocks_that_are_set_again_begin_anew)
+{
+    ck_assert_int_eq(make("a"), PS_OK);
+    ps_clock_group_apply(group, &(struct ps_clock_record){.worker = 0, .clock = 5}, 0);
+    ps_clock_group_apply(group, &(struct ps_clock_record){.worker = 1, .evicted = true}, 0);
+    ck_assert_uint_eq(ps_clock_group_minimum(group), 5);
+
+    ps_clocks_remove(&clocks, group, 9);
+
+    ck_assert_uint_eq(clocks.count, 0);
+    ck_assert_int_eq(make("a"), PS_OK);
+    ck_assert_uint_eq(ps_clock_group_clock(group, 0), 0);
+    ck_assert(!group->workers[1].is_evicted);
+    ck_assert_uint_eq(group->position, 0);
 }
 END_TEST
 
@@ -103,6 +148,8 @@ int main(void)
     tcase_add_test(tests, a_name_finds_its_clocks);
     tcase_add_test(tests, what_is_given_up_leaves_nothing_and_harms_nobody_who_is_there);
     tcase_add_test(tests, names_and_their_number_are_bounded);
+    tcase_add_loop_test(tests, a_removal_makes_room_and_leaves_the_others, 0, 3);
+    tcase_add_test(tests, clocks_that_are_set_again_begin_anew);
     tcase_add_loop_test(tests, making_clocks_survives_any_refused_allocation, 0, 5);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

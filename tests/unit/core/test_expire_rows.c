@@ -133,6 +133,34 @@ START_TEST(rows_go_by_the_clock_that_their_configuration_names)
 }
 END_TEST
 
+/* Without clocks nothing goes, and by those that are set anew after as many iterations as ever. */
+START_TEST(rows_stay_while_their_clock_is_removed_and_go_by_the_next_one)
+{
+    define((struct ps_table_settings){.expire_clocks = 3, .clocks = "c"});
+    wait_ms(1600);
+    ck_assert_int_eq(clocks_set(&before, 1, 0, 0, 0), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 0, 1000, 0), PS_OK);
+    wait_ms(16);
+    ck_assert_int_eq(table_push(&before, 0, 4, 1, 0), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 0, 1002, 0), PS_OK);
+    wait_ms(16);
+
+    ck_assert_int_eq(clocks_remove(&before, 0), PS_OK);
+
+    for (int i = 0; i < 3; i++)
+        wait_ms(16000);
+    ck_assert_uint_eq(row_count(), 4);
+    ck_assert_int_eq(clocks_set(&before, 1, 0, 0, 0), PS_OK);
+    for (uint64_t clock = 1; clock <= 3; clock++) {
+        ck_assert_uint_eq(row_count(), 4);
+        ck_assert_int_eq(clocks_say(&before, 0, clock, 0), PS_OK);
+        wait_ms(16);
+    }
+    ck_assert_uint_eq(row_count(), 0);
+    crash_and_recover();
+}
+END_TEST
+
 START_TEST(a_server_that_may_have_lost_the_shard_lets_no_row_go)
 {
     define((struct ps_table_settings){.expire_ms = 1600});
@@ -327,6 +355,7 @@ int main(void)
     tcase_add_test(tests, rows_that_nobody_pushes_to_go_and_stay_away);
     tcase_add_test(tests, a_table_of_which_nothing_is_old_writes_nothing);
     tcase_add_test(tests, rows_go_by_the_clock_that_their_configuration_names);
+    tcase_add_test(tests, rows_stay_while_their_clock_is_removed_and_go_by_the_next_one);
     tcase_add_test(tests, a_server_that_may_have_lost_the_shard_lets_no_row_go);
     tcase_add_test(tests, a_full_journal_keeps_rows_until_it_has_room);
     tcase_add_test(tests, a_large_table_is_swept_in_turns_of_bounded_work);

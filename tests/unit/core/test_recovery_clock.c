@@ -7,6 +7,7 @@
 #include "server/core/recovery/recovery_apply.h"
 #include "tests/unit/core/core_disk.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct memory_files *disk;
@@ -143,6 +144,97 @@ START_TEST(tasks_come_back_out_of_either)
 }
 END_TEST
 
+/* A checkpoint nowhere, before the removal, and behind it. */
+START_TEST(removals_come_back_out_of_either)
+{
+    const int saved_at = _i;
+    int step = 0;
+#define SAVE_HERE()                                                      \
+    if (++step == saved_at) {                                            \
+        ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK); \
+        disk_save(&before, disk, NULL);                                  \
+    }
+    train();
+    SAVE_HERE();
+    ck_assert_int_eq(clocks_remove(&before, 6), PS_OK);
+    uint64_t position = clocks_reply.position;
+    SAVE_HERE();
+    crash_and_recover();
+
+    ck_assert_uint_eq(after.service->clocks.count, 0);
+    ck_assert_int_eq(clocks_remove(&after, 6), PS_OK);
+    ck_assert(clocks_reply.duplicate);
+    ck_assert_uint_eq(clocks_reply.position, position);
+    ck_assert_int_eq(clocks_say(&after, 0, 5, 7), PS_ERR_NOT_FOUND);
+    ck_assert_int_eq(clocks_set(&after, 3, 1, 100, 8), PS_OK);
+    ck_assert_uint_eq(clocks_of(&after, 1), 0);
+    ck_assert(!clocks_evicted(&after, 2));
+}
+END_TEST
+
+START_TEST(clocks_that_were_set_anew_come_back_as_those)
+{
+    train();
+    if (_i == 1) {
+        ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
+        disk_save(&before, disk, NULL);
+    }
+    ck_assert_int_eq(clocks_remove(&before, 6), PS_OK);
+    ck_assert_int_eq(clocks_set(&before, 2, 0, 0, 7), PS_OK);
+    ck_assert_int_eq(clocks_say(&before, 1, 1, 8), PS_OK);
+    crash_and_recover();
+
+    ck_assert_uint_eq(clocks_of(&after, 0), 0);
+    ck_assert_uint_eq(clocks_of(&after, 1), 1);
+    ck_assert(!ps_clock_group_has(after.service->clocks.groups, 2));
+    ck_assert_uint_eq(after.service->clocks.groups->settings.staleness, 0);
+}
+END_TEST
+
+/* All places are taken, one is given back and taken by a name that another thread might replay. */
+START_TEST(a_place_that_was_given_back_is_there_in_a_replay_too)
+{
+    char name[8];
+    struct ps_set_clocks_request request = {.workers = 1};
+    for (int i = 0; i < PS_CLOCKS_MAX + 20; i++) {
+        if (i >= PS_CLOCKS_MAX) {
+            snprintf(name, sizeof name, "%d", i - PS_CLOCKS_MAX);
+            const struct ps_set_clocks_request removal = {.name = text(name), .removes = true};
+            ck_assert_int_eq(ps_service_set_clocks(before.service, &removal, &clocks_reply,
+                                                   &before.wait, &before.error),
+                             PS_OK);
+        }
+        snprintf(name, sizeof name, "%d", i);
+        request.name = text(name);
+        ck_assert_int_eq(ps_service_set_clocks(before.service, &request, &clocks_reply,
+                                               &before.wait, &before.error),
+                         PS_OK);
+        ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
+    }
+    crash_and_recover();
+
+    ck_assert_uint_eq(after.service->clocks.count, PS_CLOCKS_MAX);
+    ck_assert_ptr_null(ps_clocks_find(&after.service->clocks, text("19")));
+    ck_assert_ptr_nonnull(ps_clocks_find(&after.service->clocks, text("83")));
+}
+END_TEST
+
+/* Clocks that are kept and are none: such a file is not what a server wrote. */
+START_TEST(a_removal_in_a_checkpoint_is_refused)
+{
+    static const uint8_t removal[PS_CLOCKS_RECORD_BYTES] = {0};
+    const struct ps_bytes content = {removal, sizeof removal};
+    const struct ps_record record = {
+        .type = PS_RECORD_CLOCKS, .name = text("c"), .content = ps_view_of(&content)};
+    ck_assert_int_eq(clocks_set(&before, 2, 0, 0, 1), PS_OK);
+
+    ck_assert_int_eq(ps_recovery_clock_state(before.service, &record, &before.error),
+                     PS_ERR_CORRUPT);
+
+    ck_assert_uint_eq(before.service->clocks.count, 1);
+}
+END_TEST
+
 /* Of clocks that are not there, of a worker beyond them, of settings that cannot be, and no bytes
  * at all. */
 START_TEST(records_that_do_not_fit_are_refused)
@@ -176,6 +268,10 @@ int main(void)
     tcase_add_test(tests, clocks_come_back_out_of_a_checkpoint);
     tcase_add_test(tests, clocks_come_back_out_of_both);
     tcase_add_loop_test(tests, tasks_come_back_out_of_either, 0, 5);
+    tcase_add_loop_test(tests, removals_come_back_out_of_either, 0, 3);
+    tcase_add_loop_test(tests, clocks_that_were_set_anew_come_back_as_those, 0, 2);
+    tcase_add_test(tests, a_place_that_was_given_back_is_there_in_a_replay_too);
+    tcase_add_test(tests, a_removal_in_a_checkpoint_is_refused);
     tcase_add_test(tests, records_that_do_not_fit_are_refused);
     return run_tests("recovery_clock", tests);
 }

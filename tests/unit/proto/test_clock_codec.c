@@ -91,6 +91,26 @@ START_TEST(settings_come_back_as_they_went)
 }
 END_TEST
 
+/* A client of before, which knows no such field, removes nothing. */
+START_TEST(a_removal_comes_back_as_it_went_and_is_never_meant_by_silence)
+{
+    const struct ps_set_clocks_request request = {
+        .name = ps_bytes_of_text("ssp"), .removes = _i == 1, .request = id()};
+    struct ps_set_clocks_request read = {.removes = _i != 1};
+    struct ps_decoded decoded;
+    ps_encode_set_clocks(&request, &message);
+    /* Field 11, a number: 11 << 3. */
+    static const uint8_t field[] = {0x58, 1};
+    ck_assert((memmem(message.text, message.size, field, sizeof field) != NULL) == (_i == 1));
+
+    ck_assert_int_eq(ps_decode_set_clocks(view(), ps_allocator_heap(), &read, &decoded, NULL),
+                     PS_OK);
+
+    ck_assert(read.removes == (_i == 1) && read.workers == 0);
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
 START_TEST(a_clock_comes_back_as_it_went)
 {
     const struct ps_clock_request request = {.name = ps_bytes_of_text("ssp"),
@@ -213,6 +233,7 @@ int main(void)
     TCase *tests = tcase_create("clock_codec");
     tcase_add_checked_fixture(tests, begin_test, NULL);
     tcase_add_test(tests, settings_come_back_as_they_went);
+    tcase_add_loop_test(tests, a_removal_comes_back_as_it_went_and_is_never_meant_by_silence, 0, 2);
     tcase_add_test(tests, a_clock_comes_back_as_it_went);
     tcase_add_test(tests, a_question_comes_back_as_it_went);
     tcase_add_test(tests, a_reply_comes_back_as_it_went);

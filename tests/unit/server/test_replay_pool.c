@@ -277,12 +277,29 @@ START_TEST(clocks_go_beside_the_pushes_and_in_their_order)
     begin_with(THREADS);
     hold(true);
     ck_assert_int_eq(put(0, 1), PS_OK);
-    ck_assert_int_eq(put_typed(PS_RECORD_CLOCKS, 1, 1, 24), PS_OK);
+    ck_assert_int_eq(put_typed(PS_RECORD_CLOCK, 1, 1, 16), PS_OK);
     ck_assert_int_eq(put_typed(PS_RECORD_CLOCK, 1, 2, 16), PS_OK);
     hold(false);
 
     ck_assert_int_eq(sink.finish(sink.self, &error), PS_OK);
     ck_assert_uint_eq(target.last[1], 2);
+    ck_assert_uint_eq(atomic_load(&target.disordered), 0);
+    end();
+}
+END_TEST
+
+/* What sets clocks may need the place of what was removed under another name: when it is put it is
+ * applied, and so is all that was before it. */
+START_TEST(settings_of_clocks_wait_for_what_is_before_them)
+{
+    begin_with(THREADS);
+    for (size_t i = 0; i < PARAMETERS; i++)
+        ck_assert_int_eq(put_typed(PS_RECORD_CLOCK, i, 1, 16), PS_OK);
+
+    ck_assert_int_eq(put_typed(PS_RECORD_CLOCKS, 1, 2, 24), PS_OK);
+
+    ck_assert_uint_eq(atomic_load(&target.applied), PARAMETERS + 1);
+    ck_assert_int_eq(sink.finish(sink.self, &error), PS_OK);
     ck_assert_uint_eq(atomic_load(&target.disordered), 0);
     end();
 }
@@ -332,6 +349,7 @@ int main(void)
     tcase_add_test(tests, a_failure_is_forgotten_behind_finish);
     tcase_add_test(tests, without_threads_a_refused_row_stays_with_the_caller);
     tcase_add_test(tests, clocks_go_beside_the_pushes_and_in_their_order);
+    tcase_add_test(tests, settings_of_clocks_wait_for_what_is_before_them);
     tcase_add_test(tests, rows_that_wait_are_bounded);
     tcase_add_test(tests, bytes_that_wait_are_bounded);
     tcase_add_test(tests, a_record_above_the_bound_goes_alone);
