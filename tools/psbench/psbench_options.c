@@ -58,9 +58,10 @@ static const struct ps_option table[] = {
            "table: elements of a row, 1, 16 or 64. 0: each of them."),
     OPTION(keys, "keys", PS_OPTION_UINT, "N", "100000", NULL,
            "table: keys of one call of a client, --outstanding of which are in flight."),
-    OPTION(part, "part", PS_OPTION_CHOICE, "PART", "all", "all|remote",
-           "table: remote measures only what goes through a client, for --time each, with as many "
-           "--rows as are asked for."),
+    OPTION(part, "part", PS_OPTION_CHOICE, "PART", "all", "all|arrays|growth|saving|remote",
+           "table: only rows beside plain arrays, or pushes while a table grows, or while it is "
+           "saved; remote: only what goes through a client, for --time each, with as many --rows "
+           "as are asked for."),
     /* Servers that somebody else has started. */
     OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
            "push, pull, pushpull, latency: measure these servers instead of one of its own; "

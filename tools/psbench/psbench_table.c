@@ -61,6 +61,12 @@ static void report_row(struct ps_bench_row *row, uint64_t batches, uint64_t tabl
 static struct ps_bench_row *row_of(struct pair *pair, bool adds, enum ps_bench_keys keys);
 static enum ps_status check_pair(struct pair *pair, struct ps_error *error);
 
+/* Is that part asked for, by itself or with all? */
+static bool measures(const struct ps_bench *bench, const char *part)
+{
+    return strcmp(bench->options->part, "all") == 0 || strcmp(bench->options->part, part) == 0;
+}
+
 /* The witness comes before any table, when there is little memory that the two would share. */
 enum ps_status ps_bench_table(struct ps_bench *bench, struct ps_error *error)
 {
@@ -79,22 +85,27 @@ enum ps_status ps_bench_table(struct ps_bench *bench, struct ps_error *error)
 static enum ps_status measure_tables(struct ps_bench *bench, struct ps_bench_witness *witness,
                                      struct ps_error *error)
 {
+    bool all = strcmp(bench->options->part, "all") == 0;
     bench->steps = bench->options->repeat * PS_BENCH_KEYS_COUNT * WIDTHS * RULES + 12;
-    for (size_t width = 0; width < WIDTHS; width++) {
+    for (size_t width = 0; width < WIDTHS && measures(bench, "arrays"); width++) {
         if (bench->options->width != 0 && bench->options->width != widths[width])
             continue;
         /* One pair at a time. */
         for (size_t rule = 0; rule < RULES; rule++)
             PS_TRY(measure_pair(bench, width, rule, error));
     }
-    /* All of them are of rows of 16 elements. */
-    if (bench->options->width == 0 || bench->options->width == 16) {
+    /* All of them are of rows of 16 elements. By itself a part meets no memory that a table before
+     * it has given back: a machine that takes it to its host stands still for that. */
+    bool of_16 = bench->options->width == 0 || bench->options->width == 16;
+    if (of_16 && measures(bench, "growth"))
         PS_TRY(ps_bench_table_growth(bench, witness, error));
+    if (of_16 && measures(bench, "saving"))
         PS_TRY(ps_bench_table_hold(bench, witness, error));
+    if (of_16 && all)
         PS_TRY(ps_bench_table_sweep(bench, error));
+    if (of_16 && all)
         PS_TRY(ps_bench_table_limit(bench, error));
-    }
-    return ps_bench_table_remote(bench, error);
+    return all ? ps_bench_table_remote(bench, error) : PS_OK;
 }
 
 /* What the kernel says it can give now. A table that is swapped out measures the disk. */

@@ -52,6 +52,14 @@ class TablesTest(Measuring):
             self.assertEqual((done.returncode, done.stdout), (64, ""))
             self.assertIn(words[0], done.stderr)
 
+    def test_parts_alone_have_their_rows_and_no_others(self):
+        for part, begins in (("growth", ("growth_16",)), ("saving", ("push_beside_saving",)),
+                             ("arrays", ("get_16", "add_"))):
+            document = self.measure("table", "--part", part, "--time", "20ms", "--repeat", "1",
+                                    "--rows", "100000", "--width", "16")
+            names = [row["name"] for row in document["rows"]]
+            self.assertTrue(names and all(name.startswith(begins) for name in names), names)
+
     def test_a_clients_part_alone_with_calls_of_a_size_and_several_in_flight(self):
         document = self.measure("table", "--part", "remote", "--time", "20ms", "--repeat", "1",
                                 "--rows", "2000000", "--width", "1", "--keys", "1000",
