@@ -64,8 +64,10 @@ struct ps_service {
     uint64_t expired_counted;
     struct ps_service_listener listener; /* set before calls arrive */
 
-    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards the text */
+    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards these four */
     char fence_reason[160];     /* why the lease could not be kept; empty: it could, or why not */
+    uint64_t aging_until_ms;    /* when rows cease to age, unless more is proved */
+    uint64_t not_aged_ms;       /* for so long nothing was proved, since the first proof */
 
     struct ps_rwlock cut; /* PS_RANK_TABLE */
 
@@ -197,6 +199,14 @@ PS_MUST_USE enum ps_status ps_service_check_init(const struct ps_init_request *r
 
 /* How much of a name from outside "%.*s" may print. */
 int ps_service_name_width(struct ps_bytes name);
+
+/* Nothing is proved yet. */
+void ps_service_begin_fence(struct ps_service *service);
+
+/* The time in which rows age (row_ages.h), any thread. It stands still while nothing is proved:
+ * nobody could push meanwhile, however long that is. A server that was stopped for a night so finds
+ * its rows as old as they were in the evening, as one that was started again does. */
+uint64_t ps_service_row_time(const struct ps_service *service);
 
 /* The time in microseconds since 1970, in which sessions are counted. */
 uint64_t ps_service_unix_us(const struct ps_service *service);
