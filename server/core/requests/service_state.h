@@ -156,6 +156,16 @@ PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_s
 PS_MUST_USE enum ps_status ps_service_check_row_width(const struct ps_parameter_spec *spec,
                                                       uint32_t row_width, struct ps_error *error);
 
+/* Are hashed keys of a table this shard's? Of `count` keys, 8 bytes each, with which `keys` begins,
+ * some are looked at, spread evenly: of a client that counts other shards than there are, most keys
+ * are another shard's, and its rows would be written and read where nobody else looks for them.
+ *
+ * PS_ERR_OUT_OF_RANGE   one is another shard's; the text names it, and both shards
+ */
+PS_MUST_USE enum ps_status ps_service_check_keys(const struct ps_parameter_spec *spec,
+                                                 struct ps_view keys, size_t count,
+                                                 struct ps_error *error);
+
 /* May a gradient of this parameter come in ranges, if `range` is one? PS_ERR_BAD_INPUT: the
  * parameter is a table. */
 PS_MUST_USE enum ps_status ps_service_check_push_range(const struct ps_parameter_spec *spec,
