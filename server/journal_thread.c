@@ -162,7 +162,7 @@ static bool go_on(struct ps_journal_thread *thread)
     if (thread->writer == NULL)
         return false;
     struct ps_error why = {0};
-    uint64_t now_ns = ps_unix_ns(thread->options.clock);
+    uint64_t now_ns = ps_clock_precise_ns();
     bool under_way = thread->told < thread->taken;
     size_t count = take(thread);
     if (count == 0 && !under_way)
@@ -211,7 +211,7 @@ static void tell(struct ps_journal_thread *thread, enum ps_status status,
     PS_ASSERT(position >= thread->told && position <= thread->taken);
     if (position > thread->told) {
         ps_service_journal_written(service, position, PS_OK, NULL);
-        uint64_t now_ns = ps_unix_ns(thread->options.clock);
+        uint64_t now_ns = ps_clock_precise_ns();
         if (now_ns > thread->begun_ns)
             ps_histogram_observe(thread->sync_seconds, (double)(now_ns - thread->begun_ns) / 1e9);
         ps_counter_add(thread->written_records, position - thread->told);

@@ -38,7 +38,7 @@ class FakeTime:
 
 class WallClock(unittest.TestCase):
     def start(self, sleeps):
-        self.server = Server("--ack", "logged", ttl="6s", wait=False)
+        self.server = Server("--ack", "logged", ttl="6s", wait=False, http=True)
         self.addCleanup(self.server.__exit__)
         self.server.process.kill()
         self.time = FakeTime(self.server.cluster.folder, sleeps)
@@ -59,6 +59,14 @@ class WallClock(unittest.TestCase):
             return len(kept) > 60
         kept = []
         wait_until(swept, "some sweeps have passed")
+
+    def assert_durations_are_short(self):
+        """Sums of seconds: a jump would be in them for ever."""
+        lines = self.server.get("/metrics")[1].splitlines()
+        sums = [line.split() for line in lines if "_seconds_sum" in line]
+        self.assertGreater(len(sums), 3)
+        for name, seconds in sums:
+            self.assertLess(float(seconds), HOUR, name)
 
     def test_a_clock_that_is_set_ends_no_session_and_no_row(self):
         self.start(sleeps=False)
@@ -81,6 +89,7 @@ class WallClock(unittest.TestCase):
                 self.assertTrue(patiently(lambda: client.push(sequence=1)).duplicate)
             self.assertEqual(patiently(lambda: self.server.calls.pull("w"))[1], version)
         self.assert_rows_stay()
+        self.assert_durations_are_short()
         self.server.process.kill()
         self.time.set(YEAR)
         self.server.start()
