@@ -173,6 +173,9 @@ static void finish(struct sim_small *small)
 
 /* ---- The kind ---- */
 
+/* Nothing comes twice over one connection: of 10,000 worlds in which it does one loses a value, to
+ * the repeat of a receive that knew no epoch and comes when its step was cleaned up, its client is
+ * dead, and another step has the number. A receive that was answered is forgotten with its step. */
 const struct sim_small_kind sim_small_kind = {.counted = {"values sent", "delivered", "dropped",
                                                           "taken along by receivers that died",
                                                           "operations refused", "timed out"},
