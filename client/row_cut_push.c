@@ -174,7 +174,8 @@ static uint64_t key_at(const struct ps_row_cut *cut, size_t at)
     return cut->gradients.keys[cut->order[at]];
 }
 
-/* How many of the rows `from` to `end`, which are sorted, go in a piece of `most` different keys at
+/* Where a piece ends: keys are counted, and not rows, since equal ones are one row of the message.
+ * How many of the rows `from` to `end`, which are sorted, go in a piece of `most` different keys at
  * most; `*keys` is how many these have. */
 static size_t take_keys(const struct ps_row_cut *cut, size_t from, size_t end, size_t most,
                         size_t *keys)
@@ -201,6 +202,8 @@ static bool cut_bucket(struct cutting *cutting, uint32_t shard, size_t first, si
             return false;
         sort_rows(cut, first, count);
     }
+    /* Each piece takes its own rows, so that it may be packed without those before it, and its keys
+     * are all that a bucket may have at once. */
     for (size_t given, end = first + count; first < end; first += given) {
         size_t keys = given = end - first;
         if (is_sorted)

@@ -87,8 +87,8 @@ static void sort_runs(const uint64_t *hashes, uint32_t count, uint32_t *order, u
     }
 }
 
-/* As a client of ours sends them. Of others the look ends at the second hash, or the third: it costs
- * them nothing. */
+/* As a client of ours sends them. Of others the look ends at the second hash, or the third: it
+ * costs them nothing. */
 static bool are_in_order(const uint64_t *hashes, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++)
