@@ -83,6 +83,11 @@ enum ps_status ps_service_set_clocks(struct ps_service *service,
     else if (!ps_clocks_record_is_removal(&settings))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "who removes clocks says nothing else of them: no workers, no settings");
+    /* As of a Clock; from then on no minimum could rise. */
+    if (request->clock > INT64_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "a task cannot begin at clock %" PRIu64 ": is that a negative number?",
+                       request->clock);
     /* The record's bytes are what tells two requests under one id apart: they are all of it. */
     size_t size = ps_clocks_record_write(&settings, said);
     struct attempt attempt = {
@@ -475,10 +480,10 @@ static void note_minimum(struct ps_service *service)
     for (const struct ps_clock_group *group = clocks->groups; group != NULL; group = group->next)
         if (ps_clock_group_minimum(group) < lowest)
             lowest = ps_clock_group_minimum(group);
-    /* Behind the last of them nobody is slow. */
+    /* Behind the last of them nobody is slow. In an old journal a task may begin at the highest
+     * number there is. */
     if (clocks->count == 0)
         lowest = 0;
-    PS_ASSERT(lowest < UINT64_MAX);
     ps_gauge_set(service->metrics.clocks, (double)clocks->count);
     ps_gauge_set(service->metrics.clock_minimum, (double)lowest);
 }
