@@ -269,7 +269,7 @@ static void pack_rows(const struct ps_row_cut *cut, const struct ps_row_piece *p
     }
 }
 
-/* The first gradient of a key is copied, the others are added to it where it lies, in the order in
+/* The first gradient of a key is copied, the others are joined to it where it lies, in the order in
  * which they came. Places are given in that order too, so that a new one is the next. */
 static void pack_sums(const struct ps_row_cut *cut, const struct ps_row_piece *pieces)
 {
@@ -285,7 +285,7 @@ static void pack_sums(const struct ps_row_cut *cut, const struct ps_row_piece *p
         const uint8_t *from = rows + order[i] * size;
         PS_ASSERT(slots[i] <= begun);
         if (slots[i] < begun) {
-            ps_row_add(gradients->dtype, room.row, from, gradients->width);
+            ps_row_repeat(gradients->repeats, gradients->dtype, gradients->width, room.row, from);
             continue;
         }
         begun++;
@@ -304,26 +304,4 @@ void ps_row_cut_pack(struct ps_row_cut *cut, size_t i)
         pack_rows(cut, piece);
     else if (piece->given > 0)
         pack_sums(cut, piece);
-}
-
-/* In the table's own type, as the server sums: whole numbers wrap, and floats are rounded after
- * each gradient. Neither row need lie where an element may. */
-void ps_row_add(enum ps_dtype dtype, uint8_t *to, const uint8_t *from, size_t width)
-{
-    switch (dtype) {
-#define ADD_ROW(TAG, suffix, T, SUM, label)                   \
-    case TAG:                                                 \
-        for (size_t i = 0; i < width; i++) {                  \
-            SUM sum, more;                                    \
-            memcpy(&sum, to + i * sizeof sum, sizeof sum);    \
-            memcpy(&more, from + i * sizeof sum, sizeof sum); \
-            sum += more;                                      \
-            memcpy(to + i * sizeof sum, &sum, sizeof sum);    \
-        }                                                     \
-        break;
-        PS_DTYPE_TABLE(ADD_ROW)
-#undef ADD_ROW
-    default:
-        PS_ASSERT(false);
-    }
 }

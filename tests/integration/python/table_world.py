@@ -31,6 +31,13 @@ def psckpt(*words, codes=(0,)):
     return done.stdout
 
 
+def checkpoints_of(data):
+    """The oldest first."""
+    folder = os.path.join(data, "shard-0")
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder))
+            if name.endswith(".safetensors")]
+
+
 class World(contextlib.ExitStack):
     """The two servers, a client of each, and the model."""
 
@@ -44,17 +51,17 @@ class World(contextlib.ExitStack):
         ttl = "3s" if self.expiring else "60s"
         flags = ["--etcd-ttl", ttl, "--increments", dice.choice(["0", "1", "3"]),
                  "--checkpoint-interval", dice.choice(["100ms", "400ms", "1h"])]
-        self.log("server", *flags)
-        self.server = self.enter_context(Server(*flags))
-        self.beside = self.enter_context(Server("--etcd-ttl", ttl))
-        self.clients = [self.enter_context(pserver.connect(server.address, timeout=PATIENCE))
-                        for server in (self.server, self.beside)]
+        self.log("servers", *flags)
+        # Of each side. To one server of two a push may be refused, and to the other one not.
+        self.count = dice.choice([1, 1, 2])
+        self.servers = [self.enter_context(Server(*flags)) for _ in range(self.count)]
+        self.beside = [self.enter_context(Server("--etcd-ttl", ttl)) for _ in range(self.count)]
+        self.clients = [self.enter_context(self.connect(side)) for side in range(2)]
         for client in self.clients:
             client.initialize({"w": np.zeros(8, np.float32)})
         self.tables, self.models, self.replicas, self.workers = {}, {}, {}, {}
         self.failed = []
         self.clock, self.task = [0] * WORKERS, 0
-        self.tick_names = "ticks"
         if self.expiring:
             self.clocks = [client.clocks("ticks", WORKERS, "asp") for client in self.clients]
 
@@ -62,6 +69,10 @@ class World(contextlib.ExitStack):
         for number in range(TABLES):
             self.define(f"t{number}")
         self.define_sum()
+
+    def connect(self, side):
+        addresses = ",".join(server.address for server in (self.servers, self.beside)[side])
+        return pserver.connect(addresses, timeout=PATIENCE)
 
     def log(self, *words):
         print(" ", *words, file=sys.stderr)
@@ -74,6 +85,7 @@ class World(contextlib.ExitStack):
         with self.maybe_killed():
             self.tables[name] = [spec.define(client) for client in self.clients]
         self.models[name] = Model(spec)
+        self.models[name].certain &= self.count == 1 or not spec.rows_max
         self.follow(name)
         self.take_part(name)
 
@@ -127,8 +139,9 @@ class World(contextlib.ExitStack):
             thread.join()
 
     def restart(self):
-        self.server.kill()
-        self.server.start()
+        server = self.dice.choice(self.servers)
+        server.kill()
+        server.start()
 
     # ---- Pushes ----
 
@@ -241,9 +254,9 @@ class World(contextlib.ExitStack):
         seeds = [self.dice.randrange(1000) for _ in range(2)]
         with contextlib.ExitStack() as stack:
             threads = []
-            for server in (self.server, self.beside):
+            for side in range(2):
                 for seed in seeds:
-                    client = stack.enter_context(pserver.connect(server.address, timeout=PATIENCE))
+                    client = stack.enter_context(self.connect(side))
                     threads.append(threading.Thread(target=count, args=(client, seed)))
             with self.maybe_killed(0.5):
                 for thread in threads:
@@ -275,7 +288,7 @@ class World(contextlib.ExitStack):
             with self.maybe_killed():
                 for table in self.tables[name]:
                     table.configure(rows_max=spec.rows_max, full=spec.full)
-            model.certain = model.certain and not spec.loses_rows
+            model.certain &= not spec.loses_rows and (self.count == 1 or not spec.rows_max)
         elif kind == 2 and spec.admission > 1:
             model.certain = False
             most = self.dice.choice([0, 1, 8])
@@ -368,38 +381,59 @@ class World(contextlib.ExitStack):
         self.check_sums()
 
     def stopped(self):
-        """What the programs say of the folder of a process that was killed."""
+        """What the programs say of the folders of servers that were killed."""
         self.log("look at the files")
         is_above = self.is_above()
-        self.server.kill()
-        data = self.server.data_path
+        for server in self.servers:
+            server.kill()
+        digests = [self.look(number, is_above) for number in range(self.count)]
+        for server in self.servers:
+            server.start()
+        if self.expiring or self.dice.random() < 0.5:
+            return
+        self.clients[0].save()
+        for server, digest in zip(self.servers, digests):
+            server.kill()
+            saved = psckpt("digest", "--no-journal", server.data_path).split()[0]
+            server.start()
+            self.test.assertEqual(saved, digest)
+
+    def look(self, number, is_above):
+        data, dice = self.servers[number].data_path, self.dice
         psckpt("verify", data)
         digest = psckpt("digest", data).split()[0]
         with tempfile.TemporaryDirectory() as folder:
-            other = os.path.join(folder, "two")
+            other = os.path.join(folder, "other")
             # Of a table above a limit that was lowered there is no other shard (64).
-            psckpt("reshard", data, "--to", self.dice.choice([1, 2, 3]), "--out", other,
+            psckpt("reshard", data, "--to", dice.choice([1, 2, 3]), "--out", other,
                    codes=(0, 64) if is_above else (0,))
-            if self.dice.random() < 0.5 and os.path.exists(other):
+            if dice.random() < 0.5 and os.path.exists(other):
                 psckpt("export", other, "--out", os.path.join(folder, "plain"), "--merge")
+            self.without_the_newest(data, os.path.join(folder, "copy"), digest)
         if not self.expiring:
-            copy = self.server.data_path + "-beside"
-            shutil.copytree(self.beside.data_path, copy)
-            told = psckpt("diff", data, copy, codes=(0, 1)).splitlines()
-            shutil.rmtree(copy)
-            self.test.assertEqual([line for line in told if self.is_different(line)], [])
-        if self.dice.random() < 0.3:
+            self.compare_files(data, self.beside[number].data_path)
+        if dice.random() < 0.3:
             psckpt("prune", data)
             self.test.assertEqual(psckpt("digest", data).split()[0], digest)
-        if self.dice.random() < 0.4:
-            self.damage()
-        self.server.start()
-        if not self.expiring and self.dice.random() < 0.5:
-            self.clients[0].save()
-            self.server.kill()
-            saved = psckpt("digest", "--no-journal", data).split()[0]
-            self.server.start()
-            self.test.assertEqual(saved, digest)
+        if dice.random() < 0.4:
+            self.damage(data)
+        return digest
+
+    def without_the_newest(self, data, copy, digest):
+        """Of two checkpoints the older one and the journal have all of the newer one."""
+        shutil.copytree(data, copy)
+        names = checkpoints_of(copy)
+        if len(names) > 1:
+            os.remove(names[-1])
+            self.test.assertEqual(psckpt("digest", copy).split()[0], digest)
+
+    def compare_files(self, data, beside):
+        """The other server is at work, and its folder stays what it is for as long as a copy is."""
+        copy = data + "-beside"
+        shutil.copytree(beside, copy)
+        told = psckpt("diff", data, copy, codes=(0, 1)).splitlines()
+        shutil.rmtree(copy)
+        self.test.assertEqual([line for line in told if self.is_different(line)], [])
 
     def is_different(self, line):
         """Of psckpt diff. Who came last is not determined where two came together."""
@@ -407,16 +441,14 @@ class World(contextlib.ExitStack):
         any_order = name == "sum" or self.models[name].in_any_order
         return not (any_order and line.startswith(f"changed  {name}: clock,"))
 
-    def damage(self):
-        """The newest checkpoint, at any place: those before it and the journal have all of it."""
-        folder = os.path.join(self.server.data_path, "shard-0")
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
+    def damage(self, data):
+        """The newest checkpoint, at any place."""
+        names = checkpoints_of(data)
         if len(names) < 2:
             return
-        newest = os.path.join(folder, names[-1])
-        at = self.dice.randrange(os.path.getsize(newest))
-        self.log("damage", names[-1], at, "of", os.path.getsize(newest))
-        with open(newest, "r+b") as file:
+        at = self.dice.randrange(os.path.getsize(names[-1]))
+        self.log("damage", names[-1], at, "of", os.path.getsize(names[-1]))
+        with open(names[-1], "r+b") as file:
             file.seek(at)
             byte = file.read(1)[0]
             file.seek(at)
@@ -425,8 +457,9 @@ class World(contextlib.ExitStack):
     def end(self):
         """As an operator ends it: with a last checkpoint."""
         self.log("SIGTERM")
-        self.server.stop()
-        self.server.start()
+        server = self.dice.choice(self.servers)
+        server.stop()
+        server.start()
 
     def is_above(self):
         """Whether a table has more rows than a limit that was lowered."""
