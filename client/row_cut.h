@@ -16,7 +16,7 @@
  * twice. So the rows of a shard that gets more than a piece holds are dealt to pieces by the hashes
  * of their keys, and the server sums those of one key. Where one piece would still get too many (a
  * key that comes again and again, rows so wide that few make a piece) the gradients of equal keys
- * are summed here, as the server would have done.
+ * become one here, of the same bits as at the server (optimizer/repeats.h).
  *
  * Rows of a piece are in the order of those hashes, in which a server walks its table: a server
  * need not bring them into it, and has many clients.
@@ -33,6 +33,7 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "client/row_deal.h"
+#include "optimizer/repeats.h"
 
 #include <stdbool.h>
 
@@ -62,7 +63,8 @@ struct ps_row_gradients {
     size_t count;
     const void *rows;
     enum ps_dtype dtype;
-    size_t width;  /* elements of a row */
+    size_t width;                /* elements of a row */
+    enum ps_row_repeats repeats; /* what becomes of several gradients of a key */
     uint64_t seed; /* of the order in which the servers have the table's rows: base/row_hash.h */
 };
 
@@ -108,9 +110,6 @@ void ps_row_cut_pack(struct ps_row_cut *cut, size_t i);
 /* Puts rows that came in the order of a read into the caller's order. */
 void ps_row_cut_scatter(const struct ps_row_cut *cut, const uint8_t *answers, size_t row_bytes,
                         uint8_t *rows);
-
-/* Adds a row to another, in their type: whole numbers wrap. Neither need be aligned. */
-void ps_row_add(enum ps_dtype dtype, uint8_t *to, const uint8_t *from, size_t width);
 
 /* Of zeros nothing is released. */
 void ps_row_cut_fini(struct ps_row_cut *cut);

@@ -263,7 +263,7 @@ static void pack_rows(const struct ps_row_cut *cut, const struct ps_row_piece *p
     }
 }
 
-/* The first gradient of a key is copied, and the others are added to it where it lies, in the order
+/* The first gradient of a key is copied, and the others are joined to it where it lies, in the order
  * in which they came. */
 static void pack_sums(const struct ps_row_cut *cut, const struct ps_row_piece *piece, uint8_t *to)
 {
@@ -276,7 +276,7 @@ static void pack_sums(const struct ps_row_cut *cut, const struct ps_row_piece *p
         uint64_t key = key_at(cut, at);
         const uint8_t *from = rows + cut->order[at] * size;
         if (at > piece->given_first && key == key_at(cut, at - 1)) {
-            ps_row_add(gradients->dtype, row - size, from, gradients->width);
+            ps_row_repeat(gradients->repeats, gradients->dtype, gradients->width, row - size, from);
             continue;
         }
         memcpy(to, &key, sizeof key);
@@ -300,26 +300,4 @@ void ps_row_cut_pack(struct ps_row_cut *cut, size_t i)
         pack_rows(cut, piece, to);
     else
         pack_sums(cut, piece, to);
-}
-
-/* In the table's own type, as the server sums: whole numbers wrap, and floats are rounded after
- * each gradient. Neither row need lie where an element may. */
-void ps_row_add(enum ps_dtype dtype, uint8_t *to, const uint8_t *from, size_t width)
-{
-    switch (dtype) {
-#define ADD_ROW(TAG, suffix, T, SUM, label)                   \
-    case TAG:                                                 \
-        for (size_t i = 0; i < width; i++) {                  \
-            SUM sum, more;                                    \
-            memcpy(&sum, to + i * sizeof sum, sizeof sum);    \
-            memcpy(&more, from + i * sizeof sum, sizeof sum); \
-            sum += more;                                      \
-            memcpy(to + i * sizeof sum, &sum, sizeof sum);    \
-        }                                                     \
-        break;
-        PS_DTYPE_TABLE(ADD_ROW)
-#undef ADD_ROW
-    default:
-        PS_ASSERT(false);
-    }
 }

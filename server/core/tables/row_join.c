@@ -7,7 +7,6 @@
 #include "server/core/tables/row_evict.h"
 #include "server/core/tables/row_look_up.h"
 #include "server/core/tables/row_push_parts.h"
-#include "server/core/tables/row_repeats.h"
 
 #include "base/assert.h"
 #include "optimizer/hash_order.h"
@@ -162,7 +161,7 @@ static void join_gradient(const struct ps_row_table *table, void *joined, const 
 {
     const struct ps_row_layout *layout = &table->shape.layout;
     if (table->repeats != PS_ROW_SUM && !is_first)
-        ps_row_repeat(table->repeats, layout, joined, gradient);
+        ps_row_repeat(table->repeats, layout->dtype, layout->width, joined, gradient);
     else if (table->repeats != PS_ROW_SUM)
         memcpy(joined, gradient, table->shape.arrays[0].size);
     else if (is_first)

@@ -9,7 +9,6 @@
 #include "server/core/tables/row_push.h"
 
 #include "server/core/tables/row_push_parts.h"
-#include "server/core/tables/row_repeats.h"
 
 #include "base/assert.h"
 #include "optimizer/hash_order.h"
@@ -192,7 +191,7 @@ static void join_keys(struct reading *reading)
             ask_gradient(reading->gradients[reading->order[i + AHEAD]], size);
         /* The first gradient of a key is copied, and each later one joined to it where it lies. */
         if (i > 0 && hash == last) {
-            ps_row_repeat(push->table->repeats, &shape->layout,
+            ps_row_repeat(push->table->repeats, shape->layout.dtype, shape->layout.width,
                           push->gradients + (push->unique - 1) * size, gradient);
             continue;
         }
