@@ -63,7 +63,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     created->started_ms = ps_now_ms(options->clock);
     ps_core_metrics_init(&created->metrics, options->metrics);
     ps_rwlock_init(&created->cut, PS_RANK_TABLE);
-    ps_mutex_init(&created->fence_lock, PS_RANK_LEAF);
+    ps_service_begin_fence(created);
     ps_parameter_table_init(&created->table, options->memory);
     ps_tickets_init(&created->tickets);
     ps_clocks_init(&created->clocks, options->memory);

@@ -138,6 +138,35 @@ START_TEST(a_server_that_may_have_lost_the_shard_lets_no_row_go)
     ck_assert_uint_eq(row_count(), 4);
     ps_service_prove(before.service, UINT64_MAX);
     wait_ms(16);
+    ck_assert_uint_eq(row_count(), 4);
+    wait_ms(1600);
+    ck_assert_uint_eq(row_count(), 0);
+}
+END_TEST
+
+/* As a server is that was stopped for a night, whose clock went on. */
+START_TEST(rows_do_not_age_while_nobody_could_push_to_them)
+{
+    define((struct ps_table_settings){.expire_ms = 1600});
+    ps_service_prove(before.service, before.fake.now_ms + 500);
+    ck_assert_int_eq(table_push(&before, 0, 4, 1, 0), PS_OK);
+    wait_ms(0);
+    for (int night = 0; night < 3; night++) {
+        wait_ms(1000000);
+        uint64_t time = ps_service_row_time(before.service);
+        ps_service_prove(before.service, 0);
+        wait_ms(1000000);
+        ck_assert_uint_eq(ps_service_row_time(before.service), time);
+        ps_service_prove(before.service, before.fake.now_ms + 500);
+        ck_assert_uint_eq(ps_service_row_time(before.service), time);
+        wait_ms(0);
+        ck_assert_uint_eq(row_count(), 4);
+    }
+    /* Of the three days 500 ms each count. */
+    ps_service_prove(before.service, UINT64_MAX);
+    wait_ms(96);
+    ck_assert_uint_eq(row_count(), 4);
+    wait_ms(16);
     ck_assert_uint_eq(row_count(), 0);
 }
 END_TEST
@@ -324,6 +353,7 @@ int main(void)
     tcase_add_test(tests, rows_go_by_the_clock_that_their_configuration_names);
     tcase_add_test(tests, rows_stay_while_their_clock_is_removed_and_go_by_the_next_one);
     tcase_add_test(tests, a_server_that_may_have_lost_the_shard_lets_no_row_go);
+    tcase_add_test(tests, rows_do_not_age_while_nobody_could_push_to_them);
     tcase_add_test(tests, a_full_journal_keeps_rows_until_it_has_room);
     tcase_add_test(tests, a_large_table_is_swept_in_turns_of_bounded_work);
     tcase_add_test(tests, a_longer_span_keeps_what_has_not_gone_yet);
