@@ -282,6 +282,7 @@ static void drop_state(struct ps_service *service)
     PS_ASSERT(service->table.count == 0);
     service->position_at_begin = 0;
     PS_ASSERT(service->table.host_bytes == 0);
+    ps_service_count_clocks(service);
     service->finish_ticket = (struct ps_ticket){0};
     service->placement = 0;
     service->history = (struct ps_history){{0}};
@@ -343,6 +344,25 @@ uint64_t ps_service_bytes_counted(const struct ps_service *service)
 {
     PS_ASSERT(service->bytes_used >= service->table.host_bytes);
     return service->bytes_used + atomic_load(&service->row_room.bytes);
+}
+
+/* Of all clocks the slowest: a gauge cannot be made for a name that comes
+ * while the server runs. */
+void ps_service_count_clocks(struct ps_service *service)
+{
+    const struct ps_clocks *clocks = &service->clocks;
+    /* A few groups are looked at for each minimum that moves, which is once for an iteration of all
+     * workers. */
+    uint64_t lowest = UINT64_MAX;
+    for (const struct ps_clock_group *group = clocks->groups; group != NULL; group = group->next)
+        if (ps_clock_group_minimum(group) < lowest)
+            lowest = ps_clock_group_minimum(group);
+    /* Behind the last of them nobody is slow. */
+    if (clocks->count == 0)
+        lowest = 0;
+    PS_ASSERT(lowest < UINT64_MAX);
+    ps_gauge_set(service->metrics.clocks, (double)clocks->count);
+    ps_gauge_set(service->metrics.clock_minimum, (double)lowest);
 }
 
 /* Without the parameters' own locks: what is shown may be a push behind. */

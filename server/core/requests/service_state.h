@@ -253,6 +253,9 @@ void ps_service_count_ranges(struct ps_service *service);
 /* Sets the gauges of the table; with the cut held. */
 void ps_service_count_table(struct ps_service *service);
 
+/* Sets the gauges of clocks; with their lock, or with the cut held alone. */
+void ps_service_count_clocks(struct ps_service *service);
+
 /* Sets the gauge of the clients that are remembered, and counts those forgotten since. */
 void ps_service_count_clients(struct ps_service *service);
 
