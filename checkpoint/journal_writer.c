@@ -289,8 +289,9 @@ static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps
 {
     PS_ASSERT(writer->facts.epoch > 0);
     struct ps_journal_reader *reader = NULL;
-    PS_TRY(ps_journal_reader_open(writer->files, writer->folder, writer->written,
-                                  writer->facts.epoch - 1, writer->memory, &reader, error));
+    PS_TRY(ps_journal_reader_open_of(writer->files, writer->folder, writer->written,
+                                     writer->facts.epoch - 1, &writer->facts.history,
+                                     writer->memory, &reader, error));
     enum ps_status status = PS_OK;
     while (status == PS_OK && writer->written < writer->facts.repeat_to)
         status = repeat_record(writer, reader, error);
@@ -470,6 +471,7 @@ static enum ps_status put_first_record(struct ps_journal_writer *writer, struct 
                                .position = writer->segment.first,
                                .epoch = writer->facts.epoch,
                                .content = ps_view_of(&content)};
+    ps_journal_segment_history(&writer->facts, &record);
     return put_record(writer, &record, error);
 }
 

@@ -87,7 +87,8 @@ struct ps_service {
     uint64_t placement;     /* that the finish or the checkpoint said; 0: neither did */
     char named_uuid[37]; /* of the checkpoint that the store named when the state was recovered */
     uint64_t epoch;
-    struct ps_chain chain; /* of this life; delta pulls */
+    struct ps_history history; /* of the shard's files; not known until it is found or drawn */
+    struct ps_chain chain;     /* of this life; delta pulls */
     char address[PS_ADDRESS_BYTES_MAX];
 
     /* Read from any thread without the cut. */
@@ -256,6 +257,9 @@ void ps_service_watch_journal(struct ps_service *service);
 
 /* A life of the shard begins, with the cut held alone: what versions meant before is over. */
 void ps_service_begin_chain(struct ps_service *service);
+
+/* ps_service_history with the cut held alone. */
+struct ps_history ps_service_draw_history(struct ps_service *service);
 
 /* A number that tells one life of what nobody saves (rendezvous, mailbox) from the next. */
 uint32_t ps_service_new_life(const struct ps_service *service);

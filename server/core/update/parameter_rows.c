@@ -24,22 +24,6 @@ struct ps_row_layout ps_parameter_rows_layout(const struct ps_parameter_spec *sp
     return layout;
 }
 
-/* What comes of several gradients of one key in one push: what would come of them one after
- * another, where the rule is made so; else their sum. */
-static enum ps_row_repeats repeats_of(enum ps_rule rule)
-{
-    switch (rule) {
-    case PS_RULE_ASSIGN:
-        return PS_ROW_LAST;
-    case PS_RULE_MAX:
-        return PS_ROW_GREATEST;
-    case PS_RULE_MIN:
-        return PS_ROW_LEAST;
-    default:
-        return PS_ROW_SUM;
-    }
-}
-
 /* The numbers of the settings, of the wire and of the partition are the same. Bounds are borrowed
  * for as long as it is used: here, for one question. */
 static struct ps_partition partition_of(const struct ps_table_settings *settings,
@@ -122,7 +106,7 @@ bool ps_parameter_rows_create(struct ps_parameter *parameter)
     struct ps_row_table_options options = {.memory = spec->memory,
                                            .layout = ps_parameter_rows_layout(spec),
                                            .settings = spec->settings.table,
-                                           .repeats = repeats_of(spec->settings.rule),
+                                           .repeats = ps_row_repeats_of(spec->settings.rule),
                                            .id = spec->id,
                                            .ahead = spec->touch_ahead,
                                            .device = device_of(spec)};

@@ -6,7 +6,7 @@
 #include "checkpoint/journal_rows.h"
 #include "core_change.h"
 #include "core_clocks.h"
-#include "core_disk.h"
+#include "core_crash.h"
 #include "core_table.h"
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/requests/change.h"
@@ -14,43 +14,10 @@
 #include "server/core/tables/row_sweep.h"
 #include "server/core/tables/row_table.h"
 
-static struct memory_files *disk;
-static struct core_world before;
-static struct core_world after;
-static struct ps_journal_writer *writer;
-static struct ps_journal_writer *writer_after;
-static struct ps_recovered loaded;
-
-static void begin_test(void)
-{
-    static const float two[] = {1, 2};
-    disk = memory_files_create(1);
-    writer_after = NULL;
-    disk_journal_world_init(&before, 1);
-    ck_assert_int_eq(disk_recover(&before, disk, 1, &writer, &loaded), PS_OK);
-    disk_journal_world_init(&after, 2);
-    ck_assert_int_eq(world_init_param(&before, "w", PS_F32, two, sizeof two, config_of("sgd", 1)),
-                     PS_OK);
-    ck_assert_int_eq(world_finish(&before), PS_OK);
-    disk_save(&before, disk, NULL);
-}
-
-static void end_test(void)
-{
-    ps_journal_writer_close(writer);
-    ps_journal_writer_close(writer_after);
-    world_fini(&before);
-    world_fini(&after);
-    memory_files_destroy(disk);
-}
-
 /* The journal is written, the machine fails, and another server recovers. */
 static void crash_and_recover(void)
 {
-    ck_assert_int_eq(disk_write_journal(&before, writer, 3), PS_OK);
-    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
-    ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
-    ps_service_check(after.service);
+    crash_now(3);
     ck_assert_uint_eq(ps_row_table_digest(table_of(&before)->rows),
                       ps_row_table_digest(table_of(&after)->rows));
     ck_assert_uint_eq(table_of(&before)->version, table_of(&after)->version);
@@ -380,7 +347,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("expire_rows");
-    tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_checked_fixture(tests, crash_begin_ready, crash_end);
     tcase_add_test(tests, rows_that_nobody_pushes_to_go_and_stay_away);
     tcase_add_test(tests, a_table_of_which_nothing_is_old_writes_nothing);
     tcase_add_test(tests, rows_go_by_the_clock_that_their_configuration_names);
