@@ -127,8 +127,8 @@ struct ps_checkpoint_parameter {
     uint32_t state_count;
     bool is_table;                    /* of `rows` rows of `width` elements, and of `count`
                                        * elements in all, which may be none. A table has no shape */
-    bool state_is_one[PS_STATES_MAX]; /* of a table: the state has one element for a row; said of a
-                                       * file only where the width is another number */
+    bool state_is_one[PS_STATES_MAX]; /* of a table: the state has one element for a row; false
+                                       * where the width is 1, since no file says it there */
     uint32_t width;
     uint64_t rows;
     struct ps_view values;

@@ -5,9 +5,9 @@
 
 #include "base/assert.h"
 #include "base/attributes.h"
-#include "client/row_cut.h"
 #include "client/status_map.h"
 #include "client/table_state.h"
+#include "optimizer/repeats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,8 +115,8 @@ PS_EXPORT int psclient_table_add_elements(struct psclient_table *table, const ui
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for elements");
     }
     for (size_t i = 0; i < count; i++)
-        ps_row_add(table->dtype, element_at(table, &chunks, i, &row),
-                   (const uint8_t *)gradients + chunks.elements[i].place * size, 1);
+        ps_row_repeat(PS_ROW_SUM, table->dtype, 1, element_at(table, &chunks, i, &row),
+                      (const uint8_t *)gradients + chunks.elements[i].place * size);
     /* As any addition: cut to servers, numbered, and repeated if it must be. */
     int result =
         psclient_table_add(table, chunks.keys, chunks.row_count, chunks.rows, timeout_ms, error);

@@ -4,6 +4,8 @@
 #include "client/table_state.h"
 
 #include "base/assert.h"
+#include "base/hash.h"
+#include "base/row_hash.h"
 #include "proto/optimizer_config.h"
 #include "proto/wire.h"
 
@@ -83,6 +85,14 @@ static void take_partition(struct psclient_table *table, const struct ps_table_s
                                              .bound_count = settings->bound_count};
 }
 
+/* As the servers do it: gradients that are one when they leave must be what they would have become
+ * there. A rule of a later version sums, as nearly all do. */
+static enum ps_row_repeats repeats_of(const struct ps_optimizer_config *config)
+{
+    enum ps_rule rule;
+    return ps_rule_from_name(config->optimizer, &rule) ? ps_row_repeats_of(rule) : PS_ROW_SUM;
+}
+
 /* What the table's options have in common with what the servers tell is the configuration, so that
  * a table that was defined and one that was opened are made in one way. */
 enum ps_status ps_table_create(struct psclient *client, struct ps_bytes name, enum ps_dtype dtype,
@@ -90,7 +100,7 @@ enum ps_status ps_table_create(struct psclient *client, struct ps_bytes name, en
                                struct ps_error *error)
 {
     struct ps_optimizer_config config;
-    /* The rule is nothing to a client: whatever else stands there is between caller and server. */
+    /* Of the rule a client asks one thing (repeats_of): all else is between caller and server. */
     PS_TRY(ps_optimizer_config_decode(bytes, client->memory, &config, error));
     if (config.table.width == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s is not a table", (int)name.size,
@@ -108,6 +118,8 @@ enum ps_status ps_table_create(struct psclient *client, struct ps_bytes name, en
     table->dtype = dtype;
     table->width = config.table.width;
     table->row_bytes = table->width * ps_dtype_size(dtype);
+    table->seed = ps_row_order_seed(ps_hash_fnv1a32(name));
+    table->repeats = repeats_of(&config);
     take_partition(table, &config.table);
     /* Bounds for another number of servers would send keys where nobody keeps them. */
     enum ps_status status = ps_partition_check(&table->partition, error);

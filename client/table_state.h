@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "client/client_state.h"
 #include "client/row_cache.h"
+#include "optimizer/repeats.h"
 
 struct psclient_table {
     struct psclient *client; /* borrowed; outlives the table */
@@ -22,6 +23,8 @@ struct psclient_table {
     enum ps_dtype dtype;
     uint32_t width;
     size_t row_bytes;
+    uint64_t seed;                     /* of the order of its rows: base/row_hash.h */
+    enum ps_row_repeats repeats;       /* of the gradients of one key in one call */
     struct ps_table_settings settings; /* as they were when it was opened */
     struct ps_partition partition;     /* its bounds are those of the settings */
 

@@ -82,6 +82,11 @@ enum ps_status ps_service_set_clocks(struct ps_service *service,
     else if (!ps_clocks_record_is_removal(&settings))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "who removes clocks says nothing else of them: no workers, no settings");
+    /* As of a Clock; from then on no minimum could rise. */
+    if (request->clock > INT64_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "a task cannot begin at clock %" PRIu64 ": is that a negative number?",
+                       request->clock);
     /* The record's bytes are what tells two requests under one id apart: they are all of it. */
     size_t size = ps_clocks_record_write(&settings, said);
     struct attempt attempt = {

@@ -63,7 +63,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     created->started_ms = ps_now_ms(options->clock);
     ps_core_metrics_init(&created->metrics, options->metrics);
     ps_rwlock_init(&created->cut, PS_RANK_TABLE);
-    ps_mutex_init(&created->fence_lock, PS_RANK_LEAF);
+    ps_service_begin_fence(created);
     ps_parameter_table_init(&created->table, options->memory);
     ps_tickets_init(&created->tickets);
     ps_clocks_init(&created->clocks, options->memory);
@@ -357,10 +357,10 @@ void ps_service_count_clocks(struct ps_service *service)
     for (const struct ps_clock_group *group = clocks->groups; group != NULL; group = group->next)
         if (ps_clock_group_minimum(group) < lowest)
             lowest = ps_clock_group_minimum(group);
-    /* Behind the last of them nobody is slow. */
+    /* Behind the last of them nobody is slow. In an old journal a task may begin at the highest
+     * number there is. */
     if (clocks->count == 0)
         lowest = 0;
-    PS_ASSERT(lowest < UINT64_MAX);
     ps_gauge_set(service->metrics.clocks, (double)clocks->count);
     ps_gauge_set(service->metrics.clock_minimum, (double)lowest);
 }

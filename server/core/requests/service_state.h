@@ -64,8 +64,10 @@ struct ps_service {
     uint64_t expired_counted;
     struct ps_service_listener listener; /* set before calls arrive */
 
-    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards the text */
+    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards these four */
     char fence_reason[160];     /* why the lease could not be kept; empty: it could, or why not */
+    uint64_t aging_until_ms;    /* when rows cease to age, unless more is proved */
+    uint64_t not_aged_ms;       /* for so long nothing was proved, since the first proof */
 
     struct ps_rwlock cut; /* PS_RANK_TABLE */
 
@@ -155,6 +157,16 @@ PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_s
 PS_MUST_USE enum ps_status ps_service_check_row_width(const struct ps_parameter_spec *spec,
                                                       uint32_t row_width, struct ps_error *error);
 
+/* Are hashed keys of a table this shard's? Of `count` keys, 8 bytes each, with which `keys` begins,
+ * some are looked at, spread evenly: of a client that counts other shards than there are, most keys
+ * are another shard's, and its rows would be written and read where nobody else looks for them.
+ *
+ * PS_ERR_OUT_OF_RANGE   one is another shard's; the text names it, and both shards
+ */
+PS_MUST_USE enum ps_status ps_service_check_keys(const struct ps_parameter_spec *spec,
+                                                 struct ps_view keys, size_t count,
+                                                 struct ps_error *error);
+
 /* May a gradient of this parameter come in ranges, if `range` is one? PS_ERR_BAD_INPUT: the
  * parameter is a table. */
 PS_MUST_USE enum ps_status ps_service_check_push_range(const struct ps_parameter_spec *spec,
@@ -198,6 +210,14 @@ PS_MUST_USE enum ps_status ps_service_check_init(const struct ps_init_request *r
 
 /* How much of a name from outside "%.*s" may print. */
 int ps_service_name_width(struct ps_bytes name);
+
+/* Nothing is proved yet. */
+void ps_service_begin_fence(struct ps_service *service);
+
+/* The time in which rows age (row_ages.h), any thread. It stands still while nothing is proved:
+ * nobody could push meanwhile, however long that is. A server that was stopped for a night so finds
+ * its rows as old as they were in the evening, as one that was started again does. */
+uint64_t ps_service_row_time(const struct ps_service *service);
 
 /* The time in microseconds since 1970, in which sessions are counted. */
 uint64_t ps_service_unix_us(const struct ps_service *service);

@@ -4,8 +4,8 @@
  * move a table within the device takes room for both of its places.
  *
  * A push sends its rows' seats and gradients once, and one launch steps them. Gradients of one key
- * are one by then (row_repeats.h), so rows of a push have nothing to do with each other, and each
- * gets the bits that row_step.h would give it. A row that has its seat since this push is sent
+ * are one by then (optimizer/repeats.h), so rows of a push have nothing to do with each other, and
+ * each gets the bits that row_step.h would give it. A row that has its seat since this push is sent
  * before, whole, as it was made on the host or lay there. */
 #include "server/core/tables/row_bodies.h"
 

@@ -8,11 +8,10 @@
  */
 #include "server/core/tables/row_push.h"
 
-#include "server/core/tables/row_order.h"
 #include "server/core/tables/row_push_parts.h"
-#include "server/core/tables/row_repeats.h"
 
 #include "base/assert.h"
+#include "optimizer/hash_order.h"
 
 /* Gradients that are asked for before they are copied, and how much of one; the processor goes on
  * by itself in longer ones. */
@@ -161,7 +160,7 @@ static enum ps_status order_keys(struct reading *reading, struct ps_error *error
         PS_TRY(ps_row_table_check_key(table, reading->keys[i], error));
         reading->hashes[i] = ps_row_table_hash(table, reading->keys[i]);
     }
-    ps_row_order_by_hash(reading->hashes, reading->push->count, reading->order, reading->sorted);
+    ps_hash_order(reading->hashes, reading->push->count, reading->order, reading->sorted);
     return PS_OK;
 }
 
@@ -192,7 +191,7 @@ static void join_keys(struct reading *reading)
             ask_gradient(reading->gradients[reading->order[i + AHEAD]], size);
         /* The first gradient of a key is copied, and each later one joined to it where it lies. */
         if (i > 0 && hash == last) {
-            ps_row_repeat(push->table->repeats, &shape->layout,
+            ps_row_repeat(push->table->repeats, shape->layout.dtype, shape->layout.width,
                           push->gradients + (push->unique - 1) * size, gradient);
             continue;
         }

@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "base/table_settings.h"
 #include "optimizer/device.h"
+#include "optimizer/repeats.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,14 +36,6 @@ struct ps_row_layout {
     uint32_t state_count;
     bool state_is_one[PS_STATES_MAX]; /* this state is a single element */
     double state_start[PS_STATES_MAX];
-};
-
-/* What becomes of the gradients of one key in one push: the rule sees them as one. */
-enum ps_row_repeats {
-    PS_ROW_SUM,      /* added up in the order of arrival; whole numbers wrap */
-    PS_ROW_LAST,     /* the last one counts: for PS_RULE_ASSIGN */
-    PS_ROW_GREATEST, /* for PS_RULE_MAX */
-    PS_ROW_LEAST     /* for PS_RULE_MIN */
 };
 
 /* A device on which bodies of rows may live (row_bodies.h). */
@@ -59,7 +52,7 @@ struct ps_row_table_options {
     const struct ps_allocator *memory; /* borrowed; outlives the table */
     struct ps_row_layout layout;
     struct ps_table_settings settings; /* `width` is that of the layout */
-    enum ps_row_repeats repeats;
+    enum ps_row_repeats repeats;       /* of the gradients of one key in one push */
     uint64_t id;        /* of the parameter: the seed of the hash, the same after each recovery */
     uint64_t key_first; /* keys of this shard: from here */
     uint64_t key_end;   /* to before here; 0: to the last */

@@ -176,10 +176,12 @@ struct ps_checkpoint_parameter ps_parameter_spec_row(const struct ps_parameter_s
 {
     PS_ASSERT(spec->count > 0);
     bool is_table = ps_parameter_spec_is_table(spec);
+    /* Of width 1 no file says it: a row would else differ from the one that its file gives back. */
+    bool is_one = spec->settings.adagrad_row_wise && spec->settings.table.width > 1;
     return (struct ps_checkpoint_parameter){.name = spec->name,
                                             .dtype = spec->dtype,
                                             .is_table = is_table,
-                                            .state_is_one = {spec->settings.adagrad_row_wise},
+                                            .state_is_one = {is_one},
                                             .width = spec->settings.table.width,
                                             .count = is_table ? 0 : spec->count,
                                             .shape = is_table ? (struct ps_shape){0}

@@ -104,6 +104,15 @@ class ClocksTest(unittest.TestCase):
 
 
 class Reads(ClocksTest):
+    def test_a_task_that_would_begin_at_a_negative_clock_is_refused(self):
+        """As -1 comes from a language that knows signed numbers alone."""
+        self.start()
+        text = self.fails(grpc.StatusCode.INVALID_ARGUMENT,
+                          lambda: self.workers.set(2, SSP, task=1, clock=2 ** 64 - 1))
+        self.assertIn("is that a negative number?", text)
+        self.workers.set(2, SSP, task=1, clock=2 ** 63 - 1)
+        self.assertEqual(self.workers.clocks(), [2 ** 63 - 1] * 2)
+
     def test_a_read_waits_until_the_slowest_is_near_enough(self):
         self.start()
         self.workers.set(2, SSP, staleness=1)

@@ -22,6 +22,12 @@ from blackbox import Calls, Cluster, Server  # noqa: E402
 from cluster import free_port  # noqa: E402
 from psckpt_run import (PSCKPT, digest, psckpt, psckpt_json, read_safetensors,  # noqa: E402
                         records_end, write_safetensors)
+from test_tables import Rows, adagrad, configuration  # noqa: E402
+
+
+def row_wise(config):
+    adagrad(config)
+    config.adagrad.row_wise = True
 
 
 class BesideAServer(unittest.TestCase):
@@ -138,6 +144,17 @@ class AfterAServer(unittest.TestCase):
             newest = sorted(glob.glob(os.path.join(server.data, "shard-0", "*.safetensors")))[-1]
             (row,) = psckpt_json("show", newest)["parameters"]
             self.assertEqual(row["version"], version)
+
+    def test_a_row_wise_table_of_width_1_is_the_same_in_a_journal_and_in_a_file(self):
+        """Its states have one element for a row, as those of other rules have."""
+        with Server() as server, tempfile.TemporaryDirectory() as temp:
+            server.make_ready()
+            table = Rows(server, "t", width=1)
+            table.define(configuration(row_wise, width=1))
+            table.push([(7, [2.0])])
+            server.process.kill()
+            psckpt("repair", server.data, "--out", os.path.join(temp, "out"))
+            self.assertEqual(psckpt("diff", server.data, os.path.join(temp, "out")), "")
 
     def test_a_server_goes_on_from_an_imported_model(self):
         with Server() as server, tempfile.TemporaryDirectory() as temp:

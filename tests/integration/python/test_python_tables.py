@@ -81,6 +81,16 @@ class Rows(TwoServers):
         np.testing.assert_array_equal(table.get(keys), rows)
         np.testing.assert_array_equal(table.get(keys[::-1].copy()), rows[::-1])
 
+    def test_keys_that_come_again_in_a_batch_larger_than_a_message_are_what_the_rule_says(self):
+        """A sum of what was assigned is what nobody has assigned."""
+        keys = np.arange(300, dtype=np.uint64) % 40
+        rows = np.repeat(np.arange(300, dtype=F4)[:, None], 4096, axis=1)  # 32 go in a message
+        last = np.array([299 - (299 - key) % 40 for key in range(40)])
+        for rule, sign in ((pserver.Assign(), 1), (pserver.Max(), 1), (pserver.Min(), -1)):
+            table = self.ps.table(type(rule).__name__, 4096, rule)
+            table.add(keys, sign * rows)
+            np.testing.assert_array_equal(table.get(np.arange(40))[:, 0], sign * last)
+
     def test_adding_and_getting_is_one_call(self):
         table, model = self.ps.table("t", WIDTH), Model()
         keys, following = self.keys(100, 40), self.keys(100, 40)

@@ -71,6 +71,16 @@ START_TEST(a_clock_that_was_negative_is_refused_and_moves_nobody)
 }
 END_TEST
 
+START_TEST(a_task_does_not_begin_at_a_negative_clock)
+{
+    ck_assert_int_eq(clocks_begin(&shard, 1, UINT64_MAX, 0, 2), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(clocks_begin(&shard, 1, UINT64_C(1) << 63, 0, 3), PS_ERR_BAD_INPUT);
+
+    ck_assert_int_eq(clocks_say(&shard, 0, 1, 4), PS_OK);
+    ck_assert_uint_eq(clocks_reply.minimum, 0);
+}
+END_TEST
+
 /* FlexPS, PendingBuffer: Construct, PushAndPop. Whoever waits is in no list: the minimum tells its
  * topic when it moves, and only when somebody has waited. */
 START_TEST(pending_buffer_push_and_pop)
@@ -294,6 +304,7 @@ int main(void)
     tcase_add_test(tests, what_changes_nothing_is_no_record_and_waits_for_the_first);
     tcase_add_test(tests, a_repeat_is_answered_and_not_applied);
     tcase_add_test(tests, a_clock_that_was_negative_is_refused_and_moves_nobody);
+    tcase_add_test(tests, a_task_does_not_begin_at_a_negative_clock);
     tcase_add_test(tests, pending_buffer_push_and_pop);
     tcase_add_test(tests, who_is_overdue_is_evicted_by_a_record_and_others_are_told);
     tcase_add_test(tests, a_task_is_one_record_and_begins_once);

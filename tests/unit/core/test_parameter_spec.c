@@ -119,6 +119,20 @@ START_TEST(the_gradients_type_follows_rule_and_type)
 }
 END_TEST
 
+/* A file of a table of width 1 does not say it, and its row would differ from the parameter's. */
+START_TEST(a_state_of_one_element_is_said_where_it_differs)
+{
+    for (uint32_t width = 1; width <= 2; width++) {
+        const struct ps_optimizer_settings settings = {
+            .rule = PS_RULE_ADAGRAD, .adagrad_row_wise = true, .table = {.width = width}};
+        struct ps_parameter_spec *spec = ps_parameter_spec_create(
+            ps_allocator_heap(), text("a"), PS_F32, width, (struct ps_bytes){NULL, 0}, &settings);
+        ck_assert(ps_parameter_spec_row(spec).state_is_one[0] == (width > 1));
+        ps_parameter_spec_release(spec);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("parameter_spec");
@@ -127,6 +141,7 @@ int main(void)
     tcase_add_test(tests, the_last_reference_frees_it);
     tcase_add_test(tests, a_refused_allocation_gives_null);
     tcase_add_test(tests, a_shape_takes_memory_only_where_there_is_one);
+    tcase_add_test(tests, a_state_of_one_element_is_said_where_it_differs);
     tcase_add_loop_test(tests, the_gradients_type_follows_rule_and_type, 0,
                         (int)PS_ARRAY_COUNT(gradients));
     return run_tests("parameter_spec", tests);

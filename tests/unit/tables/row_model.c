@@ -5,19 +5,10 @@
 #include "base/row_hash.h"
 #include "optimizer/first_values.h"
 #include "optimizer/row_wise.h"
-#include "server/core/tables/row_repeats.h"
 #include "server/core/tables/row_stripes.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static enum ps_row_repeats repeats_of(enum ps_rule rule)
-{
-    return rule == PS_RULE_ASSIGN ? PS_ROW_LAST
-           : rule == PS_RULE_MAX  ? PS_ROW_GREATEST
-           : rule == PS_RULE_MIN  ? PS_ROW_LEAST
-                                  : PS_ROW_SUM;
-}
 
 /* Of the numbers below as many as the rule has a use for: the others have to be 0. */
 bool row_model_settings(struct ps_optimizer_settings *settings, enum ps_rule rule,
@@ -77,7 +68,7 @@ void row_model_plan(struct row_model *model, enum ps_rule rule, enum ps_dtype dt
         .memory = ps_allocator_heap(),
         .layout = {.dtype = dtype, .width = width, .state_count = ps_rule_states(rule)},
         .settings = {.width = width},
-        .repeats = repeats_of(rule),
+        .repeats = ps_row_repeats_of(rule),
         .id = 77};
     for (uint32_t i = 0; i < ps_rule_states(rule); i++)
         model->options.layout.state_start[i] = ps_optimizer_state_start(&model->settings, i);
@@ -225,7 +216,8 @@ static void push_to_model(struct row_model *model, const uint32_t *ids, size_t c
         if (model->pushed[ids[i]]++ == 0)
             memcpy(sum, gradient, model->row_bytes);
         else
-            ps_row_repeat(model->options.repeats, &model->options.layout, sum, gradient);
+            ps_row_repeat(model->options.repeats, model->options.layout.dtype,
+                          model->options.layout.width, sum, gradient);
     }
     for (uint32_t id = 0; id < model->ids; id++) {
         if (model->pushed[id] == 0)

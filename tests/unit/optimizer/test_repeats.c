@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server/core/tables/row_repeats.c: several gradients of one key. */
-#include "server/core/tables/row_repeats.h"
-#include "tests/unit/tables/row_model.h"
+/* optimizer/repeats.c: several gradients of one key. */
+#include "optimizer/repeats.h"
 
+#include "run_suite.h"
+
+#include <check.h>
 #include <math.h>
 #include <string.h>
 
 static void repeat(enum ps_row_repeats repeats, enum ps_dtype dtype, void *joined, const void *next)
 {
-    struct ps_row_layout layout = {.dtype = dtype, .width = 2};
-    char unaligned[17];
-    memcpy(unaligned + 1, next, 2 * ps_dtype_size(dtype));
-    ps_row_repeat(repeats, &layout, joined, unaligned + 1);
+    char one[17], more[17];
+    size_t size = 2 * ps_dtype_size(dtype);
+    /* Neither is aligned. */
+    memcpy(one + 1, joined, size);
+    memcpy(more + 1, next, size);
+    ps_row_repeat(repeats, dtype, 2, one + 1, more + 1);
+    memcpy(joined, one + 1, size);
 }
 
 START_TEST(floats_are_added_whole_numbers_wrap)
@@ -48,11 +53,25 @@ START_TEST(the_greatest_and_the_least_leave_a_nan_alone)
 }
 END_TEST
 
+START_TEST(of_most_rules_it_is_their_sum)
+{
+    ck_assert_int_eq(ps_row_repeats_of(PS_RULE_SGD), PS_ROW_SUM);
+    ck_assert_int_eq(ps_row_repeats_of(PS_RULE_ADAM), PS_ROW_SUM);
+    ck_assert_int_eq(ps_row_repeats_of(PS_RULE_ADD), PS_ROW_SUM);
+    ck_assert_int_eq(ps_row_repeats_of(PS_RULE_ASSIGN), PS_ROW_LAST);
+    ck_assert_int_eq(ps_row_repeats_of(PS_RULE_MAX), PS_ROW_GREATEST);
+    ck_assert_int_eq(ps_row_repeats_of(PS_RULE_MIN), PS_ROW_LEAST);
+}
+END_TEST
+
 int main(void)
 {
-    TCase *tests = tcase_create("row_repeats");
+    Suite *suite = suite_create("repeats");
+    TCase *tests = tcase_create("repeats");
+    tcase_add_test(tests, of_most_rules_it_is_their_sum);
     tcase_add_test(tests, floats_are_added_whole_numbers_wrap);
     tcase_add_test(tests, of_assignments_the_last_counts);
     tcase_add_test(tests, the_greatest_and_the_least_leave_a_nan_alone);
-    return run_tests("row_repeats", tests);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
 }
