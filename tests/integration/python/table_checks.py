@@ -116,6 +116,8 @@ class Checks:
             if dice.random() < 0.5 and os.path.exists(other):
                 psckpt("export", other, "--out", os.path.join(folder, "plain"), "--merge")
             self.without_one(data, os.path.join(folder, "copy"), digest)
+            for name in list(self.sets)[-2:]:  # as many are kept
+                self.restore(data, os.path.join(folder, name), name)
         if not self.expiring:
             self.compare_files(data, self.beside[number].data_path)
         if dice.random() < 0.3:
@@ -134,6 +136,11 @@ class Checks:
             self.log("without", os.path.basename(gone))
             os.remove(gone)
             self.test.assertEqual(psckpt("digest", copy).split()[0], digest)
+
+    def restore(self, data, copy, name):
+        shutil.copytree(data, copy)
+        psckpt("restore-set", copy, "--set", name)
+        self.test.assertEqual(psckpt("digest", copy).split()[0], self.sets[name])
 
     def compare_files(self, data, beside):
         """The other server is at work, and its folder stays what it is for as long as a copy is."""
@@ -156,6 +163,7 @@ class Checks:
         names = checkpoints_of(data)
         if len(names) < 2:
             return
+        self.sets.clear()  # it may be the newest one's
         at = self.dice.randrange(os.path.getsize(names[-1]))
         self.log("damage", names[-1], at, "of", os.path.getsize(names[-1]))
         with open(names[-1], "r+b") as file:

@@ -12,7 +12,7 @@ import numpy as np
 import pserver
 from pserver.testing import Server
 
-from table_checks import Checks
+from table_checks import Checks, psckpt
 from table_model import EDGES, Model, Spec
 
 TABLES = 3
@@ -32,7 +32,9 @@ class World(Checks, contextlib.ExitStack):
         dice = self.dice
         self.expiring = dice.random() < 0.4
         ttl = "3s" if self.expiring else "60s"
-        flags = ["--etcd-ttl", ttl, "--increments", dice.choice(["0", "1", "3"]),
+        self.is_brief = dice.random() < 0.3  # its lease
+        flags = ["--etcd-ttl", "1s" if self.is_brief else ttl,
+                 "--increments", dice.choice(["0", "1", "3"]),
                  "--checkpoint-interval", dice.choice(["100ms", "400ms", "1h"])]
         self.log("servers", *flags)
         # Of each side. To one server of two a push may be refused, and to the other one not.
@@ -44,6 +46,7 @@ class World(Checks, contextlib.ExitStack):
             client.initialize({"w": np.zeros(8, np.float32)})
         self.tables, self.models, self.replicas, self.workers = {}, {}, {}, {}
         self.failed = []
+        self.sets, self.set_count = {}, 0  # by name: the state that was saved
         self.clock, self.task = [0] * WORKERS, 0
         if self.expiring:
             self.clocks = [client.clocks("ticks", WORKERS, "asp") for client in self.clients]
@@ -98,7 +101,7 @@ class World(Checks, contextlib.ExitStack):
     def define_iterated(self):
         """Counted by two workers at clocks, each of which keeps some rows for an iteration more."""
         self.pace = self.clients[0].clocks("pace", WORKERS, "ssp", staleness=1)
-        self.paces, self.counted = [0] * WORKERS, []
+        self.paces, self.counted, self.pace_task = [0] * WORKERS, [], 0
         self.own = [self.clients[0].table("iterated", 1, pserver.Add(), dtype=np.int64)
                     for _ in range(WORKERS)]
         for table in self.own:
@@ -107,6 +110,12 @@ class World(Checks, contextlib.ExitStack):
     def iterate(self):
         """Whose turn it is reads what all have added that are an iteration behind, and all that it
         has added itself."""
+        if self.dice.random() < 0.2:  # another task, to which all that was added is old
+            self.pace_task += 1
+            self.pace = self.clients[0].clocks("pace", WORKERS, "ssp", staleness=1,
+                                               task=self.pace_task)
+            self.paces = [0] * WORKERS
+            self.counted = [(who, -9, added) for who, _, added in self.counted]
         for _ in range(6):
             worker = self.dice.randrange(WORKERS)
             clock = self.paces[worker]
@@ -159,6 +168,20 @@ class World(Checks, contextlib.ExitStack):
         server = self.dice.choice(self.servers)
         server.kill()
         server.start()
+
+    def stand_still(self):
+        """The process sleeps through its lease in the midst of a push, and loads the shard anew."""
+        server = self.dice.choice(self.servers)
+        self.log("SIGSTOP")
+
+        def sleep():
+            server.pause()
+            time.sleep(1.2)
+            server.resume()
+        thread = threading.Thread(target=sleep)
+        thread.start()
+        self.push()
+        thread.join()
 
     # ---- Pushes ----
 
@@ -350,6 +373,15 @@ class World(Checks, contextlib.ExitStack):
             except pserver.Error as error:  # of the process that was killed
                 self.log("save:", error)
 
+    def save_set(self):
+        """A model of which psckpt says the state while the server is at work."""
+        if self.expiring or self.count > 1:
+            return
+        self.set_count += 1
+        name = f"set-{self.set_count}"
+        self.clients[0].save_model(name)
+        self.sets[name] = psckpt("digest", self.servers[0].data_path).split()[0]
+
     def tick(self):
         """The worker that is behind goes on."""
         if not self.expiring:
@@ -380,8 +412,10 @@ class World(Checks, contextlib.ExitStack):
     def step(self):
         ways = [(60, self.push), (4, self.push_large), (3, self.push_beside_a_copy),
                 (2, self.push_together), (4, self.iterate), (6, self.configure),
-                (4, self.exchange), (8, self.save), (8 if self.expiring else 0, self.tick),
+                (4, self.exchange), (8, self.save), (2, self.save_set),
+                (8 if self.expiring else 0, self.tick),
                 (2, self.restart), (1, self.end), (2, self.stopped),
+                (3 if self.is_brief else 0, self.stand_still),
                 (10, lambda: self.check(self.dice.choice(list(self.tables))))]
         self.dice.choices([way for _, way in ways], [weight for weight, _ in ways])[0]()
 
