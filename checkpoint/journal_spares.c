@@ -79,8 +79,8 @@ enum ps_status ps_journal_spare_open(const struct ps_files *files, const char *f
     PS_TRY(files->open(files->self, path, taken ? again : fresh, file, error));
     if (!taken || files->is_alone(files->self, *file))
         return PS_OK;
-    /* Its content stays with whoever has it: only this name goes, and no other spare is tried, since
-     * a backup has all of them or none. */
+    /* Its content stays with whoever has it: only this name goes, and no other spare is tried,
+     * since a backup has all of them or none. */
     files->close(files->self, *file);
     PS_TRY(files->remove(files->self, path, error));
     return files->open(files->self, path, fresh, file, error);
