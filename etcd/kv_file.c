@@ -370,13 +370,13 @@ static enum ps_status file_watch_open(struct ps_kv *kv, const char *prefix, int6
     }
     store->replacements = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (store->replacements < 0)
-        return ps_fail(error, PS_ERR_IO, "inotify: %s", strerror(errno));
+        return ps_fail(error, PS_ERR_IO, "inotify: %s%s", strerror(errno), ps_kv_file_limit(errno));
     /* A process that dies closes the file by which it held its leases, which is as good as a
      * change: the watch looks again and finds the dead. */
     if (inotify_add_watch(store->replacements, store->folder, IN_MOVED_TO) < 0 ||
         inotify_add_watch(store->replacements, store->guard_path, IN_CLOSE_WRITE) < 0) {
-        enum ps_status status =
-            ps_fail(error, PS_ERR_IO, "watch %.200s: %s", store->folder, strerror(errno));
+        enum ps_status status = ps_fail(error, PS_ERR_IO, "watch %.150s: %s%s", store->folder,
+                                        strerror(errno), ps_kv_file_limit(errno));
         close_watch(store);
         return status;
     }

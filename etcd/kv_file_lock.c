@@ -63,10 +63,11 @@ static enum ps_status wait_contended(struct ps_kv_file_lock *lock, int descripto
     if (lock->closings < 0)
         lock->closings = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (lock->closings < 0)
-        return ps_fail(error, PS_ERR_IO, "inotify: %s", strerror(errno));
+        return ps_fail(error, PS_ERR_IO, "inotify: %s%s", strerror(errno), ps_kv_file_limit(errno));
     /* The watch that is there already, unless somebody has replaced the file. */
     if (inotify_add_watch(lock->closings, path, IN_CLOSE) < 0)
-        return ps_fail(error, PS_ERR_IO, "watch %s: %s", path, strerror(errno));
+        return ps_fail(error, PS_ERR_IO, "watch %.150s: %s%s", path, strerror(errno),
+                       ps_kv_file_limit(errno));
     return wait_for_turn(descriptor, lock->closings, path, clock, deadline_ms, error);
 }
 
@@ -108,4 +109,14 @@ void ps_kv_file_lock_release(struct ps_kv_file_lock *lock)
     /* Closing gives the lock up and is the event that others wait for. */
     (void)close(lock->descriptor);
     lock->descriptor = -1;
+}
+
+/* The kernel says "No space left on device" of a limit that has nothing to do with a disk, and "Too
+ * many open files" of one that this process may have no part in: both are of all processes of a
+ * user. */
+const char *ps_kv_file_limit(int code)
+{
+    if (code == EMFILE)
+        return " (see sysctl fs.inotify.max_user_instances)";
+    return code == ENOSPC ? " (see sysctl fs.inotify.max_user_watches)" : "";
 }

@@ -28,4 +28,7 @@ PS_MUST_USE enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock,
                                                    uint64_t deadline_ms, struct ps_error *error);
 void ps_kv_file_lock_release(struct ps_kv_file_lock *lock);
 
+/* Which limit an error number of inotify is about, in brackets behind a space; "": of none. */
+const char *ps_kv_file_limit(int code);
+
 #endif

@@ -7,8 +7,11 @@
 #include "etcd/kv_file_lock.h"
 #include "run_suite.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static struct temp_folder folder;
@@ -99,6 +102,34 @@ START_TEST(a_lock_held_elsewhere_is_waited_for_until_the_deadline)
 }
 END_TEST
 
+/* The lock's file takes the last descriptor that there is. */
+START_TEST(a_limit_that_inotify_meets_is_named)
+{
+    struct ps_kv_file_lock lock = {-1, -1};
+    struct ps_error error;
+    struct rlimit before;
+    char path[600];
+    (void)temp_folder_path(&folder, "lock", path, sizeof path);
+    int holder = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    ck_assert_int_eq(flock(holder, LOCK_EX | LOCK_NB), 0);
+    int next = dup(holder);
+    close(next);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit short_of = {(rlim_t)next + 1, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &short_of), 0);
+
+    enum ps_status status = ps_kv_file_lock_acquire(
+        &lock, path, ps_clock_real(), ps_deadline_after(ps_clock_real(), 1000), &error);
+
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(status, PS_ERR_IO);
+    ck_assert_msg(strstr(error.text, "max_user_instances") != NULL, "%s", error.text);
+    ck_assert_str_eq(ps_kv_file_limit(EACCES), "");
+    ps_kv_file_lock_fini(&lock);
+    close(holder);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kv_file_lock");
@@ -107,6 +138,7 @@ int main(void)
     tcase_add_test(tests, a_lock_given_back_is_free);
     tcase_add_test(tests, what_a_wait_needs_is_set_up_once);
     tcase_add_test(tests, a_lock_file_that_cannot_be_made_is_reported);
+    tcase_add_test(tests, a_limit_that_inotify_meets_is_named);
     tcase_add_test(tests, a_lock_held_elsewhere_is_waited_for_until_the_deadline);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
