@@ -36,6 +36,7 @@ struct ps_journal_writer {
     struct ps_journal_segment segment; /* the present one's name */
     bool unnamed;                      /* its file still has the temporary name */
     bool begun;                        /* and its first flush has begun */
+    bool left;                         /* it has lost its name: nothing more goes to it */
     uint64_t spares_from;              /* segments before this one are not written over */
     uint64_t position;                 /* the last one that is durable */
     uint64_t flushed;                  /* the last one of the last flush */
@@ -132,6 +133,25 @@ uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer)
 {
     PS_ASSERT(writer != NULL);
     return writer->position;
+}
+
+/* Writes to a file that was removed go well, and are lost with it. */
+bool ps_journal_writer_look(struct ps_journal_writer *writer)
+{
+    const struct ps_files *files = writer->files;
+    char path[PS_JOURNAL_PATH_BYTES];
+    struct ps_file file;
+    if (writer->unnamed ||
+        ps_journal_path_write(writer->folder, writer->segment, path, NULL) != PS_OK)
+        return true;
+    enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, NULL);
+    if (status == PS_OK)
+        files->close(files->self, file);
+    writer->left |= status == PS_ERR_NOT_FOUND;
+    /* A failure is found again by the segment that is begun there. */
+    if (writer->left)
+        (void)files->make_folder(files->self, writer->folder, NULL);
+    return !writer->left;
 }
 
 /* Makes the first segment of the epoch durable before anything is served: its name is what tells
@@ -310,7 +330,7 @@ static enum ps_status append(struct ps_journal_writer *writer, const struct ps_r
     /* Full segments are closed lazily, by the first append behind them: an idle journal has no
      * empty segment. */
     if (record_count > 0 && writer->written == writer->flushed &&
-        writer->output.size >= writer->setup.segment_bytes) {
+        (writer->left || writer->output.size >= writer->setup.segment_bytes)) {
         PS_TRY(settle(writer, error));
         ps_block_output_close(&writer->output);
         PS_TRY(begin_segment(writer, error));
@@ -365,6 +385,7 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
     /* Everything before is durable: a segment that is followed by another one is whole. */
     PS_ASSERT(!writer->output.is_open && writer->written == writer->position);
     writer->segment = (struct ps_journal_segment){writer->facts.epoch, writer->position + 1};
+    writer->left = false;
     PS_TRY(write_paths(writer, path, temporary, error));
     PS_TRY(open_segment(writer, temporary, &file, error));
     ps_block_output_open(&writer->output, file);

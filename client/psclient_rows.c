@@ -185,6 +185,8 @@ PS_EXPORT int psclient_table_cache(struct psclient_table *table, uint64_t rows_m
     if (rows_max > 0)
         status = ps_row_cache_create(table->client->memory, rows_max, table->row_bytes, staleness,
                                      &table->cache, &why);
+    if (table->cache != NULL && table->worker != 0)
+        ps_row_cache_at(table->cache, table->clocks, table->worker, table->clock);
     return status == PS_OK ? ps_client_succeed(error) : ps_client_fail(error, status, why.text);
 }
 

@@ -235,6 +235,8 @@ PS_EXPORT int psclient_table_at(struct psclient_table *table, const char *clocks
         memcpy(table->clocks, clocks, size);
     table->worker = size > 0 ? worker : 0;
     table->clock = size > 0 ? clock : 0;
+    if (table->cache != NULL && size > 0)
+        ps_row_cache_at(table->cache, clocks, worker, clock);
     ps_mutex_unlock(&table->mutex);
     return ps_client_succeed(error);
 }

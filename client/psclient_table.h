@@ -145,8 +145,9 @@ int psclient_table_at(struct psclient_table *table, const char *clocks, uint32_t
  * be asked for again while they may be read: a row that was read at clock c serves reads up to
  * clock c + `staleness`; the rows that were used longest ago go first. A read that may be s clocks
  * behind, by the clocks' own staleness, is up to s + `staleness` behind then. What is added through
- * this object is never read without it. 0 rows: none are kept from now on, which is how a table
- * begins. No other call of the table may run meanwhile. */
+ * this object is never read without it, and nothing is kept from one task of the clocks to another
+ * one that begins lower, or from clocks of another name. 0 rows: none are kept from now on, which
+ * is how a table begins. No other call of the table may run meanwhile. */
 int psclient_table_cache(struct psclient_table *table, uint64_t rows_max, uint64_t staleness,
                          struct psclient_error *error);
 

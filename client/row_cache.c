@@ -21,6 +21,16 @@ struct entry {
     uint32_t newer, older; /* in the order of use */
 };
 
+/* Where a worker is that reads. */
+struct reader {
+    uint32_t worker;
+    uint64_t clock;
+};
+
+/* Workers that share a table's object, which mostly has one. The clocks of more are forgotten in
+ * turn, and the rows then with them. */
+#define READERS_MAX 16
+
 struct ps_row_cache {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     uint32_t rows_max;
@@ -35,8 +45,14 @@ struct ps_row_cache {
     uint64_t additions; /* begun, ever */
     uint64_t open;      /* begun and not ended */
     uint64_t found, missed;
+    char clocks[PS_CLOCKS_NAME_BYTES_MAX + 1]; /* by which rows are so old; "": none were said */
+    struct reader readers[READERS_MAX];
+    uint32_t reader_count;
+    uint64_t highest; /* clock of all readers; UINT64_MAX: nobody has said any */
 };
 
+static struct reader *reader_of(struct ps_row_cache *cache, uint32_t worker);
+static void forget_all(struct ps_row_cache *cache);
 static void forget(struct ps_row_cache *cache, uint32_t place);
 
 /* Places are numbered with 32 bits, and the highest number is none. */
@@ -56,6 +72,7 @@ enum ps_status ps_row_cache_create(const struct ps_allocator *memory, uint64_t r
                                    .staleness = staleness,
                                    .bucket_count = 1,
                                    .newest = NONE,
+                                   .highest = UINT64_MAX,
                                    .oldest = NONE};
     /* A power of two, so that a mask takes the place of a division. */
     while (cache->bucket_count < cache->rows_max)
@@ -151,6 +168,51 @@ static void forget(struct ps_row_cache *cache, uint32_t place)
     cache->count--;
 }
 
+/* ---- Clocks ---- */
+
+/* By worker and not by the highest clock of all: of workers that share the rows one is behind the
+ * other, and each goes on where it was. */
+void ps_row_cache_at(struct ps_row_cache *cache, const char *clocks, uint32_t worker,
+                     uint64_t clock)
+{
+    struct reader *reader = reader_of(cache, worker);
+    bool goes_on = strcmp(cache->clocks, clocks) == 0 &&
+                   clock >= (reader != NULL ? reader->clock : cache->highest);
+    PS_ASSERT(strlen(clocks) < sizeof cache->clocks);
+    if (!goes_on) {
+        forget_all(cache);
+        reader = NULL;
+        cache->reader_count = 0;
+        cache->highest = 0;
+        memset(cache->clocks, 0, sizeof cache->clocks);
+        memcpy(cache->clocks, clocks, strlen(clocks));
+    }
+    /* Whoever is forgotten here, and comes again behind others, has all rows go. */
+    if (reader == NULL && cache->reader_count == READERS_MAX)
+        cache->reader_count = 0;
+    if (reader == NULL)
+        reader = &cache->readers[cache->reader_count++];
+    *reader = (struct reader){worker, clock};
+    cache->highest = clock > cache->highest ? clock : cache->highest;
+}
+
+static struct reader *reader_of(struct ps_row_cache *cache, uint32_t worker)
+{
+    for (uint32_t i = 0; i < cache->reader_count; i++)
+        if (cache->readers[i].worker == worker)
+            return &cache->readers[i];
+    return NULL;
+}
+
+/* What was asked for before is not kept when it comes: it is of the former clocks. */
+static void forget_all(struct ps_row_cache *cache)
+{
+    cache->additions++;
+    while (cache->newest != NONE)
+        forget(cache, cache->newest);
+    PS_ASSERT(cache->count == 0);
+}
+
 /* ---- Reading ---- */
 
 /* Additions that are on their way make every ticket worthless: what the servers answer meanwhile
@@ -196,8 +258,9 @@ static uint32_t take_place(struct ps_row_cache *cache)
 void ps_row_cache_keep(struct ps_row_cache *cache, uint64_t ticket, uint64_t key, uint64_t clock,
                        const void *row)
 {
-    /* The ticket of a read beside an addition fits no number that there will ever be. */
-    if (ticket != cache->additions || cache->open > 0)
+    /* The ticket of a read beside an addition fits no number that there will ever be. A read that
+     * was begun at former clocks, and has asked here behind their end, is of a higher one. */
+    if (ticket != cache->additions || cache->open > 0 || clock > cache->highest)
         return;
     uint32_t place = place_of(cache, key);
     /* Workers of one table may be at different clocks. */

@@ -20,6 +20,7 @@
 #define PS_CLIENT_ROW_CACHE_H
 
 #include "base/alloc.h"
+#include "base/bounds.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -38,13 +39,21 @@ PS_MUST_USE enum ps_status ps_row_cache_create(const struct ps_allocator *memory
 /* NULL is allowed. */
 void ps_row_cache_destroy(struct ps_row_cache *cache);
 
+/* Reads go on at this clock of this worker, by these clocks. A worker's clocks rise as long as they
+ * are the same ones: where they are others, or stand lower, as in another task, they do not say how
+ * old the rows are, and all rows go. So they do for a worker that was not heard of before and is
+ * behind one that was. */
+void ps_row_cache_at(struct ps_row_cache *cache, const char *clocks, uint32_t worker,
+                     uint64_t clock);
+
 /* Before the servers are asked for what is not here. */
 uint64_t ps_row_cache_begin(const struct ps_row_cache *cache);
 
 /* Copies the row of the key, if there is one that may be read at this clock. */
 bool ps_row_cache_find(struct ps_row_cache *cache, uint64_t key, uint64_t clock, void *row);
 
-/* Keeps a row that was read at this clock, unless something was added since the ticket. */
+/* Keeps a row that was read at this clock, unless something was added since the ticket, or reads
+ * have gone on at lower clocks. */
 void ps_row_cache_keep(struct ps_row_cache *cache, uint64_t ticket, uint64_t key, uint64_t clock,
                        const void *row);
 

@@ -263,8 +263,8 @@ static void pack_rows(const struct ps_row_cut *cut, const struct ps_row_piece *p
     }
 }
 
-/* The first gradient of a key is copied, and the others are joined to it where it lies, in the order
- * in which they came. */
+/* The first gradient of a key is copied, and the others are joined to it where it lies, in the
+ * order in which they came. */
 static void pack_sums(const struct ps_row_cut *cut, const struct ps_row_piece *piece, uint8_t *to)
 {
     const struct ps_row_gradients *gradients = &cut->gradients;

@@ -353,6 +353,8 @@ uint64_t ps_service_bytes_counted(const struct ps_service *service)
 void ps_service_count_clocks(struct ps_service *service)
 {
     const struct ps_clocks *clocks = &service->clocks;
+    PS_ASSERT(clocks->count <= PS_CLOCKS_MAX);
+    PS_ASSERT((clocks->count == 0) == (clocks->groups == NULL));
     /* A few groups are looked at for each minimum that moves, which is once for an iteration of all
      * workers. */
     uint64_t lowest = UINT64_MAX;

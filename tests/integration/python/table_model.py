@@ -28,7 +28,7 @@ WIDTHS = [1, 1, 3, 3, 16, 16, 65, 4096]
 class Spec:
     """A table as it is defined, drawn by a seed."""
 
-    def __init__(self, name, dice, *, clocks=None):
+    def __init__(self, name, dice, *, clocks=None, is_large=False):
         self.name = name
         self.rule = dice.choice(list(RULES))
         self.width = dice.choice(WIDTHS)
@@ -42,7 +42,11 @@ class Spec:
         self.init = dice.choice(first)
         self.keys = dice.choice([12, 60, 60, 400])  # that are pushed to, beside EDGES
         if self.width == 4096:
-            self.keys = 40
+            self.keys = dice.choice([40, 40, 400])
+        self.counts = [0, 1, 2, 7, 20, 30 if self.width == 4096 else 100]  # of keys in a push
+        if is_large:  # so that pushes come beside a checkpoint, and as much as goes in one message
+            self.width = dice.choice([1, 3, 16])
+            self.keys, self.counts = 100_000, [20, 5_000, 7_000]
         self.rows_max = dice.choice([0, 0, self.keys // 2, self.keys])
         self.full = dice.choice(["refuse", "oldest"]) if self.rows_max else "refuse"
         self.admission = dice.choice([1, 1, 2, 3])

@@ -3,12 +3,8 @@
 which the same is sent and nothing happens, and the model; and what is done to them at random."""
 
 import contextlib
-import os
 import random
-import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -16,6 +12,7 @@ import numpy as np
 import pserver
 from pserver.testing import Server
 
+from table_checks import Checks, psckpt
 from table_model import EDGES, Model, Spec
 
 TABLES = 3
@@ -23,33 +20,21 @@ WORKERS = 2
 PATIENCE = 60
 
 
-def psckpt(*words, codes=(0,)):
-    done = subprocess.run([os.path.join(os.environ["PS_BIN"], "psckpt"), *map(str, words)],
-                          capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode not in codes:
-        raise AssertionError(f"psckpt {words}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def checkpoints_of(data):
-    """The oldest first."""
-    folder = os.path.join(data, "shard-0")
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder))
-            if name.endswith(".safetensors")]
-
-
-class World(contextlib.ExitStack):
+class World(Checks, contextlib.ExitStack):
     """The two servers, a client of each, and the model."""
 
-    def __init__(self, test, seed):
+    def __init__(self, test, seed, is_large=False):
         super().__init__()
         self.test = test
+        self.is_large = is_large
         self.dice = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         dice = self.dice
         self.expiring = dice.random() < 0.4
         ttl = "3s" if self.expiring else "60s"
-        flags = ["--etcd-ttl", ttl, "--increments", dice.choice(["0", "1", "3"]),
+        self.is_brief = dice.random() < 0.3  # its lease
+        flags = ["--etcd-ttl", "1s" if self.is_brief else ttl,
+                 "--increments", dice.choice(["0", "1", "3"]),
                  "--checkpoint-interval", dice.choice(["100ms", "400ms", "1h"])]
         self.log("servers", *flags)
         # Of each side. To one server of two a push may be refused, and to the other one not.
@@ -61,6 +46,7 @@ class World(contextlib.ExitStack):
             client.initialize({"w": np.zeros(8, np.float32)})
         self.tables, self.models, self.replicas, self.workers = {}, {}, {}, {}
         self.failed = []
+        self.sets, self.set_count = {}, 0  # by name: the state that was saved
         self.clock, self.task = [0] * WORKERS, 0
         if self.expiring:
             self.clocks = [client.clocks("ticks", WORKERS, "asp") for client in self.clients]
@@ -69,6 +55,7 @@ class World(contextlib.ExitStack):
         for number in range(TABLES):
             self.define(f"t{number}")
         self.define_sum()
+        self.define_iterated()
 
     def connect(self, side):
         addresses = ",".join(server.address for server in (self.servers, self.beside)[side])
@@ -80,7 +67,8 @@ class World(contextlib.ExitStack):
     # ---- Tables come and go ----
 
     def define(self, name):
-        spec = Spec(name, self.dice, clocks="ticks" if self.expiring else None)
+        spec = Spec(name, self.dice, clocks="ticks" if self.expiring else None,
+                    is_large=self.is_large)
         self.log("define", spec)
         with self.maybe_killed():
             self.tables[name] = [spec.define(client) for client in self.clients]
@@ -109,6 +97,44 @@ class World(contextlib.ExitStack):
         for client in self.clients:
             client.table("sum", 2, pserver.Add(), dtype=np.int64)
         self.sums = {}
+
+    def define_iterated(self):
+        """Counted by two workers at clocks, each of which keeps some rows for an iteration more."""
+        self.pace = self.clients[0].clocks("pace", WORKERS, "ssp", staleness=1)
+        self.paces, self.counted, self.pace_task = [0] * WORKERS, [], 0
+        self.own = [self.clients[0].table("iterated", 1, pserver.Add(), dtype=np.int64)
+                    for _ in range(WORKERS)]
+        for table in self.own:
+            table.cache(8, staleness=1)
+
+    def iterate(self):
+        """Whose turn it is reads what all have added that are an iteration behind, and all that it
+        has added itself."""
+        if self.dice.random() < 0.2:  # another task, to which all that was added is old
+            self.pace_task += 1
+            self.pace = self.clients[0].clocks("pace", WORKERS, "ssp", staleness=1,
+                                               task=self.pace_task)
+            self.paces = [0] * WORKERS
+            self.counted = [(who, -9, added) for who, _, added in self.counted]
+        for _ in range(6):
+            worker = self.dice.randrange(WORKERS)
+            clock = self.paces[worker]
+            if clock > min(self.paces) + 1:
+                continue
+            keys = np.array(self.dice.sample(range(12), 5), np.uint64)
+            with self.maybe_killed(0.1):
+                self.own[worker].at(self.pace.at(worker, clock))
+                rows = self.own[worker].get(keys)[:, 0]
+            for key, row in zip(keys.tolist(), rows.tolist()):
+                most = [(who, when) for who, when, added in self.counted if key in added]
+                least = [1 for who, when in most if who == worker or when < clock - 2]
+                self.test.assertLessEqual(len(least), row)
+                self.test.assertLessEqual(row, len(most))
+            with self.maybe_killed(0.1):
+                self.own[worker].add(keys, np.ones(5, np.int64))
+                self.pace.clock(worker, clock + 1)
+            self.counted.append((worker, clock, set(keys.tolist())))
+            self.paces[worker] += 1
 
     def exchange(self):
         name = self.dice.choice(list(self.tables))
@@ -143,6 +169,20 @@ class World(contextlib.ExitStack):
         server.kill()
         server.start()
 
+    def stand_still(self):
+        """The process sleeps through its lease in the midst of a push, and loads the shard anew."""
+        server = self.dice.choice(self.servers)
+        self.log("SIGSTOP")
+
+        def sleep():
+            server.pause()
+            time.sleep(1.2)
+            server.resume()
+        thread = threading.Thread(target=sleep)
+        thread.start()
+        self.push()
+        thread.join()
+
     # ---- Pushes ----
 
     def keys(self, spec, count):
@@ -156,26 +196,25 @@ class World(contextlib.ExitStack):
             return self.numbers.integers(-9, 10, (count, spec.width)).astype(spec.dtype)
         return self.numbers.normal(0, 1, (count, spec.width)).astype(spec.dtype)
 
-    def push(self):
-        name = self.dice.choice(list(self.tables))
+    def push(self, name=None):
+        name = name or self.dice.choice(list(self.tables))
         model, spec, tables = self.models[name], self.models[name].spec, self.tables[name]
-        count = self.dice.choice([0, 1, 2, 7, 20, 100])
-        if spec.width == 4096:
-            count = min(count, 30)
+        count = self.dice.choice(spec.counts)
         keys, gradients = self.keys(spec, count), self.gradients(model, count)
         if spec.keys_max:
             keys %= np.uint64(spec.keys_max)
+        if spec.rounds:
+            self.push_round(name, keys, gradients)
+            return
+        # Of two servers one would skip its part, and the other one not.
+        if spec.skips and count and self.count == 1 and self.dice.random() < 0.2:
+            gradients[self.dice.randrange(count), 0] = np.inf
         joined = model.joined(keys, gradients)
+        is_skipped = not all(np.isfinite(gradient).all() for gradient in joined.values())
         firsts = self.first_values(name, joined)
         asked = self.keys(spec, 5)
         if spec.keys_max:
             asked %= np.uint64(spec.keys_max)
-        if spec.rounds:
-            self.push_round(name, keys, gradients)
-            return
-        is_skipped = spec.skips and count and self.dice.random() < 0.2
-        if is_skipped:
-            gradients[self.dice.randrange(count), 0] = np.inf
         ways = [lambda table: table.add(keys, gradients),
                 lambda table: table.add_get(keys, gradients, asked)]
         way = self.dice.choice(ways)
@@ -193,9 +232,11 @@ class World(contextlib.ExitStack):
         if not is_skipped:
             model.push(joined, lambda key: firsts[key], min(self.clock))
 
-    def contribute(self, name, server, worker, parts):
+    def contribute(self, name, server, worker, parts, asked):
         try:
-            self.workers[name][server][worker].push_pull(*parts[worker], [], worker=worker)
+            table = self.workers[name][server][worker]
+            rows = table.push_pull(*parts[worker], asked, worker=worker)
+            self.read.append(rows.tobytes())
         except pserver.Error as error:
             self.failed.append((name, server, worker, error))
 
@@ -205,7 +246,10 @@ class World(contextlib.ExitStack):
         half = len(keys) // 2
         parts = [(keys[:half], gradients[:half]), (keys[half:], gradients[half:])]
         model.certain = False
-        threads = [threading.Thread(target=self.contribute, args=(name, server, worker, parts))
+        self.read = []
+        asked = self.keys(spec, 5) % np.uint64(spec.keys_max or 2 ** 63)
+        threads = [threading.Thread(target=self.contribute,
+                                    args=(name, server, worker, parts, asked))
                    for server in range(2) for worker in range(2)]
         with self.maybe_killed():
             for thread in threads:
@@ -213,6 +257,8 @@ class World(contextlib.ExitStack):
             for thread in threads:
                 thread.join()
         self.test.assertEqual(self.failed, [], spec)
+        if not spec.expire_clocks:  # all four read what the round has made
+            self.test.assertEqual(len(set(self.read)), 1, spec)
 
     def outcome(self, call):
         try:
@@ -231,7 +277,7 @@ class World(contextlib.ExitStack):
         model, spec, tables = self.models[name], self.models[name].spec, self.tables[name]
         if spec.rows_max or spec.admission > 1 or spec.expire_clocks or spec.rounds:
             return
-        count = 300 if spec.width == 4096 else 20000
+        count = 300 if spec.width == 4096 else 20_000
         keys, gradients = self.keys(spec, count), self.gradients(model, count)
         if spec.keys_max:
             keys %= np.uint64(spec.keys_max)
@@ -242,6 +288,29 @@ class World(contextlib.ExitStack):
             for table in tables:
                 table.add(keys, gradients)
         model.push(joined, lambda key: firsts[key], min(self.clock))
+
+    def push_beside_a_copy(self):
+        """The copy follows meanwhile, in pieces that pushes come between."""
+        name = self.dice.choice(list(self.tables))
+        replica, over, failed = self.replicas[name][0], threading.Event(), []
+
+        def follow():
+            while not over.is_set() and not failed:
+                try:
+                    replica.update()
+                except pserver.Error as error:
+                    failed.append(error)
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        try:
+            for _ in range(10):
+                self.push(name)
+        finally:
+            over.set()
+            thread.join()
+        self.test.assertEqual(failed, [], self.models[name].spec)
+        self.check(name)
 
     def push_together(self):
         """Two clients to each server at once; what comes of it is determined all the same."""
@@ -304,6 +373,15 @@ class World(contextlib.ExitStack):
             except pserver.Error as error:  # of the process that was killed
                 self.log("save:", error)
 
+    def save_set(self):
+        """A model of which psckpt says the state while the server is at work."""
+        if self.expiring or self.count > 1:
+            return
+        self.set_count += 1
+        name = f"set-{self.set_count}"
+        self.clients[0].save_model(name)
+        self.sets[name] = psckpt("digest", self.servers[0].data_path).split()[0]
+
     def tick(self):
         """The worker that is behind goes on."""
         if not self.expiring:
@@ -324,136 +402,6 @@ class World(contextlib.ExitStack):
                 told = clocks.clock(worker, self.clock[worker])
                 self.test.assertEqual(told, self.clock[worker])
 
-    # ---- What is true ----
-
-    def check_sums(self):
-        keys = np.arange(50, dtype=np.uint64)
-        wanted = np.array([[self.sums.get(key, 0)] * 2 for key in range(50)], np.int64)
-        for client in self.clients:
-            np.testing.assert_array_equal(client.table("sum").get(keys), wanted)
-
-    def check(self, name):
-        """Rows by their keys, which rows there are, and the copy that follows."""
-        model, spec, tables = self.models[name], self.models[name].spec, self.tables[name]
-        asked = [key for key in [*range(spec.keys + 3), *EDGES] if key < (spec.keys_max or 2 ** 64)]
-        asked = np.array(asked, np.uint64)
-        replica, _ = self.replicas[name]
-        with self.maybe_killed(0.05):
-            replica.update()
-        if spec.expire_clocks:
-            self.check_expiring(name)
-            return
-        rows = [table.get(asked) for table in tables]
-        self.test.assertEqual(rows[0].tobytes(), rows[1].tobytes(), spec)
-        counts = [client.parameters()[name].shape[0] for client in self.clients]
-        self.test.assertEqual(*counts, spec)
-        self.test.assertEqual(len(replica), counts[0], spec)
-        self.test.assertEqual(replica.get(asked).tobytes(), rows[0].tobytes(), spec)
-        if not model.certain:
-            return
-        self.test.assertEqual(replica.keys().tolist(), sorted(model.rows), spec)
-        self.check_values(model, asked, rows[0])
-
-    def check_values(self, model, keys, rows):
-        if not model.exact:
-            return
-        for key, row in zip(keys.tolist(), rows):
-            if key in model.rows and key not in model.loose:
-                self.test.assertEqual(row.tobytes(), model.rows[key].tobytes(), (key, model.spec))
-
-    def check_expiring(self, name):
-        """Rows that are not due are there; those of the copy have the model's values."""
-        model, spec = self.models[name], self.models[name].spec
-        if not model.certain:
-            return
-        replica, _ = self.replicas[name]
-        there = set(replica.keys().tolist())
-        self.test.assertLessEqual(there, set(model.rows), spec)
-        gone = set(model.rows) - there
-        for key in gone:
-            self.test.assertTrue(key in model.loose or model.is_due(key, min(self.clock)),
-                                 (key, spec))
-        self.check_values(model, replica.keys(), replica.get(replica.keys()))
-
-    def check_all(self):
-        for name in self.tables:
-            self.check(name)
-        self.check_sums()
-
-    def stopped(self):
-        """What the programs say of the folders of servers that were killed."""
-        self.log("look at the files")
-        is_above = self.is_above()
-        for server in self.servers:
-            server.kill()
-        digests = [self.look(number, is_above) for number in range(self.count)]
-        for server in self.servers:
-            server.start()
-        if self.expiring or self.dice.random() < 0.5:
-            return
-        self.clients[0].save()
-        for server, digest in zip(self.servers, digests):
-            server.kill()
-            saved = psckpt("digest", "--no-journal", server.data_path).split()[0]
-            server.start()
-            self.test.assertEqual(saved, digest)
-
-    def look(self, number, is_above):
-        data, dice = self.servers[number].data_path, self.dice
-        psckpt("verify", data)
-        digest = psckpt("digest", data).split()[0]
-        with tempfile.TemporaryDirectory() as folder:
-            other = os.path.join(folder, "other")
-            # Of a table above a limit that was lowered there is no other shard (64).
-            psckpt("reshard", data, "--to", dice.choice([1, 2, 3]), "--out", other,
-                   codes=(0, 64) if is_above else (0,))
-            if dice.random() < 0.5 and os.path.exists(other):
-                psckpt("export", other, "--out", os.path.join(folder, "plain"), "--merge")
-            self.without_the_newest(data, os.path.join(folder, "copy"), digest)
-        if not self.expiring:
-            self.compare_files(data, self.beside[number].data_path)
-        if dice.random() < 0.3:
-            psckpt("prune", data)
-            self.test.assertEqual(psckpt("digest", data).split()[0], digest)
-        if dice.random() < 0.4:
-            self.damage(data)
-        return digest
-
-    def without_the_newest(self, data, copy, digest):
-        """Of two checkpoints the older one and the journal have all of the newer one."""
-        shutil.copytree(data, copy)
-        names = checkpoints_of(copy)
-        if len(names) > 1:
-            os.remove(names[-1])
-            self.test.assertEqual(psckpt("digest", copy).split()[0], digest)
-
-    def compare_files(self, data, beside):
-        """The other server is at work, and its folder stays what it is for as long as a copy is."""
-        copy = data + "-beside"
-        shutil.copytree(beside, copy)
-        told = psckpt("diff", data, copy, codes=(0, 1)).splitlines()
-        shutil.rmtree(copy)
-        self.test.assertEqual([line for line in told if self.is_different(line)], [])
-
-    def is_different(self, line):
-        """Of psckpt diff. Who came last is not determined where two came together."""
-        name = line.split()[1].rstrip(":")
-        any_order = name == "sum" or self.models[name].in_any_order
-        return not (any_order and line.startswith(f"changed  {name}: clock,"))
-
-    def damage(self, data):
-        """The newest checkpoint, at any place."""
-        names = checkpoints_of(data)
-        if len(names) < 2:
-            return
-        at = self.dice.randrange(os.path.getsize(names[-1]))
-        self.log("damage", names[-1], at, "of", os.path.getsize(names[-1]))
-        with open(names[-1], "r+b") as file:
-            file.seek(at)
-            byte = file.read(1)[0]
-            file.seek(at)
-            file.write(bytes([byte ^ 0x5a]))
-
     def end(self):
         """As an operator ends it: with a last checkpoint."""
         self.log("SIGTERM")
@@ -461,17 +409,14 @@ class World(contextlib.ExitStack):
         server.stop()
         server.start()
 
-    def is_above(self):
-        """Whether a table has more rows than a limit that was lowered."""
-        there = self.clients[0].parameters()
-        return any(0 < model.spec.rows_max < there[name].shape[0]
-                   for name, model in self.models.items())
-
     def step(self):
-        ways = [(60, self.push), (3, self.push_large), (2, self.push_together), (6, self.configure),
-                (4, self.exchange), (8, self.save), (8 if self.expiring else 0, self.tick),
-                (2, self.restart), (1, self.end), (2, self.stopped), (10, lambda: self.check(
-                    self.dice.choice(list(self.tables))))]
+        ways = [(60, self.push), (4, self.push_large), (3, self.push_beside_a_copy),
+                (2, self.push_together), (4, self.iterate), (6, self.configure),
+                (4, self.exchange), (8, self.save), (2, self.save_set),
+                (8 if self.expiring else 0, self.tick),
+                (2, self.restart), (1, self.end), (2, self.stopped),
+                (3 if self.is_brief else 0, self.stand_still),
+                (10, lambda: self.check(self.dice.choice(list(self.tables))))]
         self.dice.choices([way for _, way in ways], [weight for weight, _ in ways])[0]()
 
     def __exit__(self, *failure):

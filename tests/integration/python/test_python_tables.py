@@ -319,6 +319,19 @@ class Clocks(TwoServers):
             with self.assertRaises(pserver.ClosedError):
                 read.wait()
 
+    def test_rows_that_are_kept_are_not_those_of_another_task(self):
+        table, other = self.ps.table("t", 1), self.connect().table("t", 1)
+        table.cache(100)
+        for name, task in (("stages", 1), ("stages", 2), ("others", 1)):
+            before = -table.get([7])[0, 0]
+            for clock in range(3):
+                clocks = self.ps.clocks(name, 1, "ssp", task=task)
+                table.at(clocks.at(0, clock))
+                self.assertEqual(-table.get([7])[0, 0], before + clock)
+                other.add([7], [[1.0]])
+                clocks.clock(0, clock + 1)
+            table.at(None)
+
     def test_rows_may_be_kept_while_clocks_allow_it(self):
         clocks = self.ps.clocks("kept", 1, "ssp", staleness=2)
         table, beside = self.ps.table("t", 1), self.ps.table("t", 1)

@@ -178,6 +178,79 @@ START_TEST(refused_memory_leaves_nothing_behind)
 }
 END_TEST
 
+/* A job in stages begins each with clocks that stand low again. */
+START_TEST(nothing_is_kept_from_a_task_to_one_that_begins_lower)
+{
+    ps_row_cache_at(cache, "train", 1, 100);
+    keep(7, 100, 700);
+    ps_row_cache_at(cache, "train", 1, 101);
+    ck_assert_uint_eq(find(7, 101), 700);
+
+    ps_row_cache_at(cache, "train", 1, 0);
+    ck_assert_uint_eq(find(7, 0), 0);
+
+    keep(7, 0, 71);
+    ck_assert_uint_eq(find(7, 0), 71);
+}
+END_TEST
+
+START_TEST(nothing_is_kept_from_clocks_of_another_name)
+{
+    ps_row_cache_at(cache, "train", 1, 5);
+    keep(7, 5, 700);
+
+    ps_row_cache_at(cache, "trai", 1, 5);
+
+    ck_assert_uint_eq(find(7, 5), 0);
+}
+END_TEST
+
+/* Of two workers one is behind, and each goes on where it was. */
+START_TEST(workers_that_share_a_cache_are_not_new_tasks)
+{
+    ps_row_cache_at(cache, "train", 1, 5);
+    ps_row_cache_at(cache, "train", 2, 5);
+    ps_row_cache_at(cache, "train", 1, 6);
+    keep(7, 6, 700);
+
+    ps_row_cache_at(cache, "train", 2, 5);
+    ck_assert_uint_eq(find(7, 5), 700);
+    ps_row_cache_at(cache, "train", 1, 6);
+    ck_assert_uint_eq(find(7, 6), 700);
+
+    /* Whom nobody knows may be of another task. */
+    ps_row_cache_at(cache, "train", 3, 5);
+    ck_assert_uint_eq(find(7, 5), 0);
+}
+END_TEST
+
+START_TEST(more_workers_than_are_known_cost_rows_and_nothing_else)
+{
+    for (uint64_t clock = 0; clock < 4; clock++)
+        for (uint32_t worker = 1; worker <= 40; worker++) {
+            ps_row_cache_at(cache, "train", worker, clock);
+            keep(7, clock, 1 + clock);
+            ck_assert_uint_eq(find(7, clock), 1 + clock);
+        }
+}
+END_TEST
+
+START_TEST(what_was_asked_by_former_clocks_does_not_come_in)
+{
+    uint64_t value = 700;
+    ps_row_cache_at(cache, "train", 1, 100);
+    uint64_t ticket = ps_row_cache_begin(cache);
+
+    ps_row_cache_at(cache, "train", 1, 0);
+    ps_row_cache_keep(cache, ticket, 7, 100, &value);
+    ck_assert_uint_eq(find(7, 0), 0);
+
+    /* By whoever has its ticket since. */
+    ps_row_cache_keep(cache, ps_row_cache_begin(cache), 7, 100, &value);
+    ck_assert_uint_eq(find(7, 0), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("row cache");
@@ -189,6 +262,11 @@ int main(void)
     tcase_add_test(tests, what_is_added_to_is_read_anew);
     tcase_add_test(tests, what_was_asked_beside_an_addition_does_not_come_in);
     tcase_add_test(tests, two_additions_end_one_after_the_other);
+    tcase_add_test(tests, nothing_is_kept_from_a_task_to_one_that_begins_lower);
+    tcase_add_test(tests, nothing_is_kept_from_clocks_of_another_name);
+    tcase_add_test(tests, workers_that_share_a_cache_are_not_new_tasks);
+    tcase_add_test(tests, more_workers_than_are_known_cost_rows_and_nothing_else);
+    tcase_add_test(tests, what_was_asked_by_former_clocks_does_not_come_in);
     tcase_add_test(tests, random_use_never_shows_a_wrong_row);
     tcase_add_test(tests, refused_memory_leaves_nothing_behind);
     suite_add_tcase(suite, tests);
