@@ -62,7 +62,8 @@ static enum ps_status read_head(const struct ps_files *files, struct ps_file fil
     return status;
 }
 
-/* Fewer bytes than the file had a moment ago: somebody cuts it. */
+/* Fewer bytes than the file had a moment ago: somebody cuts it, and what is left is as damaged as a
+ * file that ends in its header. What it says is not guessed from the part that came. */
 static enum ps_status read_whole(const struct ps_files *files, struct ps_file file, uint8_t *head,
                                  size_t size, struct ps_error *error)
 {
