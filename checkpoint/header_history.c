@@ -74,7 +74,9 @@ static enum ps_status read_whole(const struct ps_files *files, struct ps_file fi
                                  PS_CHECKPOINT_CORRUPT "the file has become shorter");
 }
 
-/* Behind the beginning that ps_header_verify has compared: the checksum's digits, and then member
+/* The first of two members of one name decides, as for who reads the whole: that one refuses the
+ * file for the second.
+ * Behind the beginning that ps_header_verify has compared: the checksum's digits, and then member
  * by member. A malformed history is not known here, and damage for who loads the file. */
 static void find(struct ps_bytes head, struct ps_history *history)
 {

@@ -80,7 +80,9 @@ static enum ps_status read_files(struct ps_history_survey *survey, const struct 
     return PS_OK;
 }
 
-/* Of a file that was cut off the header may still be whole. Epoch and position are those of the
+/* A damaged checkpoint counts as a file that says none, and so does one that the disk refuses: the
+ * loader tries the next older one, and does not end for what it has no need of.
+ * Of a file that was cut off the header may still be whole. Epoch and position are those of the
  * name, as for everybody who sorts checkpoints. */
 static enum ps_status add_checkpoint(struct ps_history_survey *survey, const struct ps_files *files,
                                      const char *folder, const struct ps_catalog_entry *entry,
