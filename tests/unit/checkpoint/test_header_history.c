@@ -101,7 +101,7 @@ START_TEST(what_says_none_or_is_laid_out_in_another_way_is_not_known)
         "\",\"ps.history\":7}}",
         "\",\"a\":{},\"ps.history\":\"" UUID "\"}}",
         "\", \"ps.history\":\"" UUID "\"}}",
-        "\",\"ps.history\":\"" UUID,
+        ("\",\"ps.history\":\"" UUID),
         "\",\"a\":\"\\",
         "\",",
         "",
