@@ -3,11 +3,11 @@
  * that are not its own; docs/wire.md says the same rule for clients in other languages. The rule is
  * a part of the public contract: another one would hide every row that servers have already.
  *
- * Hashed keys fall to shards at random, so that keys which are asked for together are spread. A
- * server keeps whatever it is sent of them. In ranges, neighbours stay together: keys 0 to
- * keys_max - 1 are counted in chunks, every shard has as many chunks as the others, and the first
- * shards have one more where the chunks do not divide evenly. Given ranges begin where the table's
- * owner says.
+ * Hashed keys fall to shards at random, so that keys which are asked for together are spread. Of
+ * them a server looks at some of each request, and keeps what its journal brings. In ranges,
+ * neighbours stay together: keys 0 to keys_max - 1 are counted in chunks, every shard has as many
+ * chunks as the others, and the first shards have one more where the chunks do not divide evenly.
+ * Given ranges begin where the table's owner says.
  *
  * Threads:  pure functions.
  * Blocking: never.

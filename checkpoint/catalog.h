@@ -65,13 +65,13 @@ ps_catalog_sweep_but(const struct ps_files *files, const char *folder, size_t ke
                      const struct ps_allocator *memory, size_t *removed, struct ps_error *error);
 
 /* The JSON of /checkpoints/<i>: uuid, path, crc32, timestamp (the old system's, numbers as it wrote
- * them), and position, epoch, bytes (strings of digits); where they are known, journal (a boolean)
- * and reached (digits). */
+ * them), and position, epoch, bytes (strings of digits); where they are known, history (a uuid),
+ * journal (a boolean) and reached (digits). */
 void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps_buffer *json);
 
 /* PS_ERR_CORRUPT when `json` is not such a document. Unknown members are ignored; position, epoch,
- * bytes and reached may be missing (0), and journal, too. A timestamp as a number has the precision
- * of a double. */
+ * bytes and reached may be missing (0), and history and journal, too. A timestamp as a number has
+ * the precision of a double. */
 PS_MUST_USE enum ps_status ps_catalog_pointer_read(struct ps_bytes json,
                                                    const struct ps_allocator *memory,
                                                    struct ps_checkpoint_place *place,

@@ -41,6 +41,10 @@ void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps
     write_digits(&writer, "epoch", place->epoch);
     write_digits(&writer, "bytes", place->bytes);
     /* What is not known is left out, as an older server would. */
+    char history[PS_UUID_BYTES];
+    ps_history_write(&place->history, history);
+    if (history[0] != '\0')
+        ps_json_text(&writer, "history", ps_bytes_of_text(history));
     if (place->journal != PS_CHECKPOINT_JOURNAL_UNSAID)
         ps_json_bool(&writer, "journal", place->journal == PS_CHECKPOINT_JOURNAL_KEPT);
     if (place->reached > 0)
@@ -104,6 +108,9 @@ static enum ps_status read_members(const struct ps_json *document,
         !read_addition(ps_json_member(document, "reached"), &place->reached))
         return ps_fail(error, PS_ERR_CORRUPT,
                        "checkpoint pointer: position, epoch, bytes or reached is malformed");
+    const struct ps_json *history = ps_json_member(document, "history");
+    if (history != NULL && !ps_history_read(ps_json_string(history), &place->history))
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: history is malformed");
     if (!read_journal(ps_json_member(document, "journal"), &place->journal))
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: journal is malformed");
     place->crc32 = (uint32_t)crc32;

@@ -27,6 +27,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 #include "base/write_behind.h"
+#include "checkpoint/history.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,13 +62,14 @@ struct ps_checkpoint_facts {
     char uuid[37];
     uint32_t index; /* of the shard */
     uint32_t shard_count;
-    uint64_t placement; /* of the job: docs/placement.md; 0: not said */
-    uint64_t epoch;     /* fencing token of the server that wrote it */
-    uint64_t position;  /* pushes applied in the life of the shard, all included here */
-    uint64_t unix_ns;   /* when the instant was taken */
-    const char *job;    /* "" for none */
-    const char *set;    /* of the whole model, that it was written for; "" or NULL for none */
-    const char *base;   /* uuid of the whole checkpoint that this one adds to; "" or NULL: this
+    uint64_t placement;        /* of the job: docs/placement.md; 0: not said */
+    uint64_t epoch;            /* fencing token of the server that wrote it */
+    uint64_t position;         /* pushes applied in the life of the shard, all included here */
+    uint64_t unix_ns;          /* when the instant was taken */
+    struct ps_history history; /* of the shard; not known of files of older programs */
+    const char *job;           /* "" for none */
+    const char *set;  /* of the whole model, that it was written for; "" or NULL for none */
+    const char *base; /* uuid of the whole checkpoint that this one adds to; "" or NULL: this
                                  one is whole */
     struct ps_bytes sessions; /* what server/core remembers of its clients' requests, opaque here;
                                  kept as the tensor "ps.sessions" of type U8. Empty: none */
@@ -157,6 +159,7 @@ struct ps_checkpoint_place {
     uint64_t position;
     uint64_t epoch;
     uint64_t unix_ns;
+    struct ps_history history;          /* of the shard; not known: nobody has said it */
     enum ps_checkpoint_journal journal; /* of its epoch; as the pointer says */
     uint64_t reached; /* position that was given up when an operator published it; else 0 */
 };
@@ -268,8 +271,8 @@ ps_checkpoint_parameter_own(const struct ps_checkpoint_reader *reader, size_t i)
  * file itself says is known. So whoever saves what is left knows what there was. Borrowed from the
  * reader. */
 size_t ps_checkpoint_named_count(const struct ps_checkpoint_reader *reader);
-const struct ps_checkpoint_parameter *
-ps_checkpoint_named(const struct ps_checkpoint_reader *reader, size_t i);
+const struct ps_checkpoint_parameter *ps_checkpoint_named(const struct ps_checkpoint_reader *reader,
+                                                          size_t i);
 
 /* Reads array `state` of parameter `i` (-1: the values; of a table also its keys and its clock)
  * piece by piece into `pieces` (writable buffers that together hold exactly the array: anything

@@ -162,6 +162,10 @@ static enum ps_status check_facts(const struct ps_checkpoint_facts *own,
     if (base->index != own->index || base->shard_count != own->shard_count ||
         strcmp(base->job, own->job) != 0)
         return ps_header_corrupt(error, "of another shard or job");
+    /* By its uuid it cannot be, unless somebody has made a file of that name: then everything above
+     * may be right as well, and the rows of the two are of two trainings. */
+    if (ps_history_differ(&base->history, &own->history))
+        return ps_header_corrupt(error, "of another history of the shard");
     /* What was written later cannot be what somebody has relied on before. */
     if (base->epoch > own->epoch || base->position > own->position)
         return ps_header_corrupt(error, "younger than what adds to it");

@@ -101,8 +101,10 @@ enum ps_status ps_checkpoint_write_as(const struct ps_files *files, const char *
     PS_TRY(ps_checkpoint_check_parameters(facts, parameters, parameter_count, error));
     /* Filled in a local and handed out at the end: the caller publishes `place`, and a half-filled
      * one would name a file that is not there. */
-    struct ps_checkpoint_place result = {
-        .position = facts->position, .epoch = facts->epoch, .unix_ns = facts->unix_ns};
+    struct ps_checkpoint_place result = {.position = facts->position,
+                                         .epoch = facts->epoch,
+                                         .unix_ns = facts->unix_ns,
+                                         .history = facts->history};
     memcpy(result.uuid, facts->uuid, sizeof result.uuid);
     struct job job = {
         .files = files, .memory = memory, .facts = facts, .setup = setup, .parameters = parameters};

@@ -33,6 +33,7 @@ enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator 
                                         .base = base,
                                         .sessions = {session, sizeof session}};
     memset(facts.uuid, 'f', sizeof facts.uuid - 1);
+    memset(facts.history.bytes, 0xff, sizeof facts.history.bytes);
     /* Each of them, since a parameter may get rounds, and the shard clocks, at any time. */
     const struct ps_header_section sections[PS_CHECKPOINT_SECTION_COUNT] = {{.bytes = 1},
                                                                             {.bytes = 1}};

@@ -82,6 +82,8 @@
 #define PS_HEADER_CANDIDATES "ps.candidates"
 /* Absent where nobody has said it. */
 #define PS_HEADER_PLACEMENT "ps.placement"
+/* Which life of the shard the file is of; absent of files of older programs, which pass over it. */
+#define PS_HEADER_HISTORY "ps.history"
 
 #define PS_HEADER_SESSIONS_CHECKSUM "ps.sessions_crc32c"
 #define PS_HEADER_BYTES_LABEL "U8"

@@ -225,6 +225,11 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
     /* Files of before there was a choice do not have it. */
     if (ps_json_member(metadata, PS_HEADER_PLACEMENT) != NULL)
         whole = whole && metadata_number(metadata, PS_HEADER_PLACEMENT, &facts->placement);
+    /* And one that is no history must not pass for none, which fits everything: whoever has changed
+     * it could then have the file loaded among those of any shard. */
+    if (ps_json_member(metadata, PS_HEADER_HISTORY) != NULL &&
+        !ps_history_read(metadata_text(metadata, PS_HEADER_HISTORY), &facts->history))
+        return ps_header_corrupt(pass->error, "ps.history is malformed");
     /* Whether index and shard count are those of this server is for the caller to judge: psckpt
      * reads files of any shard. */
     if (!whole || index > UINT32_MAX || shard_count > UINT32_MAX)

@@ -168,6 +168,10 @@ static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_
     ps_header_write_number(json, "ps.unix_ns", facts->unix_ns);
     if (facts->placement != 0)
         ps_header_write_number(json, PS_HEADER_PLACEMENT, facts->placement);
+    char history[PS_UUID_BYTES];
+    ps_history_write(&facts->history, history);
+    if (history[0] != '\0')
+        ps_json_text(json, PS_HEADER_HISTORY, ps_bytes_of_text(history));
     ps_json_text(json, "ps.job", ps_bytes_of_text(facts->job));
     /* Left out for most files, as older writers did. */
     if (facts->set != NULL && facts->set[0] != '\0')

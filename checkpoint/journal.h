@@ -35,6 +35,7 @@
 #include "base/encoding.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "checkpoint/history.h"
 #include "checkpoint/journal_note.h"
 
 #include <stdbool.h>
@@ -92,6 +93,7 @@ struct ps_journal_facts {
     uint64_t epoch;
     uint64_t position;       /* behind which the epoch begins: the first record has position + 1 */
     uint64_t previous_epoch; /* whose journal (or checkpoint) this goes on from; 0: from nothing */
+    struct ps_history history; /* of the shard; not known of segments of older programs */
     /* Records of former epochs up to here, that could be read but are not known to be on the disk,
      * are the first of this one. Not above position: there are none. Not in the file. */
     uint64_t repeat_to;
@@ -218,6 +220,15 @@ PS_MUST_USE enum ps_status ps_journal_reader_open(const struct ps_files *files, 
                                                   struct ps_journal_reader **reader,
                                                   struct ps_error *error);
 void ps_journal_reader_close(struct ps_journal_reader *reader);
+
+/* The same of one history, where it is known: segments of others are passed over as if they were
+ * not there. With the function above the first segment that says a history decides, and one of
+ * another, where reading comes to it, is damage: two never meet in one reader. */
+PS_MUST_USE enum ps_status
+ps_journal_reader_open_of(const struct ps_files *files, const char *folder, uint64_t position,
+                          uint64_t epoch_max, const struct ps_history *history,
+                          const struct ps_allocator *memory, struct ps_journal_reader **reader,
+                          struct ps_error *error);
 
 /* One record and the memory that it lies in. */
 struct ps_journal_row {

@@ -15,6 +15,7 @@
 #ifndef PS_CHECKPOINT_JOURNAL_CHAIN_H
 #define PS_CHECKPOINT_JOURNAL_CHAIN_H
 
+#include "checkpoint/history.h"
 #include "checkpoint/journal_segments.h"
 
 /* Takes the segments of void epochs out of the list. Looks from the newest epoch down to the one in
@@ -26,5 +27,13 @@
 PS_MUST_USE enum ps_status ps_journal_chain_keep(struct ps_journal_segments *segments,
                                                  const struct ps_files *files, const char *folder,
                                                  uint64_t wanted, struct ps_error *error);
+
+/* Takes the segments of other histories than `history` out of the list. Those that say none stay,
+ * and so do those that are damaged, have gone or cannot be read: whoever needs one says so. Nothing
+ * happens where `history` is not known. Comes before ps_journal_chain_keep, in which a stranger
+ * would decide which epochs are void. */
+void ps_journal_chain_keep_history(struct ps_journal_segments *segments,
+                                   const struct ps_files *files, const char *folder,
+                                   const struct ps_history *history);
 
 #endif

@@ -105,6 +105,8 @@ enum ps_status ps_journal_reader_enter(struct ps_journal_reader *reader, struct 
     struct ps_journal_facts facts;
     const char *bad = NULL;
     PS_TRY(read_first_record(reader, &head, &facts, &bad, error));
+    if (bad == NULL)
+        PS_TRY(ps_journal_reader_see_history(reader, &facts.history, error));
     if (bad != NULL)
         /* Another record may begin right behind the first word: a first record has no content to
          * skip. */

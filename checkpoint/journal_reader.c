@@ -42,11 +42,24 @@ enum ps_status ps_journal_reader_open(const struct ps_files *files, const char *
                                       const struct ps_allocator *memory,
                                       struct ps_journal_reader **reader, struct ps_error *error)
 {
+    const struct ps_history any = {{0}};
+    return ps_journal_reader_open_of(files, folder, position, epoch_max, &any, memory, reader,
+                                     error);
+}
+
+enum ps_status ps_journal_reader_open_of(const struct ps_files *files, const char *folder,
+                                         uint64_t position, uint64_t epoch_max,
+                                         const struct ps_history *history,
+                                         const struct ps_allocator *memory,
+                                         struct ps_journal_reader **reader, struct ps_error *error)
+{
     PS_ASSERT(files != NULL && folder != NULL && memory != NULL && reader != NULL);
+    PS_ASSERT(history != NULL);
     struct ps_journal_reader *opened = ps_zeroed(memory, sizeof *opened);
     if (opened == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for a reader");
     opened->memory = memory;
+    opened->history = *history;
     opened->end = UINT64_MAX;
     /* Behind the last position there is none, and position + 1 would wrap. */
     opened->ended = position == UINT64_MAX;
@@ -89,6 +102,21 @@ void ps_journal_reader_expect(struct ps_journal_reader *reader, const struct ps_
     reader->base_epoch = base_epoch;
 }
 
+/* The last line of defence, for whoever reads a folder without having asked whose it is, and for
+ * files that come while it is read. Of a segment without a history nobody can say that it does not
+ * belong: an older program wrote it. */
+enum ps_status ps_journal_reader_see_history(struct ps_journal_reader *reader,
+                                             const struct ps_history *history,
+                                             struct ps_error *error)
+{
+    if (ps_history_differ(history, &reader->history))
+        return ps_journal_reader_damaged(reader, "the segment is of another history of the shard",
+                                         error);
+    if (ps_history_known(history))
+        reader->history = *history;
+    return PS_OK;
+}
+
 uint64_t ps_journal_reader_given_up(const struct ps_journal_reader *reader)
 {
     PS_ASSERT(reader != NULL);
@@ -110,6 +138,8 @@ static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_
     PS_TRY(ps_journal_notes_read(files, folder, epoch_max, &reader->notes, error));
     PS_TRY(ps_journal_segments_init(&reader->segments, files, folder, epoch_max, reader->memory,
                                     error));
+    /* Strangers go before void epochs, which they would decide. */
+    ps_journal_chain_keep_history(&reader->segments, files, folder, &reader->history);
     /* Void epochs go before anything is chosen: their begins would end epochs that count. */
     PS_TRY(ps_journal_chain_keep(&reader->segments, files, folder, reader->wanted, error));
     reader->folder = ps_copy_text(reader->memory, folder, strlen(folder));

@@ -38,6 +38,7 @@ struct ps_journal_reader {
     uint64_t base_epoch;           /* notes of lower ones say nothing */
     uint64_t given_up;             /* noted positions behind the end, by an operator's decision */
     uint64_t cut;
+    struct ps_history history; /* of the journal: what was expected, or the first that was read */
     bool has_index;
     uint32_t index;          /* of the shard, by the first segment read */
     struct ps_error failure; /* PS_OK, or what every later call repeats */
@@ -78,6 +79,11 @@ PS_MUST_USE enum ps_status ps_journal_reader_head(struct ps_journal_reader *read
 /* Takes in how far the journal was durable when this record was written. */
 void ps_journal_reader_note_durable(struct ps_journal_reader *reader,
                                     const struct ps_journal_head *head);
+
+/* A segment of that history is entered. PS_ERR_CORRUPT: those before it are of another one. */
+PS_MUST_USE enum ps_status ps_journal_reader_see_history(struct ps_journal_reader *reader,
+                                                         const struct ps_history *history,
+                                                         struct ps_error *error);
 
 /* No record stands at reader->offset: PS_OK when that is the end of the journal, which is ended
  * then, or when the record is to be read once more; PS_ERR_CORRUPT when it is damage; PS_ERR_IO

@@ -230,6 +230,15 @@ static size_t segment_content_bytes(uint32_t format)
                                          : PS_JOURNAL_SEGMENT_CONTENT_BYTES;
 }
 
+/* In the head and not in the content, whose size older programs demand: they look at no request id
+ * of a segment's first record, which has none. */
+void ps_journal_segment_history(const struct ps_journal_facts *facts, struct ps_record *record)
+{
+    PS_ASSERT(record->type == PS_RECORD_SEGMENT);
+    record->session = ps_little_take(facts->history.bytes, 8);
+    record->sequence = ps_little_take(facts->history.bytes + 8, 8);
+}
+
 /* The content of a segment's first record: five numbers, which the record's own checksums guard. */
 size_t ps_journal_segment_write(const struct ps_journal_facts *facts,
                                 const struct ps_journal_life *life,
@@ -248,6 +257,9 @@ void ps_journal_segment_read(const struct ps_journal_head *head,
                              struct ps_journal_facts *facts, struct ps_journal_life *life)
 {
     PS_ASSERT(head->content_bytes == segment_content_bytes(head->format));
+    /* Zeros where an older program wrote it, which is "not known". */
+    ps_little_put(facts->history.bytes, 8, head->record.session);
+    ps_little_put(facts->history.bytes + 8, 8, head->record.sequence);
     facts->index = (uint32_t)ps_little_take(from, 4);
     facts->shard_count = (uint32_t)ps_little_take(from + 4, 4);
     facts->position = ps_little_take(from + 8, 8);

@@ -92,8 +92,12 @@ size_t ps_journal_segment_write(const struct ps_journal_facts *facts,
                                 const struct ps_journal_life *life,
                                 uint8_t to[PS_JOURNAL_SEGMENT_CONTENT_BYTES]);
 
-/* And back, from the content that stands behind `head`; epoch and first position stand in the
- * head. */
+/* The history of `facts` to `record`, the first of a segment: it stands where other records have
+ * the session and the sequence of their request id. */
+void ps_journal_segment_history(const struct ps_journal_facts *facts, struct ps_record *record);
+
+/* And back, from `head` and the content that stands behind it; epoch and first position stand in
+ * the head as well, and are not set. */
 void ps_journal_segment_read(const struct ps_journal_head *head,
                              const uint8_t from[PS_JOURNAL_SEGMENT_CONTENT_BYTES],
                              struct ps_journal_facts *facts, struct ps_journal_life *life);

@@ -21,7 +21,8 @@
 
 /* Renames the oldest spare of the epoch of `from`, and of its first position or a later one, to
  * `path`, durably: from then on a crash finds it under no name that a reader looks at. `*taken` is
- * false when there is none. */
+ * false when there is none. Before it is written over, ask whether it is alone (ps_files.is_alone):
+ * a backup may read it, or have it under a name of its own. */
 PS_MUST_USE enum ps_status ps_journal_spare_take(const struct ps_files *files, const char *folder,
                                                  struct ps_journal_segment from, const char *path,
                                                  bool *taken, struct ps_error *error);

@@ -269,8 +269,9 @@ static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps
 {
     PS_ASSERT(writer->facts.epoch > 0);
     struct ps_journal_reader *reader = NULL;
-    PS_TRY(ps_journal_reader_open(writer->files, writer->folder, writer->written,
-                                  writer->facts.epoch - 1, writer->memory, &reader, error));
+    PS_TRY(ps_journal_reader_open_of(writer->files, writer->folder, writer->written,
+                                     writer->facts.epoch - 1, &writer->facts.history,
+                                     writer->memory, &reader, error));
     enum ps_status status = PS_OK;
     while (status == PS_OK && writer->written < writer->facts.repeat_to)
         status = repeat_record(writer, reader, error);
@@ -379,7 +380,8 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
 }
 
 /* Over a segment that is not needed any more, where there is one: its blocks are on the disk, and a
- * write to them changes nothing else there. */
+ * write to them changes nothing else there. One that somebody else has open, or under another name,
+ * is left to them: it is a backup's, which does not know that it was swept. */
 static enum ps_status open_segment(struct ps_journal_writer *writer, const char *temporary,
                                    struct ps_file *file, struct ps_error *error)
 {
@@ -393,8 +395,12 @@ static enum ps_status open_segment(struct ps_journal_writer *writer, const char 
     /* A new file grows with each write, and the disk has its size and its blocks to note as well:
      * that is how the first segments of an epoch are written. */
     enum ps_file_mode mode = direct ? PS_FILE_CREATE_DIRECT : PS_FILE_CREATE_NEW;
-    if (taken)
-        mode = direct ? PS_FILE_REUSE_DIRECT : PS_FILE_REUSE;
+    enum ps_file_mode again = direct ? PS_FILE_REUSE_DIRECT : PS_FILE_REUSE;
+    PS_TRY(files->open(files->self, temporary, taken ? again : mode, file, error));
+    if (!taken || files->is_alone(files->self, *file))
+        return PS_OK;
+    files->close(files->self, *file);
+    PS_TRY(files->remove(files->self, temporary, error));
     return files->open(files->self, temporary, mode, file, error);
 }
 
@@ -444,6 +450,7 @@ static enum ps_status put_first_record(struct ps_journal_writer *writer, struct 
                                .position = writer->segment.first,
                                .epoch = writer->facts.epoch,
                                .content = ps_view_of(&content)};
+    ps_journal_segment_history(&writer->facts, &record);
     return put_record(writer, &record, error);
 }
 

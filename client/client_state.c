@@ -18,6 +18,9 @@
 #include <string.h>
 #include <utlist.h>
 
+/* How long an interruption goes unheard. */
+#define INTERRUPTED_SLICE_MS 50
+
 static bool is_held(struct psclient *client, const struct ps_batch_request *request,
                     const struct ps_client_job *job);
 static void hold(struct psclient *client);
@@ -26,6 +29,8 @@ static void follow_members(struct psclient *client);
 static bool take_outcomes(struct psclient *client);
 static bool act(struct psclient *client);
 static void claim(struct psclient *client, struct ps_client_job *job);
+static void wait_interruptibly(struct psclient *client, struct ps_client_job *job);
+static void cancel(struct psclient *client, struct ps_client_job *job);
 static void wait_for(struct psclient *client, const struct ps_client_job *job,
                      uint64_t deadline_ms);
 static bool has_come(const struct psclient *client, const struct ps_client_job *job);
@@ -142,6 +147,8 @@ void ps_client_end(struct psclient *client, struct ps_client_job *job)
 {
     ps_mutex_lock(&client->mutex);
     claim(client, job);
+    if (client->interrupted != NULL)
+        wait_interruptibly(client, job);
     wait_for(client, job, PS_DEADLINE_NEVER);
     PS_ASSERT(job->finished);
     const struct ps_batch_request request = job->batch->request;
@@ -150,6 +157,27 @@ void ps_client_end(struct psclient *client, struct ps_client_job *job)
     ps_mutex_unlock(&client->mutex);
     /* Without the lock, since it may ask a server; the items are the caller's and still there. */
     ps_client_look_elsewhere(client, &request, placed_by);
+}
+
+/* In slices, between which the program is asked whether its user wants to wait on. Without the lock
+ * then: the program may wait for a lock of its own that another thread holds in a call of this
+ * client. Returns when the job is finished, or was cancelled and soon is. */
+static void wait_interruptibly(struct psclient *client, struct ps_client_job *job)
+{
+    for (;;) {
+        wait_for(client, job, ps_deadline_after(client->clock, INTERRUPTED_SLICE_MS));
+        int (*interrupted)(void *user) = client->interrupted;
+        void *user = client->interrupted_user;
+        if (job->finished || interrupted == NULL)
+            return;
+        ps_mutex_unlock(&client->mutex);
+        bool is_over = interrupted(user) != 0;
+        ps_mutex_lock(&client->mutex);
+        if (!is_over)
+            continue;
+        cancel(client, job);
+        return;
+    }
 }
 
 /* Also with a deadline that is over: then one look is taken, which does what there is to do for all
@@ -176,18 +204,23 @@ static void claim(struct psclient *client, struct ps_client_job *job)
         take_finished(client, job);
 }
 
-/* Calls that are not out end here, without an outcome that would wake the thread that polls: hence
- * the interrupt. */
 void ps_client_cancel(struct psclient *client, struct ps_client_job *job)
 {
     ps_mutex_lock(&client->mutex);
-    if (!job->finished) {
-        ps_engine_cancel(client->engine, job->batch);
-        ps_client_pump(client);
-        if (client->led)
-            client->channel.interrupt(client->channel.self);
-    }
+    cancel(client, job);
     ps_mutex_unlock(&client->mutex);
+}
+
+/* Calls that are not out end here, without an outcome that would wake the thread that polls: hence
+ * the interrupt. */
+static void cancel(struct psclient *client, struct ps_client_job *job)
+{
+    if (job->finished)
+        return;
+    ps_engine_cancel(client->engine, job->batch);
+    ps_client_pump(client);
+    if (client->led)
+        client->channel.interrupt(client->channel.self);
 }
 
 /* Also when nothing has come in time, what was held leaves: the caller goes to other work now, and

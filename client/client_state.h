@@ -86,6 +86,8 @@ struct psclient {
     int event_fd;    /* owned; readable while `finished` is not empty. -1: nobody asked for it */
     bool event_told; /* that it is */
     bool is_closing; /* the channel's thread finds nothing to do any more */
+    int (*interrupted)(void *user); /* asked while a call waits; NULL: nobody is */
+    void *interrupted_user;         /* borrowed */
     struct ps_engine *engine;
     struct ps_route *routes; /* owned; of each shard */
     uint64_t route_number;

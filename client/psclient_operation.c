@@ -144,6 +144,18 @@ PS_EXPORT int psclient_event_fd(struct psclient *client)
     return ps_process_mark_is_child(&client->mark) ? -1 : ps_client_event_fd(client);
 }
 
+/* Under the lock all the same: a thread of the library's own may wait already. */
+PS_EXPORT void psclient_set_interrupted(struct psclient *client, int (*interrupted)(void *user),
+                                        void *user)
+{
+    if (ps_process_mark_is_child(&client->mark))
+        return;
+    ps_mutex_lock(&client->mutex);
+    client->interrupted = interrupted;
+    client->interrupted_user = user;
+    ps_mutex_unlock(&client->mutex);
+}
+
 /* Constant from the beginning on: no lock is needed to read it. */
 PS_EXPORT void *psclient_operation_user(const struct psclient_operation *operation)
 {

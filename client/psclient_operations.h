@@ -78,6 +78,14 @@ void psclient_cancel(struct psclient_operation *operation);
  * timeout of 0 then only fetches. A client whose descriptor nobody asks for works as ever. */
 int psclient_event_fd(struct psclient *client);
 
+/* For interpreters, whose users press ctrl-C: while a call of this client waits for servers,
+ * `interrupted` is asked on the waiting thread, some twenty times a second, and the call ends as if
+ * its time were over once it says anything but 0: what psclient_cancel says of a push holds for it.
+ * It is asked without a lock, so that it may call the client, and on threads of the library, too.
+ * psclient_next and psclient_wait, which take any time to wait, do not ask. To be set before other
+ * threads use the client. NULL: nobody is asked, as in the beginning. */
+void psclient_set_interrupted(struct psclient *client, int (*interrupted)(void *user), void *user);
+
 /* Waits until the operation is finished, which the timeout of its beginning bounds, says what
  * psclient_push or psclient_pull would have, and forgets it. */
 int psclient_end(struct psclient_operation *operation, struct psclient_result *results,

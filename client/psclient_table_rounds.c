@@ -194,7 +194,8 @@ static enum ps_status cut_adds(struct stepping *stepping, struct ps_error *error
     const struct psclient_table *table = stepping->call->table;
     const struct psclient_table_step *step = stepping->step;
     const struct ps_row_gradients given = {step->keys,   step->count,  step->gradients,
-                                           table->dtype, table->width, table->repeats};
+                                           table->dtype, table->width, table->repeats,
+                                           table->seed};
     /* What every server takes, whatever it was started with. */
     size_t most =
         (PS_MESSAGE_BYTES_DEFAULT - MESSAGE_REST_BYTES) / (sizeof *step->keys + table->row_bytes);

@@ -107,6 +107,6 @@ void ps_row_cut_fini(struct ps_row_cut *cut)
     ps_release(cut->memory, cut->content);
     ps_release(cut->memory, cut->keys);
     ps_release(cut->memory, cut->order);
-    ps_release(cut->memory, cut->slots);
+    ps_release(cut->memory, cut->sorting);
     *cut = (struct ps_row_cut){0};
 }

@@ -18,6 +18,9 @@
  * key that comes again and again, rows so wide that few make a piece) the gradients of equal keys
  * become one here, of the same bits as at the server (optimizer/repeats.h).
  *
+ * Rows of a piece are in the order of those hashes, in which a server walks its table: a server
+ * need not bring them into it, and has many clients.
+ *
  * Threads:  pure but for the memory.
  * Blocking: never.
  * Errors:   PS_ERR_OUT_OF_RANGE: a key that no shard has, or too many. PS_ERR_NO_MEMORY.
@@ -32,6 +35,8 @@
 #include "client/row_deal.h"
 #include "optimizer/repeats.h"
 
+#include <stdbool.h>
+
 /* Content of one message. Small enough that several of them are on their way at once. */
 #define PS_ROW_PIECE_BYTES ((size_t)1 << 20)
 
@@ -45,10 +50,11 @@ struct ps_row_piece {
     size_t first; /* of its rows, in the order of the cut */
     size_t count;
     struct ps_bytes content; /* of a push: its keys, then its gradients */
-    /* Of a push: which of the caller's rows come into it, and into those behind it that have none
-     * of their own. More rows than the pieces hold are summed by key. */
+    /* Of a push: which of the caller's rows come into it. More of them than it holds are summed by
+     * key. */
     size_t given_first; /* in `order` */
     size_t given;
+    bool is_sorted; /* they are in the order in which they go */
 };
 
 /* The rows of a push, as the caller gave them. */
@@ -59,6 +65,7 @@ struct ps_row_gradients {
     enum ps_dtype dtype;
     size_t width;                /* elements of a row */
     enum ps_row_repeats repeats; /* what becomes of several gradients of a key */
+    uint64_t seed; /* of the order in which the servers have the table's rows: base/row_hash.h */
 };
 
 struct ps_row_cut {
@@ -71,8 +78,8 @@ struct ps_row_cut {
     size_t piece_count;
     struct ps_row_gradients gradients; /* of a push */
     size_t piece_rows_max;
-    uint32_t *slots; /* owned; of rows that are summed, by `order`: the place of the row's key among
-                        those of its pieces. NULL: none is */
+    uint64_t *sorting; /* owned; of a push: scratch for so many rows */
+    size_t sorting_rows;
 };
 
 /* How many rows go in one piece, when each of them takes so many bytes with its key. */

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/attributes.h"
 #include "base/row_hash.h"
+#include "optimizer/hash_order.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,8 +34,6 @@ struct cutting {
     struct ps_row_dealt dealt;
     uint32_t *buckets; /* owned; scratch */
     size_t *starts;    /* owned; of the buckets of one shard */
-    uint32_t *table;   /* owned; scratch of summing up */
-    size_t table_room;
     size_t pieces_room;
 };
 
@@ -62,7 +61,6 @@ enum ps_status ps_row_cut_push(const struct ps_allocator *memory,
     for (uint32_t shard = 0; ok && shard < partition->shard_count; shard++)
         ok = cut_shard(&cutting, shard);
     ok = ok && lay_out(cut);
-    ps_release(memory, cutting.table);
     ps_release(memory, cutting.starts);
     ps_release(memory, cutting.buckets);
     ps_row_deal_fini(memory, &cutting.dealt);
@@ -113,7 +111,7 @@ static bool begin_cutting(struct cutting *cutting)
            (buckets_most == 1 || cutting->buckets != NULL);
 }
 
-/* Where one piece is enough, the rows go as they came: nothing is hashed for them. */
+/* Where one piece is enough, nothing is dealt. */
 static bool cut_shard(struct cutting *cutting, uint32_t shard)
 {
     struct ps_row_cut *cut = cutting->cut;
@@ -128,8 +126,8 @@ static bool cut_shard(struct cutting *cutting, uint32_t shard)
         memcpy(cut->order + first, from, rows * sizeof *from);
         return cut_bucket(cutting, shard, first, rows);
     }
-    ps_row_deal_buckets(cut->gradients.keys, from, rows, buckets, cutting->buckets, cutting->starts,
-                        cut->order + first);
+    ps_row_deal_buckets(cut->gradients.keys, cut->gradients.seed, from, rows, buckets,
+                        cutting->buckets, cutting->starts, cut->order + first);
     for (uint32_t i = 0; i < buckets; i++) {
         size_t begin = cutting->starts[i];
         if (!cut_bucket(cutting, shard, first + begin, cutting->starts[i + 1] - begin))
@@ -138,55 +136,59 @@ static bool cut_shard(struct cutting *cutting, uint32_t shard)
     return true;
 }
 
-/* ---- Summing up ---- */
+/* ---- The order of the rows ---- */
 
-/* Equal keys get the place of the first of them. How many places there are. The table has open
- * addressing: entries of 4 bytes, a few of which are in one line of the cache, and no list. */
-static size_t number_rows(const uint64_t *keys, const uint32_t *order, size_t count,
-                          uint32_t *slots, uint32_t *table, size_t table_size)
+/* Scratch for so many rows: their hashes, what the sort needs, and two orders. Most pushes need it
+ * once, for their largest piece, when nothing has been sent yet. */
+static bool have_sorting(struct ps_row_cut *cut, size_t rows)
 {
-    uint32_t unique = 0;
-    /* Probing ends: there is always a free entry. */
-    PS_ASSERT(table_size > count);
-    memset(table, 0, table_size * sizeof *table);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t key = keys[order[i]];
-        /* The lower half of the hash whose upper half has made the buckets. */
-        size_t at = ps_row_hash(key, 1) & (table_size - 1);
-        /* Entries are 1 + a row: 0 is a free one. */
-        while (table[at] != 0 && keys[order[table[at] - 1]] != key)
-            at = (at + 1) & (table_size - 1);
-        if (table[at] == 0) {
-            table[at] = (uint32_t)i + 1;
-            slots[i] = unique++;
-        } else {
-            slots[i] = slots[table[at] - 1];
-        }
-    }
-    return unique;
+    if (rows <= cut->sorting_rows)
+        return true;
+    ps_release(cut->memory, cut->sorting);
+    cut->sorting = ps_plain(cut->memory, rows * (3 * sizeof(uint64_t) + 2 * sizeof(uint32_t)));
+    cut->sorting_rows = cut->sorting != NULL ? rows : 0;
+    return cut->sorting != NULL;
 }
 
-/* Twice as many places as keys, so that a key is found after a step or two. Few buckets come here,
- * and the first of them is often the largest. */
-static bool sum_up(struct cutting *cutting, size_t first, size_t count, size_t *unique)
+/* By the hashes of their keys, and those of one key as they came. The hashes are made anew, though
+ * dealing has made them: eight bytes a row that lie far away cost more than a hash. */
+static void sort_rows(struct ps_row_cut *cut, size_t first, size_t count)
 {
-    struct ps_row_cut *cut = cutting->cut;
-    size_t size = 1;
-    while (size < 2 * count)
-        size *= 2;
-    /* For all rows of the push, since more buckets may come. */
-    if (cut->slots == NULL)
-        cut->slots = ps_plain(cut->memory, cut->gradients.count * sizeof *cut->slots);
-    if (size > cutting->table_room) {
-        ps_release(cut->memory, cutting->table);
-        cutting->table = ps_plain(cut->memory, size * sizeof *cutting->table);
-        cutting->table_room = size;
+    PS_ASSERT(count <= cut->sorting_rows);
+    uint32_t *order = cut->order + first;
+    uint64_t *hashes = cut->sorting;
+    uint64_t *scratch = hashes + count;
+    uint32_t *places = (uint32_t *)(void *)(scratch + 2 * count);
+    uint32_t *sorted = places + count;
+    for (size_t i = 0; i < count; i++)
+        hashes[i] = ps_row_hash(cut->gradients.keys[order[i]], cut->gradients.seed);
+    ps_hash_order(hashes, (uint32_t)count, places, scratch);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = order[places[i]];
+    memcpy(order, sorted, count * sizeof *order);
+}
+
+/* Of the rows as they go: the order says which of the caller's each is. */
+static uint64_t key_at(const struct ps_row_cut *cut, size_t at)
+{
+    return cut->gradients.keys[cut->order[at]];
+}
+
+/* Where a piece ends: keys are counted, and not rows, since equal ones are one row of the message.
+ * How many of the rows `from` to `end`, which are sorted, go in a piece of `most` different keys at
+ * most; `*keys` is how many these have. */
+static size_t take_keys(const struct ps_row_cut *cut, size_t from, size_t end, size_t most,
+                        size_t *keys)
+{
+    size_t at = from;
+    *keys = 0;
+    for (; at < end; at++) {
+        bool is_new = at == from || key_at(cut, at) != key_at(cut, at - 1);
+        if (is_new && *keys == most)
+            break;
+        *keys += is_new ? 1 : 0;
     }
-    if (cut->slots == NULL || cutting->table == NULL)
-        return false;
-    *unique = number_rows(cut->gradients.keys, cut->order + first, count, cut->slots + first,
-                          cutting->table, size);
-    return true;
+    return at - from;
 }
 
 /* What is summed here travels once, and what the server sums travels as often as it came; keys of a
@@ -194,20 +196,26 @@ static bool sum_up(struct cutting *cutting, size_t first, size_t count, size_t *
 static bool cut_bucket(struct cutting *cutting, uint32_t shard, size_t first, size_t count)
 {
     struct ps_row_cut *cut = cutting->cut;
-    size_t unique = count;
-    if (count > cut->piece_rows_max && !sum_up(cutting, first, count, &unique))
-        return false;
-    /* All of the given rows go with the first of its pieces. */
-    for (size_t given = count; unique > 0; given = 0) {
-        size_t take = unique < cut->piece_rows_max ? unique : cut->piece_rows_max;
+    bool is_sorted = count > cut->piece_rows_max;
+    if (is_sorted) {
+        if (!have_sorting(cut, count))
+            return false;
+        sort_rows(cut, first, count);
+    }
+    /* Each piece takes its own rows, so that it may be packed without those before it, and its keys
+     * are all that a bucket may have at once. */
+    for (size_t given, end = first + count; first < end; first += given) {
+        size_t keys = given = end - first;
+        if (is_sorted)
+            given = take_keys(cut, first, end, cut->piece_rows_max, &keys);
         PS_ASSERT(cut->piece_count < cutting->pieces_room);
         cut->pieces[cut->piece_count++] = (struct ps_row_piece){.shard = shard,
                                                                 .first = cut->count,
-                                                                .count = take,
+                                                                .count = keys,
                                                                 .given_first = first,
-                                                                .given = given};
-        cut->count += take;
-        unique -= take;
+                                                                .given = given,
+                                                                .is_sorted = is_sorted};
+        cut->count += keys;
     }
     return true;
 }
@@ -225,83 +233,71 @@ static size_t row_bytes_of(const struct ps_row_cut *cut)
 static bool lay_out(struct ps_row_cut *cut)
 {
     size_t each = sizeof(uint64_t) + row_bytes_of(cut);
+    size_t unsorted = 0;
     cut->content = ps_plain(cut->memory, cut->count * each);
     if (cut->content == NULL)
         return false;
     for (size_t i = 0; i < cut->piece_count; i++) {
         struct ps_row_piece *piece = &cut->pieces[i];
+        if (!piece->is_sorted && piece->given > unsorted)
+            unsorted = piece->given;
         piece->content = (struct ps_bytes){cut->content + piece->first * each, piece->count * each};
     }
-    return true;
+    return have_sorting(cut, unsorted);
 }
 
-/* Where a row of the pieces of one bucket goes: pieces but the last are full. The content is the
- * cut's own, and only the messages may not change it. */
-struct room {
-    uint8_t *key;
-    uint8_t *row;
-};
-
-static struct room room_of(const struct ps_row_cut *cut, const struct ps_row_piece *piece,
-                           size_t place)
-{
-    uint8_t *start = cut->content + (piece->content.data - cut->content);
-    PS_ASSERT(place < piece->count);
-    return (struct room){start + place * sizeof(uint64_t),
-                         start + piece->count * sizeof(uint64_t) + place * row_bytes_of(cut)};
-}
-
-/* Bytes, since a piece may begin where no number may lie. */
-static void pack_rows(const struct ps_row_cut *cut, const struct ps_row_piece *piece)
+/* Keys first, as the message has them: two runs are written, and not a row here and there. Bytes,
+ * since a piece may begin where no number may lie. */
+static void pack_rows(const struct ps_row_cut *cut, const struct ps_row_piece *piece, uint8_t *to)
 {
     const uint8_t *rows = cut->gradients.rows;
     const uint32_t *order = cut->order + piece->given_first;
-    const struct room room = room_of(cut, piece, 0);
     size_t size = row_bytes_of(cut);
-    /* Keys first, as the message has them: two runs are written, and not a row here and there. */
-    for (size_t i = 0; i < piece->count; i++)
-        memcpy(room.key + i * sizeof(uint64_t), &cut->gradients.keys[order[i]], sizeof(uint64_t));
-    for (size_t i = 0; i < piece->count; i++) {
+    for (size_t i = 0; i < piece->count; i++, to += sizeof(uint64_t))
+        memcpy(to, &cut->gradients.keys[order[i]], sizeof(uint64_t));
+    for (size_t i = 0; i < piece->count; i++, to += size) {
         for (size_t at = 0; i + AHEAD < piece->count && at < size && at < ASKED_BYTES_MAX;
              at += LINE_BYTES)
             PS_PREFETCH(rows + order[i + AHEAD] * size + at);
-        memcpy(room.row + i * size, rows + order[i] * size, size);
+        memcpy(to, rows + order[i] * size, size);
     }
 }
 
-/* The first gradient of a key is copied, the others are joined to it where it lies, in the order in
- * which they came. Places are given in that order too, so that a new one is the next. */
-static void pack_sums(const struct ps_row_cut *cut, const struct ps_row_piece *pieces)
+/* The first gradient of a key is copied, and the others are joined to it where it lies, in the
+ * order in which they came. */
+static void pack_sums(const struct ps_row_cut *cut, const struct ps_row_piece *piece, uint8_t *to)
 {
     const struct ps_row_gradients *gradients = &cut->gradients;
-    const uint32_t *order = cut->order + pieces->given_first;
-    const uint32_t *slots = cut->slots + pieces->given_first;
     const uint8_t *rows = gradients->rows;
     size_t size = row_bytes_of(cut);
-    uint32_t begun = 0;
-    for (size_t i = 0; i < pieces->given; i++) {
-        const struct ps_row_piece *piece = &pieces[slots[i] / cut->piece_rows_max];
-        const struct room room = room_of(cut, piece, slots[i] % cut->piece_rows_max);
-        const uint8_t *from = rows + order[i] * size;
-        PS_ASSERT(slots[i] <= begun);
-        if (slots[i] < begun) {
-            ps_row_repeat(gradients->repeats, gradients->dtype, gradients->width, room.row, from);
+    size_t end = piece->given_first + piece->given;
+    uint8_t *row = to + piece->count * sizeof(uint64_t);
+    for (size_t at = piece->given_first; at < end; at++) {
+        uint64_t key = key_at(cut, at);
+        const uint8_t *from = rows + cut->order[at] * size;
+        if (at > piece->given_first && key == key_at(cut, at - 1)) {
+            ps_row_repeat(gradients->repeats, gradients->dtype, gradients->width, row - size, from);
             continue;
         }
-        begun++;
-        memcpy(room.key, &gradients->keys[order[i]], sizeof(uint64_t));
-        memcpy(room.row, from, size);
+        memcpy(to, &key, sizeof key);
+        memcpy(row, from, size);
+        to += sizeof key;
+        row += size;
     }
 }
 
-/* The bytes of a push are made once: what is sent again is what was sent before. */
+/* The bytes of a push are made once: what is sent again is what was sent before. The content is the
+ * cut's own, and only the messages may not change it. */
 void ps_row_cut_pack(struct ps_row_cut *cut, size_t i)
 {
     PS_ASSERT(i < cut->piece_count);
-    const struct ps_row_piece *piece = &cut->pieces[i];
-    /* A piece without rows of its own has been packed with one before it. */
+    struct ps_row_piece *piece = &cut->pieces[i];
+    uint8_t *to = cut->content + (piece->content.data - cut->content);
+    if (!piece->is_sorted)
+        sort_rows(cut, piece->given_first, piece->given);
+    piece->is_sorted = true;
     if (piece->given == piece->count)
-        pack_rows(cut, piece);
-    else if (piece->given > 0)
-        pack_sums(cut, piece);
+        pack_rows(cut, piece, to);
+    else
+        pack_sums(cut, piece, to);
 }

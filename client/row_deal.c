@@ -8,9 +8,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Any seed but that of the shards, under which all keys of one shard have similar hashes. */
-#define BUCKET_SEED 1
-
 /* The hashes fall into so many parts for each bucket but the first, which has one. */
 #define BUCKET_PARTS 4
 
@@ -94,14 +91,14 @@ static enum ps_status deal_by_shard(const struct ps_partition *partition, const 
 }
 
 /* Hashes are made once, since a shard that is dealt again has many rows. */
-void ps_row_deal_buckets(const uint64_t *keys, const uint32_t *from, size_t count,
+void ps_row_deal_buckets(const uint64_t *keys, uint64_t seed, const uint32_t *from, size_t count,
                          uint32_t bucket_count, uint32_t *buckets, size_t *starts, uint32_t *to)
 {
     PS_ASSERT(bucket_count > 0 && bucket_count <= UINT32_MAX / BUCKET_PARTS);
     uint64_t parts = (uint64_t)bucket_count * BUCKET_PARTS - (BUCKET_PARTS - 1);
     memset(starts, 0, ((size_t)bucket_count + 2) * sizeof *starts);
     for (size_t i = 0; i < count; i++) {
-        uint64_t upper_half = ps_row_hash(keys[from[i]], BUCKET_SEED) >> 32;
+        uint64_t upper_half = ps_row_hash(keys[from[i]], seed) >> 32;
         uint64_t part = (upper_half * parts) >> 32;
         buckets[i] = (uint32_t)((part + BUCKET_PARTS - 1) / BUCKET_PARTS);
         starts[buckets[i] + 2]++;

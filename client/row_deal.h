@@ -15,9 +15,10 @@
 #include "base/alloc.h"
 #include "base/partition.h"
 #include "base/status.h"
+#include "optimizer/hash_order.h"
 
-/* Most keys of one call: positions have 32 bits. */
-#define PS_ROW_CUT_KEYS_MAX ((size_t)1 << 31)
+/* Most keys of one call. */
+#define PS_ROW_CUT_KEYS_MAX ((size_t)PS_HASH_ORDER_MAX)
 
 /* Rows by shard. */
 struct ps_row_dealt {
@@ -32,12 +33,14 @@ PS_MUST_USE enum ps_status ps_row_deal(const struct ps_allocator *memory,
                                        struct ps_error *error);
 void ps_row_deal_fini(const struct ps_allocator *memory, struct ps_row_dealt *dealt);
 
-/* Deals the positions `from` once more, into buckets by the hashes of their keys: all positions of
- * a key come into one bucket, and buckets have nearly the same number of different keys, the first
- * one a quarter of it: whoever sends it soon gives the server something to do. They stand one
- * behind the other in `to`; starts[i] is where bucket i begins, and starts[bucket_count] is
- * `count`. `starts` has room for bucket_count + 2, `buckets` is scratch with room for `count`. */
-void ps_row_deal_buckets(const uint64_t *keys, const uint32_t *from, size_t count,
+/* Deals the positions `from` once more, into buckets by the hashes of their keys under `seed`, from
+ * the lowest: all positions of a key come into one bucket, and buckets have nearly the same number
+ * of different keys, the first one a quarter of it: whoever sends it soon gives the server
+ * something to do. They stand one behind the other in `to`; starts[i] is where bucket i begins, and
+ * starts[bucket_count] is `count`. `starts` has room for bucket_count + 2, `buckets` is scratch
+ * with room for `count`. A seed other than that of the shards, under which all keys of one shard
+ * have similar hashes. */
+void ps_row_deal_buckets(const uint64_t *keys, uint64_t seed, const uint32_t *from, size_t count,
                          uint32_t bucket_count, uint32_t *buckets, size_t *starts, uint32_t *to);
 
 #endif

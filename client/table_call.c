@@ -53,8 +53,8 @@ static enum ps_status prepare_add(const struct psclient_table *table, const uint
                                   struct ps_error *error)
 {
     const struct ps_allocator *memory = table->client->memory;
-    const struct ps_row_gradients given = {keys,         count,        gradients,
-                                           table->dtype, table->width, table->repeats};
+    const struct ps_row_gradients given = {keys,         count,          gradients,  table->dtype,
+                                           table->width, table->repeats, table->seed};
     PS_TRY(ps_row_cut_push(memory, &table->partition, &given,
                            ps_row_piece_rows(sizeof *keys + table->row_bytes), &adding->cut,
                            error));

@@ -4,6 +4,8 @@
 #include "client/table_state.h"
 
 #include "base/assert.h"
+#include "base/hash.h"
+#include "base/row_hash.h"
 #include "proto/optimizer_config.h"
 #include "proto/wire.h"
 
@@ -116,6 +118,7 @@ enum ps_status ps_table_create(struct psclient *client, struct ps_bytes name, en
     table->dtype = dtype;
     table->width = config.table.width;
     table->row_bytes = table->width * ps_dtype_size(dtype);
+    table->seed = ps_row_order_seed(ps_hash_fnv1a32(name));
     table->repeats = repeats_of(&config);
     take_partition(table, &config.table);
     /* Bounds for another number of servers would send keys where nobody keeps them. */

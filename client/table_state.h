@@ -23,6 +23,7 @@ struct psclient_table {
     enum ps_dtype dtype;
     uint32_t width;
     size_t row_bytes;
+    uint64_t seed;                     /* of the order of its rows: base/row_hash.h */
     enum ps_row_repeats repeats;       /* of the gradients of one key in one call */
     struct ps_table_settings settings; /* as they were when it was opened */
     struct ps_partition partition;     /* its bounds are those of the settings */

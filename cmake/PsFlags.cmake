@@ -45,7 +45,7 @@ set_property(CACHE PS_MUTATE PROPERTY STRINGS "" journal_sync block_padding epoc
     session_floor replay_keeps_clients replay_configures replay_drop_session replay_evictions removed_keys
     expiry_record expiry_check eviction_order row_versions rows_aside held_rows replay_clock_evictions
     replay_clock_removals round_journal round_position round_taken gone_rows delta_place taken_rows
-    read_records program_epoch untaken_end)
+    read_records program_epoch untaken_end history_compare)
 if(PS_MUTATE)
     get_property(mutations CACHE PS_MUTATE PROPERTY STRINGS)
     if(NOT PS_MUTATE IN_LIST mutations)

@@ -251,6 +251,7 @@ static enum ps_status open_journal(struct ps_tasks *tasks, const struct ps_task 
         .epoch = tasks->epoch,
         .position = recovered->durable,
         .previous_epoch = recovered->epoch,
+        .history = ps_service_history(tasks->options.service),
         /* Records between these two places were read and may not be durable: the new journal holds
          * them again. */
         .repeat_to = recovered->position,

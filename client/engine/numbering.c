@@ -83,11 +83,14 @@ void ps_numbering_end_session(struct ps_numbering *numbering, uint64_t later)
     numbering->is_over = true;
 }
 
-/* Above what the server named, whose clock may be ahead of this one. */
+/* The one that the server named, whose clock may be ahead of this one, or far behind it: a session
+ * from beyond its clock is refused whatever was sent under it, and one still higher would be, too,
+ * until that clock has come so far. A lower one is above all that the server remembers of this
+ * client. */
 static void begin_next_session(struct ps_numbering *numbering)
 {
-    uint64_t next = numbering->session + 1;
-    ps_numbering_init(numbering, numbering->later > next ? numbering->later : next);
+    bool is_named = numbering->later != 0 && numbering->later != numbering->session;
+    ps_numbering_init(numbering, is_named ? numbering->later : numbering->session + 1);
 }
 
 /* For checks: it is taken, in this session, and not back. */

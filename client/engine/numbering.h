@@ -28,7 +28,7 @@ struct ps_numbering {
     uint64_t oldest; /* every sequence below was given back */
     uint64_t next;   /* the first that was never taken in this session; begins with 1 */
     bool is_over;    /* the server does not remember this session: begin another */
-    uint64_t later;  /* that is at least so high */
+    uint64_t later;  /* the one that the server named; 0: it named none */
     uint64_t given_back[PS_NUMBERING_REMEMBERED / 64]; /* bits, by sequence modulo the size */
 };
 
@@ -47,9 +47,10 @@ uint64_t ps_numbering_take(struct ps_numbering *numbering);
  * made room where there was none. */
 bool ps_numbering_give_back(struct ps_numbering *numbering, uint64_t sequence);
 
-/* The server says that it does not remember the session, and that one of `later` or above may begin
- * (0: it does not say). No number is taken until all that are in use were given back: under a new
- * session nobody could say any more what became of them. Then the next session begins, from 1. */
+/* The server says that it does not take the session, and that `later` may begin (0: it does not
+ * say), which is a lower one when the session is too far ahead of its clock. No number is taken
+ * until all that are in use were given back: under a new session nobody could say any more what
+ * became of them. Then the next session begins, from 1; of several that were named the highest. */
 void ps_numbering_end_session(struct ps_numbering *numbering, uint64_t later);
 
 /* Is this number in use? */

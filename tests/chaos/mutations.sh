@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Takes one safeguard out of the server at a time (cmake -DPS_MUTATE=NAME) and demands that the
-# storm, the loss of power or 500 simulated worlds notice. A test that no mutation
-# can fail proves nothing.
+# storm, the loss of power, a test of real servers or 500 simulated worlds notice. A test that no
+# mutation can fail proves nothing.
 #
 #   tests/chaos/mutations.sh                  all of them, and the same tests without one
 #   tests/chaos/mutations.sh session_lookup   only this one
@@ -30,7 +30,8 @@ targets_of() {
     case "$(test_of "$1")" in
         worlds) echo sim_worlds ;;
         program_worlds) echo sim_programs_worlds ;;
-        *) echo pserver psckpt storm_trainer fault_shim sim_worlds sim_programs_worlds ;;
+        histories) echo pserver psckpt psctl ;;
+        *) echo pserver psckpt psctl storm_trainer fault_shim sim_worlds sim_programs_worlds ;;
     esac
 }
 
@@ -76,16 +77,23 @@ program_worlds() {
     "$folder/tests/sim_programs_worlds" --seed "$2" --count 500 >"$logs/$1.program_worlds-$2" 2>&1
 }
 
+# Files of two trainings in one folder: nothing of it is drawn by a seed.
+histories() {
+    PS_BIN="$folder/bin" /usr/bin/python3 "$top/tests/integration/blackbox/test_histories.py" \
+        >"$logs/$1.histories-$2" 2>&1
+}
+
 # The rules that a run says were broken.
 broken() {
-    grep -hoE "BROKEN [a-z_]+: [0-9]+|(lost|no_recovery) [0-9]+|^world [0-9]+: .*" "$1" |
+    local rules="BROKEN [a-z_]+: [0-9]+|(lost|no_recovery) [0-9]+|^world [0-9]+: .*"
+    grep -hoE "$rules|^(FAIL|ERROR): [a-z_]+" "$1" |
         grep -v "lost 0" | sort | uniq | head -5 | paste -sd ' '
 }
 
 # Runs a test with seed after seed until one notices. Worlds repeat exactly: they get one try.
 noticed() {
     local name=$1 test=$2 seed status tries=$seeds
-    case "$test" in *worlds) tries=${seeds%% *} ;; esac
+    case "$test" in *worlds | histories) tries=${seeds%% *} ;; esac
     for seed in $tries; do
         rm -rf "$logs/$name-$test-$seed"
         "$test" "$name" "$seed"
@@ -111,6 +119,7 @@ test_of() {
         journal_sync) echo power_loss ;;
         epoch_compare) echo zombies ;;
         session_lookup) echo storm ;;
+        history_compare) echo histories ;;
         program_epoch | untaken_end) echo program_worlds ;;
         *) echo worlds ;;
     esac
@@ -119,7 +128,7 @@ test_of() {
 # Without a mutation the same tests pass.
 control() {
     local test seed=${seeds%% *} status
-    for test in storm zombies power_loss worlds program_worlds; do
+    for test in storm zombies power_loss histories worlds program_worlds; do
         rm -rf "$logs/none-$test-$seed"
         "$test" none "$seed"
         status=$?

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What libpsclient does with the engine and client/tensors, without its threads: one operation is a
  * few batches, and what the servers are to be told of ended receives goes along. */
-#include "tests/sim/sim_rendezvous_parts.h"
+#include "tests/sim/sim_rendezvous.h"
 
 #include "base/assert.h"
 #include "client/calls/method_table.h"
@@ -15,32 +15,22 @@
 
 enum { LAST_MS = 4000 };
 
-void sim_rdv_client_start(struct rdv_client *client)
+void sim_rdv_client_start(struct sim_small_client *base)
 {
-    struct rdv_world *world = client->world;
-    struct ps_engine_options options = {.memory = &world->memory,
-                                        .shard_count = world->shard_count,
-                                        .pause_min_ms = 5,
-                                        .pause_max_ms = 100,
-                                        .seed = ps_random_next(&world->random)};
-    options.client_id.bytes[0] = (uint8_t)(client->number + 1);
-    client->generation++;
-    client->next_id = ps_random_next(&world->random) / 2 + 1;
+    struct rdv_client *client = sim_rdv_client(base);
+    client->world = sim_rdv_world(base->world);
+    client->base = base;
+    client->next_id = ps_random_next(&base->world->random) / 2 + 1;
     memset(client->epochs, 0, sizeof client->epochs);
     memset(client->ended, 0, sizeof client->ended);
     memset(client->is_over, 0, sizeof client->is_over);
-    enum ps_status status = ps_engine_create(&options, &client->engine, NULL);
-    PS_ASSERT(status == PS_OK);
-    for (uint32_t i = 0; i < world->shard_count; i++)
-        if (world->servers[i].service != NULL)
-            ps_engine_member(client->engine, i, world->servers[i].generation);
 }
 
 /* ---- Operations ---- */
 
 struct rdv_op *sim_rdv_client_place(struct rdv_client *client)
 {
-    for (size_t i = 0; client->engine != NULL && i < RDV_OPS_MAX; i++) {
+    for (size_t i = 0; client->base->engine != NULL && i < RDV_OPS_MAX; i++) {
         struct rdv_op *op = &client->ops[i];
         if (op->kind != RDV_IDLE)
             continue;
@@ -51,8 +41,9 @@ struct rdv_op *sim_rdv_client_place(struct rdv_client *client)
     return NULL;
 }
 
-bool sim_rdv_client_is_idle(const struct rdv_client *client)
+bool sim_rdv_client_is_idle(const struct sim_small_client *base)
 {
+    const struct rdv_client *client = sim_rdv_client(base);
     for (size_t i = 0; i < RDV_OPS_MAX; i++)
         if (client->ops[i].kind != RDV_IDLE)
             return false;
@@ -73,21 +64,12 @@ struct ps_buffer *sim_rdv_add_item(struct rdv_op *op, uint32_t shard,
 
 void sim_rdv_begin_batch(struct rdv_op *op, enum ps_method method, uint64_t deadline_ms)
 {
-    struct rdv_client *client = op->client;
     for (size_t i = 0; i < op->item_count; i++)
         op->items[i].ask =
             (struct ps_bytes){(const uint8_t *)op->messages[i].text, op->messages[i].size};
-    const struct ps_batch_request request = {.method = method,
-                                             .items = op->items,
-                                             .item_count = op->item_count,
-                                             .deadline_ms = deadline_ms,
-                                             .owner = op};
-    op->is_finished = false;
     op->deadline_ms = deadline_ms + LAST_MS;
-    enum ps_status status =
-        ps_engine_start(client->engine, &request, client->world->fake.now_ms, &op->batch, NULL);
-    PS_ASSERT(status == PS_OK);
-    sim_rdv_act(client);
+    op->batch = sim_small_begin(op->client->base, method, op->items, op->item_count, deadline_ms,
+                                &op->is_finished);
 }
 
 /* The first item that failed; PS_OK: none. */
@@ -99,7 +81,7 @@ enum ps_status sim_rdv_end_batch(struct rdv_op *op, struct ps_error *error)
             status = ps_fail(error, op->items[i].status, "%s", op->items[i].text);
         ps_buffer_fini(&op->messages[i]);
     }
-    ps_engine_end(op->client->engine, op->batch);
+    ps_engine_end(op->client->base->engine, op->batch);
     op->batch = NULL;
     op->item_count = 0;
     return status;
@@ -125,7 +107,8 @@ static void take_along(struct rdv_client *client, uint32_t step)
 {
     struct rdv_world *world = client->world;
     for (uint32_t key = 0; key < RDV_KEYS; key++) {
-        uint32_t shard = ps_tensor_shard_of(ps_bytes_of_text(sim_rdv_key(key)), world->shard_count);
+        uint32_t shard =
+            ps_tensor_shard_of(ps_bytes_of_text(sim_rdv_key(key)), world->small.shard_count);
         world->dead_receives[step][key] += (uint32_t)client->ended[step][shard].give_back_count;
     }
 }
@@ -212,15 +195,16 @@ void sim_rdv_send(struct rdv_op *op, uint32_t step, uint32_t key)
     *value = (struct rdv_value){
         .step = step,
         .key = key,
-        .shard = ps_tensor_shard_of(ps_bytes_of_text(sim_rdv_key(key)), world->shard_count),
-        .size = (uint32_t)sim_rdv_between(world, 4,
-                                          sim_rdv_chance(world, 300) ? RDV_VALUE_BYTES_MAX : 40),
+        .shard = ps_tensor_shard_of(ps_bytes_of_text(sim_rdv_key(key)), world->small.shard_count),
+        .size = (uint32_t)sim_small_between(
+            &world->small, 4, sim_small_chance(&world->small, 300) ? RDV_VALUE_BYTES_MAX : 40),
         .token = op->client->next_id++};
     sim_rdv_fill(op->content, value->size, op->value);
-    world->result.sent++;
-    sim_rdv_trace(world, "client %" PRIu32 " sends value %" PRIu64 " to step %" PRIu32 ", key %s",
-                  op->client->number, op->value, step, sim_rdv_key(key));
-    send_parts(op, world->fake.now_ms + sim_rdv_between(world, 50, 3000));
+    world->small.result.counts[RDV_SENT]++;
+    sim_small_trace(&world->small,
+                    "client %" PRIu32 " sends value %" PRIu64 " to step %" PRIu32 ", key %s",
+                    op->client->base->number, op->value, step, sim_rdv_key(key));
+    send_parts(op, world->small.fake.now_ms + sim_small_between(&world->small, 50, 3000));
 }
 
 static void send_on(struct rdv_op *op)
@@ -229,15 +213,15 @@ static void send_on(struct rdv_op *op)
     struct ps_error error = {.text = ""};
     enum ps_status status = sim_rdv_end_batch(op, &error);
     sim_rdv_note_end_of_step(op, status);
-    if (status == PS_OK && !op->is_whole && op->deadline_ms > world->fake.now_ms + LAST_MS) {
+    if (status == PS_OK && !op->is_whole && op->deadline_ms > world->small.fake.now_ms + LAST_MS) {
         send_parts(op, op->deadline_ms - LAST_MS);
         return;
     }
     if (status != PS_OK)
-        world->result.refused++;
+        world->small.result.counts[RDV_REFUSED]++;
     if (status == PS_OK && op->is_whole && !world->values[op->value - 1].is_stored)
-        sim_rdv_fail(world, "value %" PRIu64 " is said to be whole, and no server has it",
-                     op->value);
+        sim_small_fail(&world->small, "value %" PRIu64 " is said to be whole, and no server has it",
+                       op->value);
     sim_rdv_end_op(op);
 }
 
@@ -258,7 +242,7 @@ void sim_rdv_control(struct rdv_op *op, uint32_t step, enum ps_step_act act_of)
     op->kind = RDV_CONTROL;
     op->step = step;
     op->act = act_of;
-    for (uint32_t shard = 0; shard < client->world->shard_count; shard++) {
+    for (uint32_t shard = 0; shard < client->world->small.shard_count; shard++) {
         struct ps_buffer *message = sim_rdv_add_item(op, shard, take_nothing);
         ps_wire_put_uint(message, PS_STEP_FIELD_STEP, step);
         ps_wire_put_uint(message, PS_STEP_FIELD_ACT, act_of);
@@ -270,7 +254,7 @@ void sim_rdv_control(struct rdv_op *op, uint32_t step, enum ps_step_act act_of)
             ps_wire_put_uint(message, PS_STEP_FIELD_EPOCH, client->epochs[step][shard]);
         ps_wire_put_uint(message, PS_STEP_FIELD_SHARD, shard + 1);
     }
-    sim_rdv_begin_batch(op, PS_METHOD_STEP, client->world->fake.now_ms + 2000);
+    sim_rdv_begin_batch(op, PS_METHOD_STEP, client->world->small.fake.now_ms + 2000);
 }
 
 static void control_on(struct rdv_op *op)
@@ -302,47 +286,22 @@ static void go_on(struct rdv_op *op)
     }
 }
 
-void sim_rdv_client_look(struct rdv_client *client)
+void sim_rdv_client_go_on(struct sim_small_client *base)
 {
-    struct rdv_world *world = client->world;
-    if (client->engine == NULL)
-        return;
-    if (ps_engine_wake_ms(client->engine) <= world->fake.now_ms) {
-        ps_engine_tick(client->engine, world->fake.now_ms);
-        sim_rdv_act(client);
-    }
+    struct rdv_client *client = sim_rdv_client(base);
     for (size_t i = 0; i < RDV_OPS_MAX; i++) {
         struct rdv_op *op = &client->ops[i];
         if (op->kind != RDV_IDLE && op->is_finished)
             go_on(op);
-        if (op->kind != RDV_IDLE && world->fake.now_ms > op->deadline_ms + 2 * LAST_MS)
-            sim_rdv_fail(world, "an operation of client %" PRIu32 " hangs", client->number);
+        if (op->kind != RDV_IDLE && base->world->fake.now_ms > op->deadline_ms + 2 * LAST_MS)
+            sim_small_fail(base->world, "an operation of client %" PRIu32 " hangs", base->number);
     }
-    ps_engine_check(client->engine);
 }
 
-/* Its connections break, and nobody hears of what it had. */
-void sim_rdv_client_die(struct rdv_client *client)
+void sim_rdv_client_end(struct sim_small_client *base)
 {
+    struct rdv_client *client = sim_rdv_client(base);
     struct rdv_world *world = client->world;
-    sim_rdv_trace(world, "client %" PRIu32 " dies", client->number);
-    /* At the end of time every batch is given up, and what is out is answered by nobody. */
-    ps_engine_tick(client->engine, PS_DEADLINE_NEVER - 1);
-    for (int turn = 0; turn < 3; turn++) {
-        sim_rdv_act(client);
-        for (size_t i = 0; i < RDV_ATTEMPTS_MAX; i++) {
-            struct rdv_event event = {.client = client->number,
-                                      .attempt = client->attempts[i].number,
-                                      .status = PS_ERR_TIMEOUT};
-            const struct rdv_event gone = {.run = sim_rdv_server_leave,
-                                           .server = client->attempts[i].shard,
-                                           .attempt = event.attempt};
-            if (event.attempt == 0)
-                continue;
-            sim_rdv_post(world, sim_rdv_between(world, 1, 200), &gone);
-            sim_rdv_client_take(world, &event);
-        }
-    }
     for (size_t i = 0; i < RDV_OPS_MAX; i++) {
         struct rdv_op *op = &client->ops[i];
         struct ps_error error;
@@ -356,6 +315,4 @@ void sim_rdv_client_die(struct rdv_client *client)
     }
     for (uint32_t step = 0; step < RDV_STEPS; step++)
         take_along(client, step);
-    ps_engine_destroy(client->engine);
-    client->engine = NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Receives: rounds and ranges over client/tensors, what is told of those that ended, and what
  * came. */
-#include "tests/sim/sim_rendezvous_parts.h"
+#include "tests/sim/sim_rendezvous.h"
 
 #include "base/assert.h"
 #include "client/calls/method_table.h"
@@ -86,7 +86,7 @@ static void write_cancel(struct rdv_op *op, uint32_t shard, const struct rdv_end
                                               .epoch = op->client->epochs[op->step][shard],
                                               .wait_ms = 1,
                                               .shard = shard + 1};
-    if (world->mutation == SIM_RENDEZVOUS_CANCEL_TAKES) {
+    if (world->small.mutation == SIM_RENDEZVOUS_CANCEL_TAKES) {
         request.give_back = list->give_back;
         request.give_back_count = list->give_back_count;
     } else {
@@ -99,7 +99,7 @@ static void write_cancel(struct rdv_op *op, uint32_t shard, const struct rdv_end
 static uint64_t time_left(const struct rdv_op *op)
 {
     uint64_t end_ms = op->deadline_ms;
-    uint64_t now_ms = op->client->world->fake.now_ms;
+    uint64_t now_ms = op->client->world->small.fake.now_ms;
     return end_ms > now_ms ? end_ms - now_ms : 0;
 }
 
@@ -117,19 +117,19 @@ static void ask(struct rdv_op *op)
     while (op->wishes.begun > 0 && op->item_count < RDV_ITEMS_MAX &&
            ps_tensor_wishes_next_range(&op->wishes, &op->asked[op->item_count][0], &shard))
         write_receive(op, shard, op->asked[op->item_count], 1, NULL, LAST_MS);
-    for (shard = 0; op->tells && shard < world->shard_count; shard++) {
+    for (shard = 0; op->tells && shard < world->small.shard_count; shard++) {
         ps_tensor_wishes_rewind(&op->wishes);
         size_t count =
             ps_tensor_wishes_next(&op->wishes, shard, op->asked[op->item_count], RDV_WISHES_MAX);
         if (count == 0)
             continue;
-        if (world->mutation == SIM_RENDEZVOUS_ID_LOST && sim_rdv_chance(world, 100))
+        if (world->small.mutation == SIM_RENDEZVOUS_ID_LOST && sim_small_chance(&world->small, 100))
             op->wishes.first_id = client->next_id += RDV_WISHES_MAX;
         op->told[shard] = client->ended[op->step][shard];
         write_receive(op, shard, op->asked[op->item_count], count, &op->told[shard], wait_ms);
     }
     PS_ASSERT(op->item_count > 0);
-    sim_rdv_begin_batch(op, PS_METHOD_RECV_TENSORS, world->fake.now_ms + wait_ms + MARGIN_MS);
+    sim_rdv_begin_batch(op, PS_METHOD_RECV_TENSORS, world->small.fake.now_ms + wait_ms + MARGIN_MS);
     op->deadline_ms = end_ms;
 }
 
@@ -147,11 +147,12 @@ void sim_rdv_receive(struct rdv_op *op, uint32_t step, const uint32_t *keys, siz
         op->key_numbers[i] = keys[i];
         op->keys[i] = sim_rdv_key(keys[i]);
     }
-    enum ps_status status = ps_tensor_wishes_init(&op->wishes, &world->memory, &place, op->keys,
-                                                  count, client->next_id, world->shard_count, NULL);
+    enum ps_status status =
+        ps_tensor_wishes_init(&op->wishes, &world->small.memory, &place, op->keys, count,
+                              client->next_id, world->small.shard_count, NULL);
     PS_ASSERT(status == PS_OK);
     client->next_id += count;
-    op->deadline_ms = world->fake.now_ms + timeout_ms;
+    op->deadline_ms = world->small.fake.now_ms + timeout_ms;
     ask(op);
 }
 
@@ -190,8 +191,8 @@ void sim_rdv_receive_on(struct rdv_op *op)
         ask(op);
         return;
     }
-    world->result.timed_out += status == PS_OK;
-    world->result.refused += status != PS_OK;
+    world->small.result.counts[RDV_TIMED_OUT] += status == PS_OK;
+    world->small.result.counts[RDV_REFUSED] += status != PS_OK;
     end_receive(op, false);
 }
 
@@ -204,25 +205,26 @@ static void judge(struct rdv_op *op, size_t i)
     uint32_t number = 0;
     memcpy(&number, op->places[i], sizeof number);
     if (number == 0 || number > world->value_count) {
-        sim_rdv_fail(world, "value %" PRIu32 " was never sent", number);
+        sim_small_fail(&world->small, "value %" PRIu32 " was never sent", number);
         return;
     }
     struct rdv_value *value = &world->values[number - 1];
     sim_rdv_fill(expected, value->size, number);
     if (value->step != op->step || value->key != op->key_numbers[i] ||
         wished->total != value->size || memcmp(expected, op->places[i], value->size) != 0)
-        sim_rdv_fail(world, "value %" PRIu32 " came under another key, or with other bytes",
-                     number);
+        sim_small_fail(&world->small,
+                       "value %" PRIu32 " came under another key, or with other bytes", number);
     if (!value->is_stored)
-        sim_rdv_fail(world, "value %" PRIu32 " was delivered before it was whole", number);
+        sim_small_fail(&world->small, "value %" PRIu32 " was delivered before it was whole",
+                       number);
     if (++value->delivered > 1 && !(value->is_blind && value->is_dropped))
-        sim_rdv_fail(world, "value %" PRIu32 " was delivered twice", number);
+        sim_small_fail(&world->small, "value %" PRIu32 " was delivered twice", number);
     uint64_t *last = &world->last_delivered[op->step][value->key];
-    if (world->is_calm && number < *last)
-        sim_rdv_fail(world, "value %" PRIu32 " came behind %" PRIu64, number, *last);
+    if (world->small.is_calm && number < *last)
+        sim_small_fail(&world->small, "value %" PRIu32 " came behind %" PRIu64, number, *last);
     *last = number;
-    sim_rdv_trace(world, "client %" PRIu32 " has value %" PRIu32 " by receive %" PRIu64,
-                  op->client->number, number, op->wishes.first_id + i);
+    sim_small_trace(&world->small, "client %" PRIu32 " has value %" PRIu32 " by receive %" PRIu64,
+                    op->client->base->number, number, op->wishes.first_id + i);
 }
 
 static void end_receive(struct rdv_op *op, bool is_delivered)
@@ -235,9 +237,10 @@ static void end_receive(struct rdv_op *op, bool is_delivered)
         size_t *count = is_delivered ? &ended->done_count : &ended->give_back_count;
         PS_ASSERT(*count < RDV_ENDED_MAX);
         list[(*count)++] = op->wishes.first_id + i;
-        sim_rdv_trace(world, "client %" PRIu32 " ends receive %" PRIu64 " of step %" PRIu32 ", %s",
-                      client->number, op->wishes.first_id + i, op->step,
-                      is_delivered ? "done" : "given back");
+        sim_small_trace(&world->small,
+                        "client %" PRIu32 " ends receive %" PRIu64 " of step %" PRIu32 ", %s",
+                        client->base->number, op->wishes.first_id + i, op->step,
+                        is_delivered ? "done" : "given back");
         if (is_delivered)
             judge(op, i);
     }
@@ -249,7 +252,7 @@ bool sim_rdv_flush(struct rdv_op *op, uint32_t step)
     struct rdv_client *client = op->client;
     op->step = step;
     op->tells = true;
-    for (uint32_t shard = 0; shard < client->world->shard_count; shard++) {
+    for (uint32_t shard = 0; shard < client->world->small.shard_count; shard++) {
         op->told[shard] = client->ended[step][shard];
         if (op->told[shard].done_count + op->told[shard].give_back_count > 0)
             write_receive(op, shard, NULL, 0, &op->told[shard], 1);
@@ -257,7 +260,7 @@ bool sim_rdv_flush(struct rdv_op *op, uint32_t step)
     if (op->item_count == 0)
         return false;
     op->kind = RDV_FLUSH;
-    sim_rdv_begin_batch(op, PS_METHOD_RECV_TENSORS, client->world->fake.now_ms + 1000);
+    sim_rdv_begin_batch(op, PS_METHOD_RECV_TENSORS, client->world->small.fake.now_ms + 1000);
     return true;
 }
 
@@ -274,7 +277,7 @@ void sim_rdv_cancel(struct rdv_op *op, uint32_t step)
     struct rdv_client *client = op->client;
     const struct rdv_ended none = {.done_count = 0};
     op->step = step;
-    for (uint32_t shard = 0; shard < client->world->shard_count; shard++) {
+    for (uint32_t shard = 0; shard < client->world->small.shard_count; shard++) {
         struct rdv_ended *list = &op->told[shard];
         for (size_t k = 0; k < RDV_OPS_MAX; k++) {
             const struct rdv_op *other = &client->ops[k];
@@ -290,5 +293,5 @@ void sim_rdv_cancel(struct rdv_op *op, uint32_t step)
     if (op->item_count == 0)
         return;
     op->kind = RDV_FLUSH;
-    sim_rdv_begin_batch(op, PS_METHOD_RECV_TENSORS, client->world->fake.now_ms + 1000);
+    sim_rdv_begin_batch(op, PS_METHOD_RECV_TENSORS, client->world->small.fake.now_ms + 1000);
 }

@@ -60,6 +60,7 @@ static enum ps_status open_writer(struct sim_server *server, const struct ps_rec
                                            .epoch = server->claim.epoch,
                                            .position = recovered->durable,
                                            .previous_epoch = recovered->epoch,
+                                           .history = ps_service_history(server->service),
                                            .repeat_to = recovered->position};
     const struct ps_journal_setup setup = {
         .segment_bytes = server->world->options.large ? SEGMENT_BYTES_LARGE : SEGMENT_BYTES,

@@ -111,13 +111,15 @@ static void look_at_known(struct sim_server *server, const struct sim_table_copy
 {
     /* On such a server's clock all is later than it is. */
     bool is_late = server->world->options.mutation == SIM_MUTATION_CLOCK_LATE;
+    uint64_t now_ms = sim_now(server->world);
+    uint64_t time = ps_service_row_time(server->service);
     uint64_t since = sim_clocks_since(server);
     for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
         const struct sim_row *row = &copy->rows[i];
         bool is_older = false;
         for (size_t k = 0; !is_late && k < expiry->by_time.count; k++)
             is_older |= row->touched <= expiry->by_time.seen[k].version &&
-                        ps_row_ages_time(row->pushed.ms) > expiry->by_time.seen[k].at;
+                        time - expiry->by_time.seen[k].at > now_ms - row->pushed.ms;
         /* A clock of others, which are gone, says nothing of these. */
         for (size_t k = 0; row->pushed.since == since && k < expiry->by_clock.count; k++)
             is_older |= row->touched <= expiry->by_clock.seen[k].version &&

@@ -256,7 +256,8 @@ static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error
     return PS_OK;
 }
 
-/* The segment's own record was whole: from here on the heads of its life count. */
+/* The segment's own record was whole: from here on the heads of its life count. Its history is for
+ * people, who see by it where files of two folders have come together. */
 static enum ps_status learn_life(struct walk *walk, const struct ps_journal_head *head,
                                  struct ps_error *error)
 {
@@ -265,6 +266,7 @@ static enum ps_status learn_life(struct walk *walk, const struct ps_journal_head
     PS_TRY(ps_journal_window_peek(&walk->window, head->head_bytes, (size_t)head->content_bytes,
                                   &content, error));
     ps_journal_segment_read(head, content.data, &facts, &walk->window.life);
+    walk->row->history = facts.history;
     return PS_OK;
 }
 

@@ -10,6 +10,7 @@
 #ifndef PS_TOOLS_JOURNAL_SURVEY_H
 #define PS_TOOLS_JOURNAL_SURVEY_H
 
+#include "checkpoint/history.h"
 #include "checkpoint/journal_segments.h"
 #include "tools/psckpt/toolbox.h"
 
@@ -27,6 +28,7 @@ struct segment_survey {
     uint64_t first; /* by its name */
     uint64_t last;  /* of the records that are good; first - 1: none */
     uint64_t bytes;
+    struct ps_history history; /* of its first record; not known: it says none, or is damaged */
     enum segment_finding finding;
     uint64_t offset;   /* where the good records end */
     uint64_t position; /* that should stand there */

@@ -25,6 +25,7 @@ struct listing {
     const struct psckpt *tool;
     struct published published;
     struct json_document document;
+    struct ps_history last; /* that was printed of the folder; not known: none was */
 };
 
 static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
@@ -43,6 +44,8 @@ static void say_unknown(const struct psckpt *tool, enum ps_status status,
 static enum ps_status list_journal(struct listing *listing, const struct shard_folder *folder,
                                    struct ps_error *error);
 static void segment_json(struct ps_json_writer *json, const struct segment_survey *row);
+static void history_row(struct listing *listing, const struct ps_history *history);
+static void history_json(struct ps_json_writer *json, const struct ps_history *history);
 static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog_entry *entry,
                             const struct checkpoint_survey *survey, const char *state,
                             const char *published);
@@ -110,6 +113,7 @@ static enum ps_status list_folder(struct listing *listing, const struct shard_fo
     ps_json_begin_object(json, NULL);
     json_text(json, "folder", folder->path);
     json_text(json, "job", folder->job);
+    listing->last = (struct ps_history){{0}};
     if (!listing->tool->json) {
         (void)psckpt_print_text(ps_bytes_of_text(folder->path));
         (void)puts("");
@@ -189,8 +193,12 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
     const char *word = published == NULL ? "-" : strcmp(published, entry->uuid) == 0 ? "yes" : "no";
     if (tool->json)
         checkpoint_json(&listing->document.json, entry, &survey, state, word);
-    else
+    else {
+        /* Of a damaged header nobody knows it, and the line above goes on to hold. */
+        if (survey.has_header)
+            history_row(listing, &survey.header.facts.history);
         checkpoint_row(entry, &survey, state, word);
+    }
     checkpoint_survey_fini(&survey);
     return PS_OK;
 }
@@ -233,6 +241,7 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
     if (survey->has_header) {
         ps_json_uint(json, "unix_ns", survey->header.facts.unix_ns);
         ps_json_uint(json, "parameters", survey->header.count);
+        history_json(json, &survey->header.facts.history);
         /* As the file says; which file is the set's the store knows. */
         if (survey->header.facts.set[0] != '\0')
             json_text(json, "set", survey->header.facts.set);
@@ -259,11 +268,13 @@ static enum ps_status list_journal(struct listing *listing, const struct shard_f
         const struct segment_survey *row = &survey.rows[i];
         if (tool->json)
             segment_json(&listing->document.json, row);
-        else
+        else {
+            history_row(listing, &row->history);
             (void)printf("  %-10s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %14" PRIu64
                          " %12" PRIu64 " %-9s %s\n",
                          "journal", row->epoch, row->first, row->last, row->bytes,
                          row->bytes - row->offset, segment_finding_word(row->finding), row->name);
+        }
     }
     journal_survey_fini(&survey);
     return PS_OK;
@@ -280,6 +291,30 @@ static void segment_json(struct ps_json_writer *json, const struct segment_surve
     ps_json_uint(json, "last", row->last);
     ps_json_uint(json, "bytes", row->bytes);
     ps_json_uint(json, "torn_bytes", row->bytes - row->offset);
+    history_json(json, &row->history);
     json_text(json, "state", segment_finding_word(row->finding));
     ps_json_end_object(json);
+}
+
+/* A line of its own, above the first file that it is of, and again where another begins: a column
+ * would say the same 36 letters in every row of nearly every folder. */
+static void history_row(struct listing *listing, const struct ps_history *history)
+{
+    char text[PS_UUID_BYTES];
+    bool is_new = ps_history_known(history) &&
+                  (!ps_history_known(&listing->last) || ps_history_differ(history, &listing->last));
+    if (!is_new)
+        return;
+    ps_history_write(history, text);
+    (void)printf("  %-10s %s\n", "history", text);
+    listing->last = *history;
+}
+
+/* Missing of files of older programs, which say none. */
+static void history_json(struct ps_json_writer *json, const struct ps_history *history)
+{
+    char text[PS_UUID_BYTES];
+    ps_history_write(history, text);
+    if (text[0] != '\0')
+        json_text(json, "history", text);
 }

@@ -120,8 +120,9 @@ static const struct ps_command_page pages[] = {
      .argument = "DIR",
      .summary = "the state on --to shards, to --out NEWDIR",
      .text = "Start the new servers with --num-pservers of that number, on the new folder, with\n"
-             "an etcd or a --job of their own.\n",
-     .examples = "  psckpt reshard /var/lib/pserver --to 8 --out /var/lib/pserver-8\n"},
+             "an etcd or a --job of their own, which is to be said here, too.\n",
+     .examples = "  psckpt reshard /var/lib/pserver --to 8 --out /var/lib/pserver-8\n"
+                 "  psckpt reshard /var/lib/pserver/v1 --to 8 --job v2 --out /var/lib/pserver\n"},
     /* What it keeps is said before what goes: bases, the published file, and sets are easily
      * forgotten. */
     {.name = "prune",

@@ -12,6 +12,7 @@
 #include "server/core/recovery/kept_sets.h"
 #include "server/core/recovery/recovery_replay.h"
 #include "tools/psckpt/checkpoint_survey.h"
+#include "tools/psckpt/folder_histories.h"
 #include "tools/psckpt/published.h"
 #include "tools/psckpt/shard_folders.h"
 
@@ -94,6 +95,10 @@ static enum ps_status prune_folder(struct pruning *pruning, const struct shard_f
 {
     const struct psckpt *tool = pruning->tool;
     struct folder_content content = {.folder = folder};
+    struct ps_history own;
+    /* Which are the newest is not known while some are another shard's: theirs would stay in the
+     * place of two that are good. */
+    PS_TRY(folder_histories_check(&tool->box, folder->path, &own, error));
     PS_TRY(
         ps_catalog_init(&content.catalog, tool->box.files, folder->path, tool->box.memory, error));
     enum ps_status status = ps_journal_segments_init(

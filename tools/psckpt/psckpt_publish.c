@@ -130,6 +130,8 @@ static enum ps_status find_place(const struct psckpt *tool, const struct shard_f
         return ps_fail(error, PS_ERR_CORRUPT, "%.120s: no checkpoint has such a name",
                        recovery->checkpoint);
     place->unix_ns = facts->unix_ns;
+    /* The server that starts next asks the store whose the folder is. */
+    place->history = facts->history;
     PS_TRY(sum_file(tool, place, error));
     return find_journal(tool, folder->path, place, error);
 }

@@ -40,6 +40,9 @@ enum ps_status psckpt_reshard(const struct psckpt *tool, struct ps_error *error)
         status = joined_state_make(from.states, from.count, &whole, &uneven, error);
     if (status == PS_OK)
         status = set_facts(&from, &whole, error);
+    /* Under the old name the files would lie where servers of the new job do not look. */
+    if (status == PS_OK && tool->options.job != NULL)
+        whole.facts.job = tool->options.job;
     if (status == PS_OK)
         status = write_shards(tool, &from, &whole, shard_count, error);
     /* Shards acknowledge pushes independently, so after a crash the ranges of one parameter may be

@@ -118,6 +118,10 @@ static void show_table(const struct psckpt *tool, const struct ps_checkpoint_rea
         (void)printf("\nset       %s", facts->set);
     if (facts->base[0] != '\0')
         (void)printf("\nbase      %s", facts->base);
+    char history[PS_UUID_BYTES];
+    ps_history_write(&facts->history, history);
+    if (history[0] != '\0')
+        (void)printf("\nhistory   %s", history);
     (void)printf("\nshard     %" PRIu32 " of %" PRIu32 "\n", facts->index, facts->shard_count);
     if (facts->placement != 0)
         (void)printf("placement %" PRIu64 "\n", facts->placement);
@@ -209,6 +213,10 @@ static void show_json(const struct psckpt *tool, const struct ps_checkpoint_read
     json_text(json, "set", facts->set);
     if (facts->base[0] != '\0')
         json_text(json, "base", facts->base);
+    char history[PS_UUID_BYTES];
+    ps_history_write(&facts->history, history);
+    if (history[0] != '\0')
+        json_text(json, "history", history);
     ps_json_uint(json, "index", facts->index);
     ps_json_uint(json, "shard_count", facts->shard_count);
     if (facts->placement != 0)

@@ -26,7 +26,7 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
 static enum ps_status verify_alone(struct verifying *verifying, const char *path,
                                    struct ps_error *error);
 static void conclude(const struct verifying *verifying);
-static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
+static enum ps_status verify_folder(struct verifying *verifying, const struct shard_folder *shard,
                                     struct ps_error *error);
 static void verify_checkpoint(struct verifying *verifying, const char *path, char base[37]);
 static bool verify_ages(struct verifying *verifying, const char *path,
@@ -75,7 +75,10 @@ static void conclude(const struct verifying *verifying)
     if (!tool->json)
         (void)printf("%zu files, %zu damaged, %" PRIu64 " pushes missing\n", verifying->file_count,
                      verifying->damaged_count, verifying->missing_count);
-    if (verifying->damaged_count > 0 && path_is_folder(tool->box.files, path))
+    if (verifying->is_mixed)
+        (void)fprintf(stderr, "psckpt: move the files that do not belong to the shard out of its "
+                              "folder; no server serves it before\n");
+    else if (verifying->damaged_count > 0 && path_is_folder(tool->box.files, path))
         (void)fprintf(stderr, "psckpt: %s %s --out NEWDIR\n",
                       verifying->is_salvage
                           ? "a shard has no whole checkpoint; each tensor that is: psckpt salvage"
@@ -106,7 +109,7 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
     PS_TRY(shard_folders_init(&folders, &tool->box, path, error));
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < folders.count && status == PS_OK; i++)
-        status = verify_folder(verifying, folders.rows[i].path, error);
+        status = verify_folder(verifying, &folders.rows[i], error);
     shard_folders_fini(&folders);
     return status;
 }
@@ -125,10 +128,11 @@ static enum ps_status verify_alone(struct verifying *verifying, const char *path
  * those that a server found damaged and put aside (.damaged). The notes are read first: a server
  * may be at work there, and then note more than was found when the files were read, which must not
  * look like a loss. */
-static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
+static enum ps_status verify_folder(struct verifying *verifying, const struct shard_folder *shard,
                                     struct ps_error *error)
 {
     const struct psckpt *tool = verifying->tool;
+    const char *folder = shard->path;
     struct name_list names;
     size_t checkpoint_count = 0;
     verifying->is_folder = true;
@@ -149,6 +153,9 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
         checkpoint_count += verifying->file_count - files_before;
     }
     name_list_fini(&names);
+    /* Beside what is damaged, and not in its place: of files that are whole nothing else tells that
+     * they do not belong together. */
+    PS_TRY(psckpt_verify_histories(verifying, shard, error));
     verifying->is_salvage |= checkpoint_count > 0 && verifying->whole_count == 0;
     if (!psckpt_verify_journal(verifying, folder, true))
         return PS_OK;

@@ -24,6 +24,7 @@ struct verifying {
     size_t file_count;
     size_t damaged_count;
     size_t whole_count;            /* checkpoints that are whole by themselves, or may be */
+    bool is_mixed;                 /* a folder has files of several histories */
     bool is_salvage;               /* a folder has checkpoints, and no recovery can begin there */
     uint64_t missing_count;        /* pushes that were noted as durable, and are not there */
     uint64_t given_up_count;       /* of them, those that an operator gave up: a server begins */
@@ -34,6 +35,13 @@ struct verifying {
 /* The segments of a folder, or one of them; verifying->end becomes the end of the last one. False:
  * they could not be read, which was said, and nothing is known of an end. */
 bool psckpt_verify_journal(struct verifying *verifying, const char *path, bool is_folder);
+
+struct shard_folder;
+
+/* Are all files of the folder of one history? Those that are not are findings. */
+PS_MUST_USE enum ps_status psckpt_verify_histories(struct verifying *verifying,
+                                                   const struct shard_folder *folder,
+                                                   struct ps_error *error);
 
 /* Does the journal go on where the newest checkpoint ends, and come as far as was noted? After
  * psckpt_verify_journal has read it. */

@@ -8,11 +8,13 @@
 
 #include "base/clock.h"
 #include "checkpoint/catalog.h"
+#include "checkpoint/journal_chain.h"
 #include "checkpoint/journal_segments.h"
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/recovery/recovery_fill.h"
 #include "server/core/recovery/recovery_replay.h"
 #include "server/core/recovery/snapshot.h"
+#include "tools/psckpt/folder_histories.h"
 #include "tools/psckpt/parameter_room.h"
 
 #include <inttypes.h>
@@ -37,9 +39,9 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
                                const struct ps_journal_segments *segments, struct ps_error *error);
 static enum ps_status load_checkpoint(struct recovery *recovery, const struct recovery_wish *wish,
                                       const char *path, bool replays, struct ps_error *error);
-static enum ps_status ask_journal(const struct recovery_wish *wish, const char *folder,
-                                  const struct ps_catalog_entry *entry, bool *replays,
-                                  struct ps_error *error);
+static enum ps_status ask_journal(const struct recovery *recovery, const struct recovery_wish *wish,
+                                  const char *folder, const struct ps_catalog_entry *entry,
+                                  bool *replays, struct ps_error *error);
 static enum ps_status check_index(const struct ps_checkpoint_facts *facts, struct ps_error *error);
 static enum ps_status begin_service(struct recovery *recovery, const struct recovery_wish *wish,
                                     const char *path, struct ps_error *error);
@@ -106,10 +108,13 @@ static enum ps_status try_all(struct recovery *recovery, const struct recovery_w
 {
     struct ps_catalog catalog;
     struct ps_journal_segments segments;
+    /* First, as a server asks: what follows believes positions, which two histories share. */
+    PS_TRY(folder_histories_check(wish->box, folder, &recovery->history, error));
     PS_TRY(ps_catalog_init(&catalog, wish->box->files, folder, wish->box->memory, error));
     enum ps_status status = ps_journal_segments_init(&segments, wish->box->files, folder,
                                                      UINT64_MAX, wish->box->memory, error);
     if (status == PS_OK) {
+        ps_journal_chain_keep_history(&segments, wish->box->files, folder, &recovery->history);
         if (wish->checkpoint != NULL)
             status = load_checkpoint(recovery, wish, wish->checkpoint, wish->journal, error);
         else
@@ -145,7 +150,7 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
         struct ps_error why = {0};
         (void)snprintf(path, sizeof path, "%.1000s/%s", folder, entry->name);
         bool replays = false;
-        PS_TRY(ask_journal(wish, folder, entry, &replays, error));
+        PS_TRY(ask_journal(recovery, wish, folder, entry, &replays, error));
         enum ps_status status = load_checkpoint(recovery, wish, path, replays, &why);
         if (status == PS_OK) {
             memcpy(recovery->checkpoint, entry->name, sizeof recovery->checkpoint);
@@ -187,6 +192,9 @@ static enum ps_status load_checkpoint(struct recovery *recovery, const struct re
     else
         PS_TRY(shard_state_read(&recovery->state, wish->box, path, error));
     PS_TRY(check_index(&recovery->state.facts, error));
+    /* Of an older program's file the rest of the folder may know more. */
+    if (!ps_history_known(&recovery->state.facts.history))
+        recovery->state.facts.history = recovery->history;
     recovery->begin = recovery->state.facts.position;
     recovery->replayed = 0;
     return PS_OK;
@@ -196,9 +204,9 @@ static enum ps_status load_checkpoint(struct recovery *recovery, const struct re
  * in one file: of a table of many gigabytes nobody needs twice the memory then. Whatever else than
  * the plain end is found (a record, a torn end, one that was noted and is not there) is the
  * replay's to judge and to say. */
-static enum ps_status ask_journal(const struct recovery_wish *wish, const char *folder,
-                                  const struct ps_catalog_entry *entry, bool *replays,
-                                  struct ps_error *error)
+static enum ps_status ask_journal(const struct recovery *recovery, const struct recovery_wish *wish,
+                                  const char *folder, const struct ps_catalog_entry *entry,
+                                  bool *replays, struct ps_error *error)
 {
     struct ps_journal_reader *reader = NULL;
     struct ps_journal_row row = {0};
@@ -206,8 +214,9 @@ static enum ps_status ask_journal(const struct recovery_wish *wish, const char *
     *replays = wish->journal && entry->position < wish->to;
     if (!*replays)
         return PS_OK;
-    enum ps_status status = ps_journal_reader_open(wish->box->files, folder, entry->position,
-                                                   UINT64_MAX, wish->box->memory, &reader, error);
+    enum ps_status status =
+        ps_journal_reader_open_of(wish->box->files, folder, entry->position, UINT64_MAX,
+                                  &recovery->history, wish->box->memory, &reader, error);
     if (status == PS_OK) {
         /* As a recovery from this checkpoint expects it: notes of former owners say nothing. */
         ps_journal_reader_expect(reader, &(struct ps_journal_note){0}, entry->epoch);
@@ -314,7 +323,8 @@ static enum ps_status replay(struct recovery *recovery, const struct recovery_wi
                                     .memory = wish->box->memory,
                                     .sink = &sink};
     struct ps_recovered recovered = {
-        .place = {.position = recovery->begin, .epoch = state->facts.epoch}};
+        .place = {.position = recovery->begin, .epoch = state->facts.epoch},
+        .history = recovery->history};
     if (recovery->begin >= wish->to)
         return take_state(recovery, error);
     ps_service_enter_thread();

@@ -38,11 +38,12 @@ struct recovery_omission {
 
 struct recovery {
     struct shard_state state;
-    char checkpoint[128]; /* the one that was loaded */
-    uint64_t begin;       /* its position */
-    uint64_t replayed;    /* records behind it */
-    uint64_t cut;         /* bytes of a torn end */
-    bool is_moving;       /* private: nothing was loaded, and another listing may have something */
+    char checkpoint[128];      /* the one that was loaded */
+    uint64_t begin;            /* its position */
+    struct ps_history history; /* of the folder; not known where no file says any */
+    uint64_t replayed;         /* records behind it */
+    uint64_t cut;              /* bytes of a torn end */
+    bool is_moving; /* private: nothing was loaded, and another listing may have something */
     size_t omission_count;
     struct recovery_omission omissions[RECOVERY_OMISSIONS_MAX];
 };
@@ -50,7 +51,8 @@ struct recovery {
 /* Loads `folder`.
  *
  * PS_ERR_NOT_FOUND    no checkpoint is there, none at or before `to`, or the journal ends before it
- * PS_ERR_CORRUPT      no checkpoint is whole, or the journal is damaged (without `salvage`)
+ * PS_ERR_CORRUPT      no checkpoint is whole, or the journal is damaged (without `salvage`), or
+ *                     files of several histories are there
  * PS_ERR_UNSUPPORTED  something of a later version
  * PS_ERR_NO_MEMORY, PS_ERR_IO
  */

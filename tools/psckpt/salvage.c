@@ -11,6 +11,7 @@
 #include "optimizer/optimizer.h"
 #include "server/core/recovery/recovery_replay.h"
 #include "server/core/update/parameter_settings.h"
+#include "tools/psckpt/folder_histories.h"
 #include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/session_summary.h"
 #include "tools/psckpt/state_sections.h"
@@ -91,6 +92,7 @@ static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *
     const struct salvage_wish *wish = salvaging->wish;
     struct ps_catalog catalog = {0};
     struct ps_journal_segments segments = {0};
+    struct ps_history own;
     enum ps_status status =
         ps_catalog_init(&catalog, wish->box->files, salvaging->path, wish->box->memory, error);
     if (status == PS_ERR_NO_MEMORY)
@@ -102,8 +104,11 @@ static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *
             return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s holds no checkpoint", salvaging->path);
         return status;
     }
-    status = ps_journal_segments_init(&segments, wish->box->files, salvaging->path, UINT64_MAX,
-                                      wish->box->memory, error);
+    /* Parameters of two trainings make no model, whole as they may be. */
+    status = folder_histories_check(wish->box, salvaging->path, &own, error);
+    if (status == PS_OK)
+        status = ps_journal_segments_init(&segments, wish->box->files, salvaging->path, UINT64_MAX,
+                                          wish->box->memory, error);
     for (size_t i = 0; i < catalog.count && status == PS_OK; i++) {
         const struct ps_catalog_entry *entry = &catalog.entries[i];
         char path[sizeof salvaging->sources[0].path];
@@ -114,7 +119,8 @@ static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *
             !ps_recovery_is_superseded(&segments, entry->epoch, entry->position))
             status = open_source(salvaging, path, error);
     }
-    ps_journal_segments_fini(&segments);
+    if (segments.memory != NULL)
+        ps_journal_segments_fini(&segments);
     ps_catalog_fini(&catalog);
     if (status == PS_OK && salvaging->source_count == 0)
         status = ps_fail(error, PS_ERR_CORRUPT, "%.200s: no checkpoint has a whole header",

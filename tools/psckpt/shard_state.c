@@ -181,6 +181,10 @@ enum ps_status shard_state_write(struct shard_state *state, const struct ps_file
 {
     PS_TRY(shard_state_check_unused(files, folder, state->memory, error));
     PS_TRY(make_uuid(state, error));
+    /* A shard that is made here begins a history of its own, one that was recovered goes on with
+     * the one it has. The uuid is made of the state, so that two runs make the same file still. */
+    if (!ps_history_known(&state->facts.history))
+        (void)ps_history_read(state->facts.uuid, &state->facts.history);
     PS_TRY(ps_checkpoint_write(files, folder, &state->facts, state->parameters, state->count,
                                state->memory, place, error));
     state->place = *place;

@@ -140,7 +140,7 @@ PyObject *ps_python_table_ahead(PyObject *object, PyObject *arguments)
     return ahead;
 }
 
-/* Waits for the rows; once. ctrl-C is heard when they are there, or the time is over. */
+/* Waits for the rows; once. A wait that ctrl-C ends gives the read up. */
 static PyObject *wait_for_rows(PyObject *object, PyObject *none)
 {
     (void)none;

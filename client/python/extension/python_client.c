@@ -4,9 +4,10 @@
  *
  * Every method has the same shape: read the arguments, check that the client may be used, call
  * the library without Python's lock, turn its status into a result or an exception. Calls that
- * train are begun and waited for in slices, since ctrl-C must be heard; the others are plain
- * calls, which end with their timeout. */
+ * train are begun and waited for in slices, since what is not waited for any more goes on; the
+ * others are plain calls, which ctrl-C ends (python_interrupt.c). */
 #include "python_client.h"
+#include "python_interrupt.h"
 
 #include <string.h>
 
@@ -39,13 +40,13 @@ bool ps_python_client_check(struct ps_python_client *self)
 PyThreadState *ps_python_enter(struct ps_python_client *self)
 {
     self->busy++;
-    return PyEval_SaveThread();
+    return ps_python_interrupt_enter();
 }
 
 /* Taking Python's lock again may wait for another thread; the answer is there already. */
 void ps_python_leave(struct ps_python_client *self, PyThreadState *thread)
 {
-    PyEval_RestoreThread(thread);
+    ps_python_interrupt_leave(thread);
     self->busy--;
 }
 
@@ -78,6 +79,7 @@ static PyObject *open_client(PyTypeObject *type, PyObject *arguments, PyObject *
         psclient_close(client);
         return NULL;
     }
+    psclient_set_interrupted(client, ps_python_interrupted, NULL);
     self->client = client;
     self->state = state;
     self->forks = state->forks;

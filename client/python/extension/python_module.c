@@ -6,6 +6,7 @@
  * What is in C is what has to be: buffers that are held while the library uses them, waiting
  * without Python's lock, and structs of psclient.h, which the compiler checks against the header
  * here and which Python could only declare once more. */
+#include "python_interrupt.h"
 #include "python_programs.h"
 
 /* Python keeps the state beside the module, so that two interpreters of one process have one each:
@@ -21,6 +22,10 @@ struct ps_python_state *ps_python_state_of(PyTypeObject *type)
 PyObject *ps_python_raise(struct ps_python_state *state, int status, const char *text,
                           PyObject *items)
 {
+    if (ps_python_interrupt_raise()) {
+        Py_XDECREF(items);
+        return NULL;
+    }
     if (items == NULL)
         items = PyList_New(0);
     if (items == NULL)

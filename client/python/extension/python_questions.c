@@ -7,8 +7,8 @@
  * whose letters K and I stand for types of C and not for sizes. None of these is called in a hot
  * loop.
  *
- * They are plain calls of the library, which wait at most their timeout; ctrl-C is heard when they
- * return. */
+ * They are plain calls of the library, which wait at most their timeout, or until ctrl-C is
+ * pressed. */
 #include "python_client.h"
 
 #include <string.h>

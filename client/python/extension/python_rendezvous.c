@@ -250,7 +250,7 @@ static int read_keys(PyObject *keys, const char **texts)
 }
 
 /* (keys, timeout_ms): all of them, or an exception. With one key the same call: thousands of keys
- * are what it is for. Python's lock is released while it waits, and ctrl-C is heard behind it. */
+ * are what it is for. Python's lock is released while it waits. */
 static PyObject *receive_values(PyObject *object, PyObject *arguments)
 {
     struct rendezvous *self = (struct rendezvous *)object;

@@ -61,8 +61,8 @@ static PyObject *open_replica(PyTypeObject *type, PyObject *arguments, PyObject 
     return (PyObject *)self;
 }
 
-/* ctrl-C is heard when the call returns, not before: a pull that is given up half-way would leave
- * parts of the arrays for the next one, which the library has no call for. */
+/* An update that is given up half-way, by ctrl-C or since its time is over, leaves parts of the
+ * arrays for the next one. */
 static PyObject *update(PyObject *object, PyObject *arguments)
 {
     unsigned long long timeout_ms;

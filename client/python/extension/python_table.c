@@ -2,9 +2,9 @@
 /* `_pserver.Table`: rows by key. The Python half makes arrays of whatever it is given; here their
  * sizes are checked before the library reads and writes their memory.
  *
- * The calls are plain ones of the library: they return when every server has answered, or when
- * their time is over, and ctrl-C is heard then. A table that is closed stays an object, as every
- * closed thing of Python does, and says so. */
+ * The calls are plain ones of the library: they return when every server has answered, when their
+ * time is over, or when ctrl-C is pressed (python_interrupt.c). A table that is closed stays an
+ * object, as every closed thing of Python does, and says so. */
 #include "python_table.h"
 
 /* Keys, and the memory of as many rows: what one half of a call takes. Gradients are read from that

@@ -114,7 +114,7 @@ static void deallocate(PyObject *object)
  *
  * The Python half gives keys as uint64 and rows of the table's type, contiguous. */
 
-/* One thread at a time, as the library wants it. ctrl-C is heard when the call returns. */
+/* One thread at a time, as the library wants it. */
 static PyObject *update(PyObject *object, PyObject *arguments)
 {
     unsigned long long timeout_ms;

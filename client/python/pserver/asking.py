@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions that change nothing, asked again until they are answered or the time is over."""
+"""Time that is left, and what does not hear ctrl-C while it waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _SLICE_MS = 500
 
 def ask(question: Callable[[int], T], until: float) -> T:
     """Asks something that changes nothing, again and again with more patience: ctrl-C is heard
-    between two attempts."""
+    between two attempts. Calls of a client hear it by themselves; there is none yet when one
+    connects."""
     slice_ms = _SLICE_MS
     while True:
         try:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from types import TracebackType
 from typing import Callable, Iterable, Mapping, Sequence, TypeVar
 
@@ -15,7 +14,7 @@ from . import _pserver, checked, errors, rounds
 from .about import (
     Applied, Counters, LastApplied, ParameterInfo, Saved, SavedModel, ServerStatus, join_rows)
 from .arrays import Array, log
-from .asking import ask, left_ms
+from .asking import left_ms
 from .batches import arrays_by_name, by_name, configs, name_list, portions, targets_like
 from .device import OnDevice, on_device
 from .loops import Loops
@@ -388,7 +387,7 @@ class Client(Together, Tables, OnDevice):
         """All parameters of the job by name, sorted, as their servers hold them now."""
         until = self._until(None)
         rows = (row for index in range(self.shard_count)
-                for row in ask(partial(self._handle.list, index), until))
+                for row in self._handle.list(index, left_ms(until)))
         self._infos = {name: info.of_shape(self._shapes.get(name, info.shape))
                        for name, info in join_rows(rows).items()}
         return dict(self._infos)
@@ -491,4 +490,4 @@ class Client(Together, Tables, OnDevice):
             self._status_of(index, until)
 
     def _status_of(self, index: int, until: float) -> ServerStatus:
-        return ServerStatus(**ask(partial(self._handle.server_status, index), until))
+        return ServerStatus(**self._handle.server_status(index, left_ms(until)))

@@ -151,6 +151,7 @@ void ps_recovery_finish(struct ps_service *service, uint64_t position)
     ps_journal_queue_saved(&service->queue, 0, 0);
     atomic_store(&service->phase, PS_PHASE_READY);
     ps_service_count_table(service);
+    ps_service_count_clocks(service);
     ps_rwlock_unlock(&service->cut);
     ps_service_count_durable(service);
     ps_service_tell_changed(service, PS_TOPIC_BIT(PS_TOPIC_LIFE));

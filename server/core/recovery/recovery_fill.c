@@ -181,7 +181,7 @@ static void fill_ages(const struct ps_service *service, const struct ps_checkpoi
     const struct ps_checkpoint_parameter *row = ps_checkpoint_parameter(reader, i);
     uint64_t span_ms = parameter->spec->settings.table.expire_ms;
     const struct ps_row_ages_read read = {
-        .time = ps_row_ages_time(ps_now_ms(service->clock)),
+        .time = ps_service_row_time(service),
         .passed_ms = ps_row_ages_passed(span_ms, ps_checkpoint_reader_facts(reader)->unix_ns,
                                         ps_unix_ns(service->clock)),
         .version = row->version};

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/journal_chain.h"
+#include "server/core/recovery/recovery_history.h"
 #include "server/core/recovery/recovery_replay.h"
 #include "server/core/requests/service_state.h"
 
@@ -39,10 +40,6 @@ enum ps_status ps_recovery_search_init(struct ps_recovery_search *search,
      * meanwhile, and whatever is recovered here will not be served. */
     PS_TRY(ps_journal_segments_init(&search->segments, recovery->files, recovery->folder,
                                     recovery->service->epoch, recovery->memory, error));
-    /* Segments of void epochs are left out (journal_chain.h): a server that had lost the shard
-     * already began them, and no state has their pushes. Their files would overtake checkpoints
-     * that are good. */
-    PS_TRY(ps_journal_chain_keep(&search->segments, recovery->files, recovery->folder, 0, error));
     /* One more list beside the catalog: names are changed only at the end, and by then it has to be
      * known why. */
     search->fates =
@@ -51,13 +48,22 @@ enum ps_status ps_recovery_search_init(struct ps_recovery_search *search,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to look through %zu checkpoints",
                        search->catalog.count);
     read_pointer(search);
-    return PS_OK;
+    PS_TRY(ps_recovery_see_histories(search, error));
+    /* Before anything is concluded from segments: one of another history may seem to go on from
+     * this one, and to void epochs that count.
+     * Segments of void lives and void epochs are left out (journal_chain.h): a server that had lost
+     * the shard already began them, and no state has their pushes. Their files would overtake
+     * checkpoints that are good. */
+    ps_journal_chain_keep_history(&search->segments, recovery->files, recovery->folder,
+                                  &search->survey.own);
+    return ps_journal_chain_keep(&search->segments, recovery->files, recovery->folder, 0, error);
 }
 
 void ps_recovery_search_fini(struct ps_recovery_search *search)
 {
     PS_ASSERT(search->recovery != NULL);
     ps_release(search->recovery->memory, search->fates);
+    ps_history_survey_fini(&search->survey);
     if (search->segments.memory != NULL)
         ps_journal_segments_fini(&search->segments);
     if (search->catalog.memory != NULL)

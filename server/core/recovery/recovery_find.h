@@ -11,6 +11,7 @@
 #define PS_SERVER_CORE_RECOVERY_FIND_H
 
 #include "checkpoint/catalog.h"
+#include "checkpoint/history_survey.h"
 #include "checkpoint/journal_segments.h"
 #include "server/core/recovery/recovery_run.h"
 #include "server/core/recovery/recovery_verdict.h"
@@ -22,6 +23,7 @@ struct ps_recovery_search {
     const struct ps_recovery *recovery; /* borrowed */
     struct ps_catalog catalog;
     struct ps_journal_segments segments;
+    struct ps_history_survey survey;      /* which histories the files are of */
     struct ps_checkpoint_place published; /* of the pointer; zeroed: there is none to be read */
     bool pointer_is_open;         /* its file is not in the catalog, and was not tried yet */
     size_t next;                  /* entry of the catalog that was not tried yet */
@@ -47,6 +49,7 @@ struct ps_recovery_candidate {
 /* Lists the folder and reads the pointer. `search` is zeroed by the caller and ended by fini, also
  * after a failure.
  *
+ * PS_ERR_CORRUPT      files of another history are in the way (recovery_history.h)
  * PS_ERR_NO_MEMORY, PS_ERR_IO
  */
 PS_MUST_USE enum ps_status ps_recovery_search_init(struct ps_recovery_search *search,

@@ -17,7 +17,8 @@ static const bool read_is_durable = true;
 static const bool read_is_durable = false;
 #endif
 
-static enum ps_status open_reader(const struct ps_recovery *recovery, uint64_t position,
+static enum ps_status open_reader(const struct ps_recovery *recovery,
+                                  const struct ps_recovered *recovered,
                                   struct ps_journal_reader **reader, struct ps_error *error);
 static enum ps_status put_all(const struct ps_replay_sink *sink,
                               const struct ps_journal_segments *segments,
@@ -85,7 +86,7 @@ enum ps_status ps_recovery_replay(const struct ps_recovery *recovery,
 
     /* Filled in before anything can fail: the caller asks how far it came also after a failure. */
     PS_ASSERT(sink->put != NULL && sink->finish != NULL);
-    PS_TRY(open_reader(recovery, recovered->position, &reader, error));
+    PS_TRY(open_reader(recovery, recovered, &reader, error));
     ps_journal_reader_expect(reader, &recovery->noted, recovered->place.epoch);
     enum ps_status status = put_all(sink, segments, reader, recovered, error);
     enum ps_status finished = sink->finish(sink->self, &unfinished);
@@ -102,13 +103,14 @@ enum ps_status ps_recovery_replay(const struct ps_recovery *recovery,
 
 /* A folder that is gone between listing and opening is an error of the disk and not an empty
  * journal. */
-static enum ps_status open_reader(const struct ps_recovery *recovery, uint64_t position,
+static enum ps_status open_reader(const struct ps_recovery *recovery,
+                                  const struct ps_recovered *recovered,
                                   struct ps_journal_reader **reader, struct ps_error *error)
 {
     PS_ASSERT(recovery->files != NULL && recovery->folder != NULL);
-    enum ps_status status =
-        ps_journal_reader_open(recovery->files, recovery->folder, position,
-                               recovery->service->epoch, recovery->memory, reader, error);
+    enum ps_status status = ps_journal_reader_open_of(
+        recovery->files, recovery->folder, recovered->position, recovery->service->epoch,
+        &recovered->history, recovery->memory, reader, error);
     /* The folder was there a moment ago. */
     return status == PS_ERR_NOT_FOUND ? PS_ERR_IO : status;
 }

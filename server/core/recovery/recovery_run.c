@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "server/core/recovery/recovery_fill.h"
 #include "server/core/recovery/recovery_find.h"
+#include "server/core/recovery/recovery_history.h"
 #include "server/core/recovery/recovery_replay.h"
 #include "server/core/requests/service_state.h"
 
@@ -114,11 +115,23 @@ static enum outcome try_candidate(struct ps_recovery_search *search,
                PS_FIELD_TEXT("name", candidate->name));
         return OUTCOME_NEXT;
     }
+    /* Of a server that began the shard, like the one whose history this is, and came to nothing.
+     * What it has was never acknowledged, so that nothing is missed with it. */
+    if (ps_recovery_is_strange(search, candidate)) {
+        *candidate->fate = PS_FATE_FORMER;
+        return OUTCOME_NEXT;
+    }
     /* The expensive part: every byte of the shard is read here. The cheap questions have been asked
      * by now. */
     enum ps_status status = load_checkpoint(search->recovery, recovered, &reason);
-    if (status == PS_OK)
-        return try_journal(search, candidate->name, recovered);
+    if (status == PS_OK) {
+        status = ps_recovery_take_history(search, candidate, &recovered->place.history,
+                                          &recovered->history, &search->stop);
+        if (status == PS_OK)
+            return try_journal(search, candidate->name, recovered);
+        ps_service_give_up_recovery(search->recovery->service);
+        return OUTCOME_STOP;
+    }
     return pass_over(search, candidate, status, &reason);
 }
 
@@ -202,6 +215,7 @@ static enum ps_status load_checkpoint(const struct ps_recovery *recovery,
         place->position = facts->position;
         place->epoch = facts->epoch;
         place->unix_ns = facts->unix_ns;
+        place->history = facts->history;
     }
     ps_checkpoint_close(reader);
     /* Also after a failure: reading a damaged file to its end is most of the time of such a
@@ -365,6 +379,7 @@ static void accept(struct ps_recovery_search *search, struct ps_recovered *recov
         recovered->missing_count = search->known - recovered->position;
     ps_service_note_lost(recovery->service, recovered->missing_count);
     ps_recovery_search_put_aside(search);
+    ps_service_keep_history(recovery->service, &recovered->history);
     /* Named by the store from here on, whether it was loaded or put aside just now. */
     ps_service_note_named(recovery->service, search->published.uuid);
     /* Ticket 0 satisfies nobody: nobody waits yet. */

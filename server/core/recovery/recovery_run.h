@@ -70,6 +70,7 @@ struct ps_recovery {
 struct ps_recovered {
     struct ps_checkpoint_place place; /* crc32 and bytes only when the pointer said them */
     size_t damaged_count;             /* newer ones that could not be used */
+    struct ps_history history;        /* of the shard; not known: no file says any */
     uint64_t missing_count;           /* pushes known of and lost: without a journal, or given up */
     uint64_t position;                /* of the state now: ps_recovery_finish is to be told */
     uint64_t durable; /* up to here it is known to be on the disk: the rest is to be repeated */
@@ -90,7 +91,8 @@ struct ps_recovered {
  * PS_ERR_NOT_FOUND    "checkpoint not found in etcd": nothing is there at all, or a journal of
  *                     which nothing was ever acknowledged; the service may begin empty
  * PS_ERR_CORRUPT      there are checkpoints, but none is whole; the text names them. Or the journal
- *                     is damaged; the text says in which segment, at which offset and position
+ *                     is damaged; the text says in which segment, at which offset and position.
+ *                     Or files of another history are among the shard's (recovery_history.h)
  * PS_ERR_UNSUPPORTED  the newest whole one is of another shard or number of shards, or a format is
  *                     newer than this program
  * PS_ERR_BUSY         it passes the memory limit

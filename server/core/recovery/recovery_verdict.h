@@ -26,6 +26,8 @@
                "--in-place goes back to the last good state, and says what is given up")        \
     X(NO_WHOLE, "psckpt verify DATA-DIR names what is damaged; psckpt salvage DATA-DIR --out "  \
                 "NEWDIR takes every tensor that is whole, and lists those that are not")        \
+    X(MIXED, "psckpt verify DATA-DIR names the files of each history; move those of another "   \
+             "shard, job or run out of the folder, and start again; nothing was changed")       \
     X(NO_CHECKPOINT, "bring a checkpoint of this shard back from a backup: a journal alone is " \
                      "no state")
 

@@ -207,6 +207,7 @@ static enum ps_status take_instant(struct ps_service *service, struct ps_snapsho
         .epoch = service->epoch,
         .position = state.position,
         .unix_ns = ps_unix_ns(service->clock),
+        .history = ps_service_draw_history(service),
         .sessions = {holding->session_bytes, holding->session_size},
         .job = service->job,
         .sections[PS_CHECKPOINT_CLOCKS] = ps_clock_rows_records(holding->clocks),

@@ -22,7 +22,7 @@ struct one {
 
 struct ps_snapshot_ages {
     const struct ps_allocator *memory; /* borrowed */
-    uint64_t time;                     /* of the instant; ps_row_ages_time */
+    uint64_t time;                     /* of the instant; ps_service_row_time */
     size_t capacity;
     size_t count;
     struct one tables[];
@@ -59,7 +59,7 @@ void ps_snapshot_ages_take(struct ps_service *service, struct ps_snapshot_ages *
     if (ages == NULL)
         return;
     PS_ASSERT(ages->count == 0);
-    ages->time = ps_row_ages_time(ps_now_ms(service->clock));
+    ages->time = ps_service_row_time(service);
     struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
     for (; entry != NULL && ages->count < ages->capacity; entry = ps_parameter_table_next(entry)) {
         const struct ps_parameter *parameter = ps_parameter_entry_parameter(entry);

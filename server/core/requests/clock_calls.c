@@ -51,7 +51,6 @@ static enum ps_status put_record(struct ps_service *service, enum ps_record_type
                                  struct ps_error *error);
 static struct ps_clock_read read_of(struct ps_service *service,
                                     const struct ps_pull_request *request);
-static void note_minimum(struct ps_service *service);
 static void note_read(struct ps_service *service, struct ps_clock_worker *worker,
                       const struct ps_clock_look *look, enum ps_status status, uint64_t now_ms);
 
@@ -209,7 +208,7 @@ static enum ps_status apply(struct attempt *attempt, struct ps_error *error)
     /* Other settings let others read, too: a lower consistency, or a larger staleness. */
     attempt->has_moved |= attempt->settings != NULL || ps_clock_group_minimum(group) != before;
     if (attempt->has_moved)
-        note_minimum(attempt->service);
+        ps_service_count_clocks(attempt->service);
     return PS_OK;
 }
 
@@ -285,7 +284,7 @@ static enum ps_status drop(struct attempt *attempt, struct ps_error *error)
     /* From here on nothing can fail. Reads that wait by them are told that there are none. */
     ps_clocks_remove(clocks, group, attempt->reply.position);
     attempt->has_moved = true;
-    note_minimum(attempt->service);
+    ps_service_count_clocks(attempt->service);
     return PS_OK;
 }
 
@@ -412,7 +411,7 @@ enum ps_status ps_clock_pull_check(struct ps_service *service,
         note_read(service, &group->workers[read.rank], &look, status, now_ms);
     /* Who was let go by an eviction has others beside it that wait for the same. */
     if (wait->evicted)
-        note_minimum(service);
+        ps_service_count_clocks(service);
     ps_mutex_unlock(&service->clocks.lock);
     return status;
 }
@@ -467,23 +466,4 @@ static void note_read(struct ps_service *service, struct ps_clock_worker *worker
         ps_counter_add(by_staleness[look->staleness], 1);
     else
         ps_counter_add(look->staleness < 8 ? metrics->clock_reads_4 : metrics->clock_reads_8, 1);
-}
-
-/* With the clocks' lock. Of all clocks the slowest: a gauge cannot be made for a name that comes
- * while the server runs. */
-static void note_minimum(struct ps_service *service)
-{
-    const struct ps_clocks *clocks = &service->clocks;
-    /* A few groups are looked at for each minimum that moves, which is once for an iteration of all
-     * workers. */
-    uint64_t lowest = UINT64_MAX;
-    for (const struct ps_clock_group *group = clocks->groups; group != NULL; group = group->next)
-        if (ps_clock_group_minimum(group) < lowest)
-            lowest = ps_clock_group_minimum(group);
-    /* Behind the last of them nobody is slow. In an old journal a task may begin at the highest
-     * number there is. */
-    if (clocks->count == 0)
-        lowest = 0;
-    ps_gauge_set(service->metrics.clocks, (double)clocks->count);
-    ps_gauge_set(service->metrics.clock_minimum, (double)lowest);
 }

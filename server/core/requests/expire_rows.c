@@ -108,7 +108,7 @@ static void note_due(struct ps_service *service, struct ps_parameter *parameter)
     PS_ASSERT(expiry->swept <= version + 1);
     if (settings->expire_ms > 0)
         by_time = ps_row_ages_look(&expiry->by_time, settings->expire_ms,
-                                   ps_row_ages_time(ps_now_ms(service->clock)), version);
+                                   ps_service_row_time(service), version);
     if (settings->expire_clocks > 0)
         by_clock = ps_row_ages_look(&expiry->by_clock, settings->expire_clocks,
                                     minimum_of(service, settings), version);

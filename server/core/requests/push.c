@@ -7,6 +7,7 @@
 #include "server/core/requests/pull_wait.h"
 #include "server/core/requests/push_on_device.h"
 #include "server/core/requests/push_staged.h"
+#include "server/core/update/parameter_rows.h"
 
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
                                   struct ps_push_outcome *outcome, struct ps_error *error);
@@ -130,6 +131,16 @@ static enum ps_status check_ready(const struct ps_service *service, uint32_t sha
     return PS_OK;
 }
 
+/* Of a push to a table, whose bytes are whole rows. */
+static size_t rows_of(const struct ps_parameter *parameter, const struct ps_push_request *request)
+{
+    const struct ps_parameter_spec *spec = parameter->spec;
+    PS_ASSERT(spec->count > 0);
+    if (!ps_parameter_spec_is_table(spec))
+        return 0;
+    return request->content.size / (PS_ROW_KEY_BYTES + ps_parameter_rows_row_bytes(spec));
+}
+
 /* A push in one piece takes the place of ranges that came before under its id: the client has
  * changed its way, and the content is the same. Behind the commit, since until then the ranges are
  * all there is. */
@@ -141,6 +152,8 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
     PS_TRY(ps_service_check_row_width(parameter->spec, request->row_width, error));
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
                                      request->content.size, error));
+    PS_TRY(ps_service_check_keys(parameter->spec, request->content, rows_of(parameter, request),
+                                 error));
     if (!request->request.present)
         return ps_push_once(service, parameter, request, NULL, outcome, error);
     PS_TRY(ps_staging_check_whole(&service->staging, &request->request, PS_METHOD_PUSH,

@@ -45,6 +45,36 @@ enum ps_status ps_service_check_row_width(const struct ps_parameter_spec *spec, 
                    (const char *)spec->name.data, row_width, spec->count);
 }
 
+/* Each is a hash, some nanoseconds. A push of so many keys and fewer is looked at whole. */
+#define KEYS_LOOKED_AT 64
+
+enum ps_status ps_service_check_keys(const struct ps_parameter_spec *spec, struct ps_view keys,
+                                     size_t count, struct ps_error *error)
+{
+    struct ps_view_cursor cursor = {.view = keys};
+    size_t looks = count < KEYS_LOOKED_AT ? count : KEYS_LOOKED_AT;
+    size_t at = 0; /* the key that the cursor stands before */
+    PS_ASSERT(count <= keys.size / PS_ROW_KEY_BYTES);
+    if (!ps_parameter_spec_is_table(spec) || spec->shard_count <= 1)
+        return PS_OK;
+    for (size_t i = 0; i < looks; i++) {
+        size_t next = (size_t)((uint64_t)count * i / looks);
+        uint64_t key = 0;
+        ps_view_skip(&cursor, (next - at) * PS_ROW_KEY_BYTES);
+        ps_view_read(&cursor, &key, sizeof key);
+        at = next + 1;
+        uint32_t shard = ps_parameter_rows_shard(spec, key);
+        if (shard != spec->shard)
+            return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                           "Name: %s, key %" PRIu64 " is shard %" PRIu32 "'s of %" PRIu32
+                           ", and this is shard %" PRIu32 ": nothing was done; a client that "
+                           "counts other shards is to be opened again",
+                           (const char *)spec->name.data, key, shard, spec->shard_count,
+                           spec->shard);
+    }
+    return PS_OK;
+}
+
 /* Texts that clients know from before there were encodings stay as they are; what a type's number
  * means is said behind it. */
 enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, enum ps_dtype dtype,
@@ -124,7 +154,7 @@ static enum ps_status check_keys(const struct ps_parameter_spec *spec,
         return ps_fail(error, PS_ERR_OUT_OF_RANGE,
                        "Name: %s, %zu rows of %zu bytes take more than one message: ask for fewer",
                        name, request->keys.size / key_bytes, row_bytes);
-    return PS_OK;
+    return ps_service_check_keys(spec, request->keys, request->keys.size / key_bytes, error);
 }
 
 /* Asked with the cut held, as soon as the parameter is known: what cannot be answered does not wait

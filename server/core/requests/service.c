@@ -63,7 +63,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     created->started_ms = ps_now_ms(options->clock);
     ps_core_metrics_init(&created->metrics, options->metrics);
     ps_rwlock_init(&created->cut, PS_RANK_TABLE);
-    ps_mutex_init(&created->fence_lock, PS_RANK_LEAF);
+    ps_service_begin_fence(created);
     ps_parameter_table_init(&created->table, options->memory);
     ps_tickets_init(&created->tickets);
     ps_clocks_init(&created->clocks, options->memory);
@@ -189,6 +189,33 @@ void ps_service_begin_chain(struct ps_service *service)
     service->chain = (struct ps_chain){service->epoch, life};
 }
 
+/* Where files are written first, and not where the service begins: one that saves nothing has no
+ * history. Until the shard is lost the same is given, so that its journal and its checkpoints
+ * agree. */
+struct ps_history ps_service_draw_history(struct ps_service *service)
+{
+    PS_ASSERT(service->clock != NULL);
+    if (!ps_history_known(&service->history))
+        ps_history_draw(service->random, ps_unix_ns(service->clock), &service->history);
+    return service->history;
+}
+
+struct ps_history ps_service_history(struct ps_service *service)
+{
+    ps_rwlock_write(&service->cut);
+    struct ps_history history = ps_service_draw_history(service);
+    ps_rwlock_unlock(&service->cut);
+    return history;
+}
+
+void ps_service_keep_history(struct ps_service *service, const struct ps_history *history)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
+    service->history = *history;
+    ps_rwlock_unlock(&service->cut);
+}
+
 /* Of a copy of the service's numbers: what else is drawn from them in a simulation stays as it is.
  * Half of a number is enough to tell two lives apart. */
 uint32_t ps_service_new_life(const struct ps_service *service)
@@ -255,8 +282,10 @@ static void drop_state(struct ps_service *service)
     PS_ASSERT(service->table.count == 0);
     service->position_at_begin = 0;
     PS_ASSERT(service->table.host_bytes == 0);
+    ps_service_count_clocks(service);
     service->finish_ticket = (struct ps_ticket){0};
     service->placement = 0;
+    service->history = (struct ps_history){{0}};
     ps_service_count_table(service);
 }
 
@@ -315,6 +344,27 @@ uint64_t ps_service_bytes_counted(const struct ps_service *service)
 {
     PS_ASSERT(service->bytes_used >= service->table.host_bytes);
     return service->bytes_used + atomic_load(&service->row_room.bytes);
+}
+
+/* Of all clocks the slowest: a gauge cannot be made for a name that comes
+ * while the server runs. */
+void ps_service_count_clocks(struct ps_service *service)
+{
+    const struct ps_clocks *clocks = &service->clocks;
+    PS_ASSERT(clocks->count <= PS_CLOCKS_MAX);
+    PS_ASSERT((clocks->count == 0) == (clocks->groups == NULL));
+    /* A few groups are looked at for each minimum that moves, which is once for an iteration of all
+     * workers. */
+    uint64_t lowest = UINT64_MAX;
+    for (const struct ps_clock_group *group = clocks->groups; group != NULL; group = group->next)
+        if (ps_clock_group_minimum(group) < lowest)
+            lowest = ps_clock_group_minimum(group);
+    /* Behind the last of them nobody is slow. In an old journal a task may begin at the highest
+     * number there is. */
+    if (clocks->count == 0)
+        lowest = 0;
+    ps_gauge_set(service->metrics.clocks, (double)clocks->count);
+    ps_gauge_set(service->metrics.clock_minimum, (double)lowest);
 }
 
 /* Without the parameters' own locks: what is shown may be a push behind. */

@@ -122,6 +122,13 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
  * loaded. Behind own, before begin_*. */
 void ps_service_expect_placement(struct ps_service *service, uint64_t placement);
 
+/* The history of the shard's files (checkpoint/history.h): what recovery found, otherwise one that
+ * is drawn at the first call. It holds until the shard is lost. */
+struct ps_history ps_service_history(struct ps_service *service);
+
+/* Recovery found it; one that is not known leaves the drawing to whoever asks first. */
+void ps_service_keep_history(struct ps_service *service, const struct ps_history *history);
+
 /* There is no state to load: wait for InitParam. */
 void ps_service_begin_empty(struct ps_service *service);
 

@@ -6,16 +6,28 @@
 
 #include "base/assert.h"
 #include "server/core/requests/service_state.h"
+#include "server/core/update/row_ages.h"
 
 #include <stdio.h>
 
+#define JUMPED \
+    "the wall clock was set ahead, or the machine was paused; it will be proved again soon"
+
+static void age_until(struct ps_service *service, uint64_t until_ms);
 static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *error);
+
+void ps_service_begin_fence(struct ps_service *service)
+{
+    ps_mutex_init(&service->fence_lock, PS_RANK_LEAF);
+    service->aging_until_ms = PS_DEADLINE_NEVER;
+}
 
 /* The wall clock's offset is kept beside the moment: a process that was stopped with its machine
  * finds the monotonic clock where it was, and the wall clock far ahead. */
 void ps_service_prove(struct ps_service *service, uint64_t until_ms)
 {
     bool before = ps_service_is_proved(service);
+    age_until(service, until_ms);
     /* The offset is stored before the moment: whoever sees the new moment compares with the offset
      * that belongs to it. */
     atomic_store(&service->proved_offset_ms, ps_clock_offset_ms(service->clock));
@@ -32,6 +44,34 @@ bool ps_service_is_proved(const struct ps_service *service)
     int64_t offset_ms = ps_clock_offset_at(service->clock, now_ms);
     return now_ms < atomic_load(&service->proved_until_ms) &&
            offset_ms - atomic_load(&service->proved_offset_ms) <= PS_CLOCK_JUMP_MS;
+}
+
+/* What has passed since the former proof ended is taken out. Nothing is known from before the first
+ * one, when there are no rows either. */
+static void age_until(struct ps_service *service, uint64_t until_ms)
+{
+    ps_mutex_lock(&service->fence_lock);
+    uint64_t now_ms = ps_now_ms(service->clock);
+    if (now_ms > service->aging_until_ms)
+        service->not_aged_ms += now_ms - service->aging_until_ms;
+    /* A proof that is taken back ends now, and not before. */
+    service->aging_until_ms = until_ms > now_ms ? until_ms : now_ms;
+    PS_ASSERT(service->not_aged_ms <= now_ms);
+    ps_mutex_unlock(&service->fence_lock);
+}
+
+/* The clock is read under the lock, so that no caller's time is before that of one who asked
+ * earlier. */
+uint64_t ps_service_row_time(const struct ps_service *service)
+{
+    struct ps_mutex *lock = &((struct ps_service *)service)->fence_lock;
+    ps_mutex_lock(lock);
+    uint64_t now_ms = ps_now_ms(service->clock);
+    uint64_t aged_ms = now_ms < service->aging_until_ms ? now_ms : service->aging_until_ms;
+    PS_ASSERT(service->not_aged_ms <= aged_ms);
+    aged_ms -= service->not_aged_ms;
+    ps_mutex_unlock(lock);
+    return ps_row_ages_time(aged_ms);
 }
 
 /* Only told to callers that are refused; it decides nothing. */
@@ -109,15 +149,17 @@ enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error
     return PS_OK;
 }
 
-/* With what stands in the way, if it is known: a full disk is to be cleared, not a rival found. */
+/* With what stands in the way, if it is known: a full disk is to be cleared, not a rival found, and
+ * whoever has set the clock is to know that it was that. */
 static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *error)
 {
     ps_mutex_lock(&service->fence_lock);
     PS_ASSERT(service->fence_reason[sizeof service->fence_reason - 1] == '\0');
     bool known = service->fence_reason[0] != '\0';
+    bool jumped = !known && ps_now_ms(service->clock) < atomic_load(&service->proved_until_ms);
     (void)ps_fail(error, PS_ERR_UNAVAILABLE,
                   "fenced: this server cannot prove that it still owns its shard%s%s",
-                  known ? ": " : "", service->fence_reason);
+                  known || jumped ? ": " : "", jumped ? JUMPED : service->fence_reason);
     ps_mutex_unlock(&service->fence_lock);
     return PS_ERR_UNAVAILABLE;
 }

@@ -64,8 +64,10 @@ struct ps_service {
     uint64_t expired_counted;
     struct ps_service_listener listener; /* set before calls arrive */
 
-    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards the text */
+    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards these four */
     char fence_reason[160];     /* why the lease could not be kept; empty: it could, or why not */
+    uint64_t aging_until_ms;    /* when rows cease to age, unless more is proved */
+    uint64_t not_aged_ms;       /* for so long nothing was proved, since the first proof */
 
     struct ps_rwlock cut; /* PS_RANK_TABLE */
 
@@ -85,7 +87,8 @@ struct ps_service {
     uint64_t placement;     /* that the finish or the checkpoint said; 0: neither did */
     char named_uuid[37]; /* of the checkpoint that the store named when the state was recovered */
     uint64_t epoch;
-    struct ps_chain chain; /* of this life; delta pulls */
+    struct ps_history history; /* of the shard's files; not known until it is found or drawn */
+    struct ps_chain chain;     /* of this life; delta pulls */
     char address[PS_ADDRESS_BYTES_MAX];
 
     /* Read from any thread without the cut. */
@@ -154,6 +157,16 @@ PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_s
 PS_MUST_USE enum ps_status ps_service_check_row_width(const struct ps_parameter_spec *spec,
                                                       uint32_t row_width, struct ps_error *error);
 
+/* Are hashed keys of a table this shard's? Of `count` keys, 8 bytes each, with which `keys` begins,
+ * some are looked at, spread evenly: of a client that counts other shards than there are, most keys
+ * are another shard's, and its rows would be written and read where nobody else looks for them.
+ *
+ * PS_ERR_OUT_OF_RANGE   one is another shard's; the text names it, and both shards
+ */
+PS_MUST_USE enum ps_status ps_service_check_keys(const struct ps_parameter_spec *spec,
+                                                 struct ps_view keys, size_t count,
+                                                 struct ps_error *error);
+
 /* May a gradient of this parameter come in ranges, if `range` is one? PS_ERR_BAD_INPUT: the
  * parameter is a table. */
 PS_MUST_USE enum ps_status ps_service_check_push_range(const struct ps_parameter_spec *spec,
@@ -198,6 +211,14 @@ PS_MUST_USE enum ps_status ps_service_check_init(const struct ps_init_request *r
 /* How much of a name from outside "%.*s" may print. */
 int ps_service_name_width(struct ps_bytes name);
 
+/* Nothing is proved yet. */
+void ps_service_begin_fence(struct ps_service *service);
+
+/* The time in which rows age (row_ages.h), any thread. It stands still while nothing is proved:
+ * nobody could push meanwhile, however long that is. A server that was stopped for a night so finds
+ * its rows as old as they were in the evening, as one that was started again does. */
+uint64_t ps_service_row_time(const struct ps_service *service);
+
 /* The time in microseconds since 1970, in which sessions are counted. */
 uint64_t ps_service_unix_us(const struct ps_service *service);
 
@@ -237,6 +258,9 @@ void ps_service_watch_journal(struct ps_service *service);
 /* A life of the shard begins, with the cut held alone: what versions meant before is over. */
 void ps_service_begin_chain(struct ps_service *service);
 
+/* ps_service_history with the cut held alone. */
+struct ps_history ps_service_draw_history(struct ps_service *service);
+
 /* A number that tells one life of what nobody saves (rendezvous, mailbox) from the next. */
 uint32_t ps_service_new_life(const struct ps_service *service);
 
@@ -248,6 +272,9 @@ void ps_service_count_ranges(struct ps_service *service);
 
 /* Sets the gauges of the table; with the cut held. */
 void ps_service_count_table(struct ps_service *service);
+
+/* Sets the gauges of clocks; with their lock, or with the cut held alone. */
+void ps_service_count_clocks(struct ps_service *service);
 
 /* Sets the gauge of the clients that are remembered, and counts those forgotten since. */
 void ps_service_count_clients(struct ps_service *service);

@@ -6,10 +6,10 @@
 
 #include "server/core/tables/row_evict.h"
 #include "server/core/tables/row_look_up.h"
-#include "server/core/tables/row_order.h"
 #include "server/core/tables/row_push_parts.h"
 
 #include "base/assert.h"
+#include "optimizer/hash_order.h"
 #include "optimizer/weighted_sum.h"
 
 /* What is needed while parts are joined. */
@@ -100,7 +100,7 @@ enum ps_status ps_row_push_join(struct ps_row_table *table, const struct ps_row_
         ps_row_push_release(joining.push);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to join %zu rows", (size_t)keys);
     }
-    ps_row_order_by_hash(joining.hashes, joining.push->count, joining.order, joining.sorted);
+    ps_hash_order(joining.hashes, joining.push->count, joining.order, joining.sorted);
     join_keys(&joining);
     ps_release(table->memory, joining.hashes);
     joining.push->is_taken = is_taken;

@@ -8,10 +8,10 @@
  */
 #include "server/core/tables/row_push.h"
 
-#include "server/core/tables/row_order.h"
 #include "server/core/tables/row_push_parts.h"
 
 #include "base/assert.h"
+#include "optimizer/hash_order.h"
 
 /* Gradients that are asked for before they are copied, and how much of one; the processor goes on
  * by itself in longer ones. */
@@ -160,7 +160,7 @@ static enum ps_status order_keys(struct reading *reading, struct ps_error *error
         PS_TRY(ps_row_table_check_key(table, reading->keys[i], error));
         reading->hashes[i] = ps_row_table_hash(table, reading->keys[i]);
     }
-    ps_row_order_by_hash(reading->hashes, reading->push->count, reading->order, reading->sorted);
+    ps_hash_order(reading->hashes, reading->push->count, reading->order, reading->sorted);
     return PS_OK;
 }
 

@@ -17,10 +17,6 @@
 
 #include <inttypes.h>
 
-/* Mixed into the seed, so that a parameter whose id is 0 does not order its rows by the hash that
- * chose their shard. */
-#define SEED_SALT 0xD1B54A32D192ED03u
-
 /* A table without rows has 32 KiB for its stripes and locks, and no page: a job may have thousands
  * of tables that are small, and a stripe gets its index and its first page with its first row. */
 enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
@@ -40,7 +36,7 @@ enum ps_status ps_row_table_create(const struct ps_row_table_options *options,
     }
     table->settings = options->settings;
     table->repeats = options->repeats;
-    table->seed = options->id ^ SEED_SALT;
+    table->seed = ps_row_order_seed(options->id);
     table->key_first = options->key_first;
     table->key_end = options->key_end;
     atomic_init(&table->references, 1);

@@ -58,8 +58,19 @@ enum ps_status ps_parameter_rows_check_shards(const struct ps_table_settings *se
     return ps_partition_check(&partition, error);
 }
 
-/* Which keys are this shard's. Under a hash a server keeps whatever it is sent; in ranges a key of
- * another shard is a client's mistake, whose row nobody would find again. */
+uint32_t ps_parameter_rows_shard(const struct ps_parameter_spec *spec, uint64_t key)
+{
+    const struct ps_table_settings *settings = &spec->settings.table;
+    PS_ASSERT(settings->width > 0);
+    if (settings->partition != PS_TABLE_HASH || spec->shard_count <= 1)
+        return spec->shard;
+    const struct ps_partition partition = partition_of(settings, spec->shard_count);
+    return ps_partition_shard(&partition, key);
+}
+
+/* Which keys are this shard's. In ranges a key of another shard is a client's mistake, whose row
+ * nobody would find again. Hashed keys have no range: requests are asked for some of theirs, and
+ * what a journal brings is kept (ps_service_check_keys). */
 static void take_range(const struct ps_parameter_spec *spec, struct ps_row_table_options *options)
 {
     if (spec->shard_count == 0 || is_alone_with_bounds(&spec->settings.table, spec->shard_count))

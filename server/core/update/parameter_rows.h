@@ -33,6 +33,10 @@ PS_MUST_USE enum ps_status ps_parameter_rows_check_shards(const struct ps_table_
                                                           uint32_t shard_count,
                                                           struct ps_error *error);
 
+/* Which shard has a key of the table, whose rows are hashed over the job's shards. The spec's own
+ * for every key where they are not, or where nobody knows of other shards. */
+uint32_t ps_parameter_rows_shard(const struct ps_parameter_spec *spec, uint64_t key);
+
 /* Gives the parameter, whose spec is a table, its rows: none yet. False when memory is refused. */
 bool ps_parameter_rows_create(struct ps_parameter *parameter);
 

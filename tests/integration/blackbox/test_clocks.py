@@ -356,6 +356,12 @@ class Removed(ClocksTest):
                 self.workers.set(3, SSP, staleness=2)
                 self.workers.clock(0, 5)
                 self.workers.clock(1, 3)
+                self.workers.clock(2, 2)
+                self.server.process.kill()
+                self.server.start()
+                # Nobody has moved since.
+                self.assertEqual((self.metric("ps_clocks"), self.metric("ps_clock_minimum")),
+                                 (1, 2))
                 if saves:
                     done = self.server.psctl("checkpoint")
                     self.assertEqual(done.returncode, 0, done.stderr)

@@ -58,9 +58,10 @@ class JournalCase:
         self.addCleanup(self.home.cleanup)
         self.folder = self.home.name + "/journal"
 
-    def write(self, epoch, position, count, batch=1, segment_bytes=None, previous=None):
+    def write(self, epoch, position, count, batch=1, segment_bytes=None, previous=None,
+              history=0):
         numbers = (self.format, epoch, position, count, batch, segment_bytes or self.segment_bytes,
-                   epoch - 1 if previous is None else previous)
+                   epoch - 1 if previous is None else previous, history)
         subprocess.run([TOOL, "write", self.folder] + [str(number) for number in numbers],
                        check=True)
 
@@ -117,6 +118,25 @@ class JournalCase:
             self.assertEqual(segment.data[head.size + 28:head.record_size],
                              bytes(4) if head.format == 2 else b"")
             self.assertEqual(struct.unpack_from("<IIQQ", segment.data, head.size), (1, 3, 20, 8))
+
+    def test_the_history_stands_in_the_first_head_of_each_segment(self):
+        self.write(9, 20, 40, history=7)
+        segments = Journal(self.folder).segments
+        self.assertGreater(len(segments), 2)
+        for segment in segments:
+            self.assertEqual(segment.data[64:80], bytes([7] * 16))
+            self.assertEqual(segment.life.history, bytes([7] * 16))
+
+    def test_no_reader_goes_on_into_another_history(self):
+        self.write(1, 0, 20, history=1)
+        self.write(2, 12, 10, history=0)
+        self.write(3, 22, 10, history=1)
+        self.write(4, 25, 10, history=2)
+        for position in range(0, 36):
+            self.assert_agree(position, position)
+        self.assertEqual(lines_of(self.folder, 20)[:6],
+                         ["21 2", "22 2", "23 3", "24 3", "25 3",
+                          "corrupt %016x-%016x.journal 0 26" % (4, 26)])
 
     def test_both_readers_follow_the_same_epochs(self):
         self.write(1, 0, 20)

@@ -222,6 +222,7 @@ class ForeignReader(unittest.TestCase):
             "format": "pt", "ps.format": "1", "ps.uuid": "0f47ac10-58cc-4372-a567-0e02b2c3d479",
             "ps.index": "1", "ps.shard_count": "3", "ps.epoch": "7",
             "ps.position": "9007199254740993", "ps.unix_ns": "1799999999123456789",
+            "ps.history": "01234567-89ab-7cde-8f01-23456789abcd",
             "ps.job": "demo \"job\" ö"})
         parameters = json.loads(metadata["ps.parameters"])
         by_name = {entry["name"]: entry for entry in parameters}

@@ -47,9 +47,10 @@ class Unknown(Damage):
 class Life:
     """What the first record of a segment says of the heads behind it."""
 
-    def __init__(self, number, content):
+    def __init__(self, number, content, history):
         self.format = number
         self.salt = content[24:28] if number == 2 else b""
+        self.history = history if any(history) else None
 
     def may_have(self, head):
         return head.format == self.format or head.format > 2
@@ -103,7 +104,7 @@ class Segment:
         self.life = None
         head = Head.at(self.data, 0)
         if head is not None and self.fits(head, 0, self.first) and self.whole(head, 0):
-            self.life = Life(head.format, self.data[head.size:head.record_size])
+            self.life = Life(head.format, self.data[head.size:head.record_size], self.data[64:80])
 
     def head(self, offset):
         return Head.at(self.data, offset, self.life if offset > 0 else None)
@@ -249,6 +250,7 @@ class Journal:
 
     def read_on(self, position):
         wanted = position + 1
+        self.history = None
         known = [epoch for epoch in self.epochs if self.of(epoch)[0].first <= wanted]
         begins = {epoch: self.begin(epoch) if not known or epoch > known[-1]
                   else self.of(epoch)[0].first for epoch in self.epochs}
@@ -270,6 +272,13 @@ class Journal:
                 return cut
             wanted = expected
         return 0
+
+    def see_history(self, segment):
+        """Two that say one, and not the same, never meet."""
+        if segment.life.history is not None:
+            if self.history not in (None, segment.life.history):
+                raise Damage(segment.name, 0, segment.first)
+            self.history = segment.life.history
 
     def read_epoch(self, segments, wanted, end):
         expected = segments[0].first
@@ -301,6 +310,8 @@ class Journal:
                         raise Damage(segment.name, offset, expected)
                     self.at = segment.name, offset
                     return expected, cut
+                if offset == 0:
+                    self.see_history(segment)
                 if offset > 0:
                     if not skipped:
                         begin = offset + head.size

@@ -2,13 +2,15 @@
 /* Writes journals whose content foreign_journal.py knows, and reads them as a server does:
  *
  *     journal_tool write FOLDER FORMAT EPOCH POSITION COUNT BATCH SEGMENT-BYTES PREVIOUS-EPOCH
+ *         [HISTORY]
  *     journal_tool read FOLDER POSITION
  *
  * FORMAT is 1 or 2 for the journals of tests/support/checkpoint/journal_maker.h, 0 for what the
- * server writes. Record p has the name "p<p mod 5>", type p mod 6, 3 p mod 41 bytes of value
- * p mod 256 as content, version p + 7, and unless p is a multiple of 3 the id "client", session
- * p + 1, sequence p + 2. `read` prints a line "position epoch" per record and at last how it ended:
- * "end CUT", or the word of the failure with segment, offset and position. */
+ * server writes. HISTORY is what all 16 bytes of it are; 0: not known. Record p has the name
+ * "p<p mod 5>", type p mod 6, 3 p mod 41 bytes of value p mod 256 as content, version p + 7, and
+ * unless p is a multiple of 3 the id "client", session p + 1, sequence p + 2. `read` prints a line
+ * "position epoch" per record and at last how it ended: "end CUT", or the word of the failure with
+ * segment, offset and position. */
 #include "checkpoint/journal.h"
 #include "tests/support/checkpoint/journal_maker.h"
 
@@ -64,16 +66,18 @@ struct wish {
     uint64_t batch;
     uint64_t segment_bytes;
     uint64_t previous;
+    uint64_t history;
 };
 
 static enum ps_status open_output(struct output *output, const char *folder,
                                   const struct wish *wish, struct ps_error *error)
 {
-    const struct ps_journal_facts facts = {.index = 1,
-                                           .shard_count = 3,
-                                           .epoch = wish->epoch,
-                                           .position = wish->position,
-                                           .previous_epoch = wish->previous};
+    struct ps_journal_facts facts = {.index = 1,
+                                     .shard_count = 3,
+                                     .epoch = wish->epoch,
+                                     .position = wish->position,
+                                     .previous_epoch = wish->previous};
+    memset(facts.history.bytes, (int)wish->history, sizeof facts.history.bytes);
     if (wish->format != 0)
         return journal_maker_begin(&output->maker, ps_files_real(), folder, &facts,
                                    (uint32_t)wish->format, wish->segment_bytes, error);
@@ -130,12 +134,12 @@ static enum ps_status read_journal(const char *folder, uint64_t position, uint64
 int main(int argc, char **argv)
 {
     struct ps_error error = {0};
-    if (argc == 10 && strcmp(argv[1], "write") == 0) {
-        uint64_t numbers[7];
-        for (int i = 0; i < 7; i++)
+    if ((argc == 10 || argc == 11) && strcmp(argv[1], "write") == 0) {
+        uint64_t numbers[8] = {0};
+        for (int i = 0; i < argc - 3; i++)
             numbers[i] = strtoull(argv[3 + i], NULL, 10);
         const struct wish wish = {numbers[0], numbers[1], numbers[2], numbers[3],
-                                  numbers[4], numbers[5], numbers[6]};
+                                  numbers[4], numbers[5], numbers[6], numbers[7]};
         if (write_journal(argv[2], &wish, &error) == PS_OK)
             return EXIT_SUCCESS;
         (void)fprintf(stderr, "%s\n", error.text);

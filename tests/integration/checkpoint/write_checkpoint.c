@@ -51,14 +51,17 @@ static void content_fini(struct content *content);
 
 int main(int argc, char **argv)
 {
-    struct ps_checkpoint_facts facts = {.uuid = "0f47ac10-58cc-4372-a567-0e02b2c3d479",
-                                        .index = 1,
-                                        .shard_count = 3,
-                                        .epoch = 7,
-                                        .position = 9007199254740993,
-                                        .unix_ns = 1799999999123456789,
-                                        .job = "demo \"job\" ö",
-                                        .sessions = ps_bytes_of_text("remembered")};
+    struct ps_checkpoint_facts facts = {
+        .uuid = "0f47ac10-58cc-4372-a567-0e02b2c3d479",
+        .index = 1,
+        .shard_count = 3,
+        .epoch = 7,
+        .position = 9007199254740993,
+        .unix_ns = 1799999999123456789,
+        .history = {{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0x7c, 0xde, 0x8f, 0x01, 0x23, 0x45, 0x67,
+                     0x89, 0xab, 0xcd}},
+        .job = "demo \"job\" ö",
+        .sessions = ps_bytes_of_text("remembered")};
     struct ps_checkpoint_place place;
     struct ps_error error = {0};
     struct content content;

@@ -230,6 +230,38 @@ START_TEST(a_cancellation_wakes_the_thread_that_waits)
 }
 END_TEST
 
+/* The third time that it is asked. */
+static int third_time(void *user)
+{
+    int *asked = user;
+    return ++*asked == 3;
+}
+
+START_TEST(a_call_that_is_interrupted_ends_as_one_that_is_cancelled)
+{
+    int asked = 0;
+    begin();
+    stop_server();
+    psclient_set_interrupted(client, third_time, &asked);
+    struct psclient_result result;
+
+    ck_assert_int_eq(psclient_push(client, &small, 1, LONG_MS, &result, &error), PSCLIENT_UNKNOWN);
+    ck_assert_int_eq(asked, 3);
+    ck_assert_int_eq(result.status, PSCLIENT_UNKNOWN);
+    asked = 2;
+    struct psclient_parameter w = {
+        .name = "w", .content = values, .content_size = sizeof values, .type = PSCLIENT_FLOAT32};
+    ck_assert_int_eq(psclient_pull(client, &w, 1, LONG_MS, NULL, &error), PSCLIENT_UNAVAILABLE);
+    /* Nobody is asked of a call that is answered, and of none any more. */
+    kill(server.pid, SIGCONT);
+    psclient_set_interrupted(client, NULL, NULL);
+    asked = 2;
+    ck_assert_uint_le(version_of_w(), 1);
+    ck_assert_int_eq(asked, 2);
+    finish();
+}
+END_TEST
+
 START_TEST(a_cancellation_after_the_answer_changes_nothing)
 {
     begin();
@@ -257,6 +289,7 @@ int main(void)
     tcase_add_test(cases, a_pull_that_is_cancelled_is_unavailable);
     tcase_add_test(cases, large_content_is_free_when_its_operation_has_ended);
     tcase_add_test(cases, a_cancellation_wakes_the_thread_that_waits);
+    tcase_add_test(cases, a_call_that_is_interrupted_ends_as_one_that_is_cancelled);
     tcase_add_test(cases, a_cancellation_after_the_answer_changes_nothing);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

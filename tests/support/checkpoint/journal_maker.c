@@ -59,10 +59,11 @@ static void begin_segment(struct journal_maker *maker)
 {
     uint8_t bytes[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
     struct ps_bytes content = {bytes, ps_journal_segment_write(&maker->facts, &maker->life, bytes)};
-    const struct ps_record record = {.type = PS_RECORD_SEGMENT,
-                                     .position = maker->position + 1,
-                                     .epoch = maker->facts.epoch,
-                                     .content = ps_view_of(&content)};
+    struct ps_record record = {.type = PS_RECORD_SEGMENT,
+                               .position = maker->position + 1,
+                               .epoch = maker->facts.epoch,
+                               .content = ps_view_of(&content)};
+    ps_journal_segment_history(&maker->facts, &record);
     maker->size = 0;
     maker->first = record.position;
     journal_maker_add(maker, &record, maker->position);

@@ -1,55 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base/options_man.c: the man page. */
-#include "base/options.h"
 #include "run_suite.h"
+#include "sample_options.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-static const struct ps_option table[] = {
-    {.name = "listen",
-     .type = PS_OPTION_TEXT,
-     .value_name = "HOST:PORT",
-     .fallback = "0.0.0.0:8000",
-     .help =
-         "Address to serve on. This text is long enough that it has to be wrapped over more than "
-         "one line of a terminal."},
-    {.name = "reflection", .type = PS_OPTION_FLAG, .fallback = "true", .help = "Offer reflection."},
-    {.name = "ack",
-     .type = PS_OPTION_CHOICE,
-     .choices = "memory|logged",
-     .fallback = "memory",
-     .help = ".dot at the start, a back\\slash and a da-sh."},
-    {.name = "count", .type = PS_OPTION_UINT, .help = "How many."},
-    {.name = "rule",
-     .type = PS_OPTION_CHOICE,
-     .value_name = "NAME",
-     .choices = "sgd|adam",
-     .help = "Which."},
-};
-
-static const struct ps_option_set set = {.program = "prog",
-                                         .usage = "prog [--option VALUE]...",
-                                         .summary = "tests options",
-                                         .commands = "  look DIR   looks\n",
-                                         .statuses = "  64   wrong usage\n",
-                                         .examples = "  prog --count 3\n.hidden\n",
-                                         .environment = "PROGTEST_",
-                                         .options = table,
-                                         .option_count = PS_ARRAY_COUNT(table)};
-
-static char memory[8192];
-static struct ps_buffer text;
-
-#define ASSERT_HAS(part_) ck_assert_msg(strstr(memory, (part_)) != NULL, "%s", memory)
 
 static void render(const struct ps_option_set *options)
 {
-    ps_buffer_init_fixed(&text, memory, sizeof memory);
-    ps_options_man(options, &text);
-    ck_assert_int_eq(ps_buffer_status(&text, NULL), PS_OK);
+    render_by(ps_options_man, options);
 }
 
 START_TEST(page_has_its_sections_in_order)
@@ -95,11 +55,7 @@ END_TEST
 
 START_TEST(program_without_environment_or_examples_has_no_such_sections)
 {
-    struct ps_option_set bare = set;
-    bare.environment = NULL;
-    bare.examples = NULL;
-    bare.commands = NULL;
-    bare.statuses = NULL;
+    const struct ps_option_set bare = bare_options();
 
     render(&bare);
 

@@ -78,6 +78,25 @@ START_TEST(what_is_known_of_the_journal_and_what_was_given_up_comes_back)
 }
 END_TEST
 
+START_TEST(a_history_comes_back_and_a_malformed_one_is_corrupt)
+{
+    struct ps_checkpoint_place written = {.uuid = UUID, .path = "/p", .history = {{3}}};
+    struct ps_buffer json;
+    ps_buffer_init(&json, ps_allocator_heap(), 10000);
+
+    ps_catalog_pointer_write(&written, &json);
+
+    ck_assert_ptr_nonnull(
+        strstr(json.text, "\"history\":\"03000000-0000-0000-0000-000000000000\""));
+    ck_assert_int_eq(read_text(json.text), PS_OK);
+    ck_assert_mem_eq(&place.history, &written.history, sizeof place.history);
+    ck_assert_int_eq(read_text("{\"uuid\":\"u\",\"path\":\"/p\",\"crc32\":1,\"timestamp\":2,"
+                               "\"history\":\"none\"}"),
+                     PS_ERR_CORRUPT);
+    ps_buffer_fini(&json);
+}
+END_TEST
+
 START_TEST(a_pointer_of_the_old_system_is_read)
 {
     ck_assert_int_eq(read_text("{\"uuid\":\"" UUID "\",\"path\":\"/checkpoints/" UUID "\","
@@ -156,6 +175,7 @@ int main(void)
     Suite *suite = suite_create("catalog_pointer");
     TCase *tests = tcase_create("catalog_pointer");
     tcase_add_test(tests, a_pointer_comes_back);
+    tcase_add_test(tests, a_history_comes_back_and_a_malformed_one_is_corrupt);
     tcase_add_test(tests, the_old_systems_members_have_their_names_and_types);
     tcase_add_loop_test(tests, what_is_known_of_the_journal_and_what_was_given_up_comes_back, 0, 3);
     tcase_add_test(tests, a_pointer_of_the_old_system_is_read);

@@ -52,6 +52,20 @@ START_TEST(members_that_a_later_version_adds_are_passed_over)
 }
 END_TEST
 
+START_TEST(a_history_is_read_and_a_malformed_one_is_corrupt)
+{
+    sample_header_make("\"ps.history\":\"01000000-0000-7000-8000-0000000000ff\"," GOOD_METADATA,
+                       GOOD_TENSOR);
+    ck_assert_int_eq(sample_header_parse(8), PS_OK);
+    ck_assert_uint_eq(sample.header.facts.history.bytes[0], 1);
+    ck_assert_uint_eq(sample.header.facts.history.bytes[15], 0xff);
+    ps_header_fini(&sample.header);
+    /* It would fit everything. */
+    assert_header_corrupt("\"ps.history\":\"\"," GOOD_METADATA, GOOD_TENSOR, 8, "ps.history");
+    assert_header_corrupt("\"ps.history\":7," GOOD_METADATA, GOOD_TENSOR, 8, "ps.history");
+}
+END_TEST
+
 START_TEST(facts_that_are_missing_double_or_malformed_are_corrupt)
 {
     assert_header_corrupt("\"a\":\"b\"", "", 0, "no ps.format");
@@ -220,6 +234,7 @@ int main(void)
     tcase_add_test(tests, a_whole_header_is_read);
     tcase_add_test(tests, a_checkpoint_of_nothing_is_whole);
     tcase_add_test(tests, members_that_a_later_version_adds_are_passed_over);
+    tcase_add_test(tests, a_history_is_read_and_a_malformed_one_is_corrupt);
     tcase_add_test(tests, facts_that_are_missing_double_or_malformed_are_corrupt);
     tcase_add_test(tests, numbers_of_the_facts_have_bounds);
     tcase_add_test(tests, malformed_parameters_are_corrupt);

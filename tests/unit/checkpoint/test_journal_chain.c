@@ -185,6 +185,70 @@ START_TEST(a_segment_that_has_gone_since_makes_the_list_useless)
 }
 END_TEST
 
+/* A segment of epoch `epoch` behind `position` without records, of that history. */
+static void put_history(uint64_t previous, uint64_t epoch, uint64_t position, uint8_t history)
+{
+    const struct ps_journal_facts facts = {.index = 2,
+                                           .shard_count = 5,
+                                           .epoch = epoch,
+                                           .position = position,
+                                           .previous_epoch = previous,
+                                           .history = {{history}}};
+    struct journal_maker maker;
+    ck_assert_int_eq(
+        journal_maker_begin(&maker, files, SAMPLE_FOLDER, &facts, disk_format, 800, NULL), PS_OK);
+    ck_assert_int_eq(journal_maker_end(&maker, NULL), PS_OK);
+}
+
+/* Epochs 1 and 2 are of history 1, of 3 nobody knows, 4 is a stranger's and would void 2 and 3. */
+static void put_mixed(void)
+{
+    put_history(0, 1, 0, 1);
+    put_history(1, 2, 5, 1);
+    put_history(2, 3, 8, 0);
+    put_history(1, 4, 9, 2);
+}
+
+static const char *kept_of(uint8_t history)
+{
+    static char text[256];
+    const struct ps_history wanted = {{history}};
+    size_t size = 0;
+    text[0] = '\0';
+    ck_assert_int_eq(ps_journal_segments_init(&segments, files, SAMPLE_FOLDER, UINT64_MAX,
+                                              ps_allocator_heap(), NULL),
+                     PS_OK);
+    ps_journal_chain_keep_history(&segments, files, SAMPLE_FOLDER, &wanted);
+    for (size_t i = 0; i < segments.count; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%s%" PRIu64, size > 0 ? " " : "",
+                                 segments.entries[i].epoch);
+    ps_journal_segments_fini(&segments);
+    return text;
+}
+
+START_TEST(segments_of_another_history_are_taken_out)
+{
+    put_mixed();
+    ck_assert_str_eq(kept_of(1), "1 2 3");
+    ck_assert_str_eq(kept_of(2), "3 4");
+    ck_assert_str_eq(kept_of(7), "3");
+    ck_assert_str_eq(kept_of(0), "1 2 3 4");
+}
+END_TEST
+
+/* It may be the shard's own, and its reader will say what is wrong with it. */
+START_TEST(a_segment_of_which_nobody_knows_stays)
+{
+    char path[128];
+    put_mixed();
+    memory_files_flip(disk, sample_segment(4, 10, path), 70 * 8);
+    ck_assert_str_eq(kept_of(1), "1 2 3 4");
+    memory_files_knobs(disk)->fail_from = memory_files_knobs(disk)->seen + 1;
+    ck_assert_str_eq(kept_of(2), "1 2 3 4");
+    memory_files_knobs(disk)->fail_from = -1;
+}
+END_TEST
+
 static TCase *make_case(const char *name, SFun set_up_format)
 {
     TCase *tests = tcase_create(name);
@@ -200,6 +264,8 @@ static TCase *make_case(const char *name, SFun set_up_format)
     tcase_add_test(tests, a_first_record_cut_short_voids_nothing);
     tcase_add_test(tests, a_disk_that_fails_makes_the_list_useless);
     tcase_add_test(tests, a_segment_that_has_gone_since_makes_the_list_useless);
+    tcase_add_test(tests, segments_of_another_history_are_taken_out);
+    tcase_add_test(tests, a_segment_of_which_nobody_knows_stays);
     return tests;
 }
 

@@ -312,6 +312,66 @@ START_TEST(a_segment_of_another_shard_is_damage)
 }
 END_TEST
 
+/* Records up to `last` of an epoch behind `position`, of that history. */
+static void put_history(uint64_t epoch, uint64_t position, uint64_t last, uint8_t history)
+{
+    const struct sample_shape shape = {
+        .epoch = epoch, .format = disk_format, .content_bytes_max = 60};
+    const struct ps_journal_facts facts = {.index = 2,
+                                           .shard_count = 5,
+                                           .epoch = epoch,
+                                           .position = position,
+                                           .previous_epoch = epoch - 1,
+                                           .history = {{history}}};
+    struct journal_maker maker;
+    ck_assert_int_eq(
+        journal_maker_begin(&maker, files, SAMPLE_FOLDER, &facts, disk_format, 100000, NULL),
+        PS_OK);
+    sample_make(&maker, &shape, position + 1, last, 4);
+    ck_assert_int_eq(journal_maker_end(&maker, NULL), PS_OK);
+}
+
+/* Positions fit, and every checksum is right. */
+START_TEST(two_histories_never_meet_in_one_reader)
+{
+    put_history(1, 0, 3, 1);
+    put_history(2, 3, 5, 2);
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 3:1 corrupt");
+    /* Whoever begins behind the border sees one of them. */
+    ck_assert_str_eq(read_text(3, UINT64_MAX), "4:2 5:2 end");
+}
+END_TEST
+
+START_TEST(a_history_that_is_not_known_fits_everything)
+{
+    put_history(1, 0, 3, 1);
+    put_history(2, 3, 5, 0);
+    put_history(3, 5, 6, 1);
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 3:1 4:2 5:2 6:3 end");
+}
+END_TEST
+
+START_TEST(a_reader_of_one_history_passes_over_segments_of_others)
+{
+    const struct ps_history own = {{1}};
+    struct ps_journal_reader *reader = NULL;
+    struct ps_journal_row row = {0};
+    uint64_t cut = 0;
+    put_history(1, 0, 3, 1);
+    put_history(2, 1, 5, 2);
+    ck_assert_int_eq(ps_journal_reader_open_of(files, SAMPLE_FOLDER, 0, UINT64_MAX, &own,
+                                               ps_allocator_heap(), &reader, NULL),
+                     PS_OK);
+    for (uint64_t position = 1; position <= 3; position++) {
+        ck_assert_int_eq(ps_journal_next(reader, &row, &cut, NULL, NULL), PS_OK);
+        ck_assert_uint_eq(row.record.epoch, 1);
+        ps_journal_row_release(&row);
+    }
+    ck_assert_int_eq(ps_journal_next(reader, &row, &cut, NULL, NULL), PS_ERR_NOT_FOUND);
+    ps_journal_reader_close(reader);
+}
+END_TEST
+
 static TCase *make_case(const char *name, SFun set_up_format)
 {
     TCase *tests = tcase_create(name);
@@ -337,6 +397,9 @@ static TCase *make_case(const char *name, SFun set_up_format)
     tcase_add_test(tests, damage_in_epochs_that_are_not_needed_does_not_matter);
     tcase_add_test(tests, a_later_epoch_with_a_damaged_beginning_is_damage);
     tcase_add_test(tests, a_segment_of_another_shard_is_damage);
+    tcase_add_test(tests, two_histories_never_meet_in_one_reader);
+    tcase_add_test(tests, a_history_that_is_not_known_fits_everything);
+    tcase_add_test(tests, a_reader_of_one_history_passes_over_segments_of_others);
     return tests;
 }
 

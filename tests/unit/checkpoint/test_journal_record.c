@@ -292,6 +292,34 @@ START_TEST(facts_of_a_segment_come_back)
 }
 END_TEST
 
+/* Where other records have a request id, of which programs from before there were histories ask
+ * nothing in a first record: its size is what they demand. */
+START_TEST(the_history_of_a_segment_stands_in_its_head)
+{
+    struct ps_journal_facts facts = {.index = 4, .shard_count = 9, .position = 5};
+    struct ps_journal_facts read = {0};
+    struct ps_journal_life found = {0};
+    struct ps_journal_head head;
+    uint8_t content[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
+    for (uint8_t i = 0; i < PS_HISTORY_BYTES; i++)
+        facts.history.bytes[i] = (uint8_t)(0xa0 + i);
+    struct ps_bytes written = {content, ps_journal_segment_write(&facts, &life, content)};
+    struct ps_record record = {
+        .type = PS_RECORD_SEGMENT, .position = 6, .epoch = 2, .content = ps_view_of(&written)};
+    ps_journal_segment_history(&facts, &record);
+
+    size_t size = ps_journal_head_write(&record, &life, 5, 7, bytes);
+
+    ck_assert_uint_eq(size, PS_JOURNAL_HEAD_BYTES);
+    ck_assert_mem_eq(bytes + 64, facts.history.bytes, PS_HISTORY_BYTES);
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, size}, NULL, &head),
+                     PS_JOURNAL_GOOD);
+    ps_journal_segment_read(&head, content, &read, &found);
+    ck_assert_mem_eq(&read.history, &facts.history, sizeof read.history);
+    ck_assert_uint_eq(written.size, PS_JOURNAL_SEGMENT_CONTENT_BYTES);
+}
+END_TEST
+
 START_TEST(padding_fills_up_to_eight)
 {
     ck_assert_uint_eq(ps_journal_padding(0), 0);
@@ -320,6 +348,7 @@ int main(void)
     tcase_add_test(tests, bounds_hold_behind_a_right_checksum);
     tcase_add_test(tests, a_push_without_a_name_is_bad);
     tcase_add_loop_test(tests, facts_of_a_segment_come_back, 1, 3);
+    tcase_add_test(tests, the_history_of_a_segment_stands_in_its_head);
     tcase_add_test(tests, padding_fills_up_to_eight);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -157,6 +157,39 @@ START_TEST(a_segment_that_failed_is_not_written_over)
 }
 END_TEST
 
+/* A backup copies segments while the server goes on: it has opened them, and they were swept. */
+START_TEST(what_somebody_reads_is_not_written_over)
+{
+    static uint8_t before[64 * 1024];
+    static uint8_t after[64 * 1024];
+    struct ps_journal_segment first = {7, 1};
+    char path[PS_JOURNAL_PATH_BYTES];
+    struct ps_file reader;
+    size_t size = 0;
+    size_t got = 0;
+    struct ps_journal_writer *writer = sample_writer(files, 7, 0, 8192);
+    ck_assert_int_eq(sample_append(writer, &shape, 1, 40, 2), PS_OK);
+    ck_assert_int_eq(ps_journal_path_write(SAMPLE_FOLDER, first, path, NULL), PS_OK);
+    ck_assert_int_eq(files->open(files->self, path, PS_FILE_READ, &reader, NULL), PS_OK);
+    ck_assert_int_eq(files->read(files->self, reader, 0, before, sizeof before, &size, NULL),
+                     PS_OK);
+    ck_assert_uint_gt(sweep(7, 40), 3);
+    size_t kept = files_with(".spare");
+
+    ck_assert_int_eq(sample_append(writer, &shape, 41, 60, 2), PS_OK);
+
+    ck_assert_int_eq(files->read(files->self, reader, 0, after, sizeof after, &got, NULL), PS_OK);
+    ck_assert_uint_eq(got, size);
+    ck_assert_mem_eq(after, before, size);
+    /* It is not kept for later either, and the others were written over. */
+    ck_assert_uint_lt(files_with(".spare"), kept - 1);
+    files->close(files->self, reader);
+    ps_journal_writer_close(writer);
+    ck_assert_uint_eq(memory_files_open_count(disk), 0);
+    assert_reads(40, 60);
+}
+END_TEST
+
 START_TEST(a_crash_at_any_call_keeps_what_is_not_covered)
 {
     bool whole = false;
@@ -202,6 +235,7 @@ int main(void)
     tcase_add_test(tests, segments_and_spares_of_other_epochs_are_removed);
     tcase_add_test(tests, only_the_own_epochs_spares_are_taken);
     tcase_add_test(tests, a_segment_that_failed_is_not_written_over);
+    tcase_add_test(tests, what_somebody_reads_is_not_written_over);
     tcase_add_test(tests, a_crash_at_any_call_keeps_what_is_not_covered);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -117,9 +117,25 @@ START_TEST(the_next_session_is_the_highest_that_the_server_named)
     ck_assert_uint_eq(numbering.session, 900);
 
     ps_numbering_take(&numbering);
-    ps_numbering_end_session(&numbering, 3);
+    ps_numbering_end_session(&numbering, 0);
     ps_numbering_give_back(&numbering, 1);
     ck_assert_uint_eq(numbering.session, 901);
+}
+END_TEST
+
+/* Of a client whose clock is an hour ahead of the server's. */
+START_TEST(a_session_that_is_too_far_ahead_is_followed_by_the_one_that_was_named)
+{
+    ps_numbering_init(&numbering, 5000);
+    ps_numbering_take(&numbering);
+    ps_numbering_take(&numbering);
+    ps_numbering_end_session(&numbering, 1400);
+    ps_numbering_give_back(&numbering, 1);
+    ps_numbering_end_session(&numbering, 1401);
+    ps_numbering_give_back(&numbering, 2);
+    ck_assert_uint_eq(numbering.session, 1401);
+    ck_assert_uint_eq(ps_numbering_take(&numbering), 1);
+    ps_numbering_check(&numbering);
 }
 END_TEST
 
@@ -169,6 +185,7 @@ int main(void)
     tcase_add_test(tests, a_number_is_in_use_from_taking_to_giving_back);
     tcase_add_test(tests, a_session_ends_when_all_its_numbers_are_back);
     tcase_add_test(tests, the_next_session_is_the_highest_that_the_server_named);
+    tcase_add_test(tests, a_session_that_is_too_far_ahead_is_followed_by_the_one_that_was_named);
     tcase_add_loop_test(tests, any_order_keeps_the_span, 0, 20);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

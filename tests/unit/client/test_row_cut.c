@@ -4,11 +4,15 @@
 #include "client/row_cut.h"
 
 #include "base/random.h"
+#include "base/row_hash.h"
 #include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
 #include <string.h>
+
+/* Any but that of the shards. */
+enum { SEED = 1 };
 
 static struct fault_heap heap;
 static struct ps_allocator memory;
@@ -111,11 +115,12 @@ START_TEST(a_read_goes_in_pieces_of_about_one_size)
 }
 END_TEST
 
-START_TEST(a_push_that_fits_goes_as_it_came)
+/* Also where the server sums: its gradients are in order then, too. */
+START_TEST(a_push_that_fits_goes_in_one_message_for_each_shard)
 {
     static const uint64_t keys[] = {5, 1, 5};
     static const float rows[] = {1, 2, 3, 4, 5, 6};
-    const struct ps_row_gradients gradients = {keys, 3, rows, PS_F32, 2, PS_ROW_SUM};
+    const struct ps_row_gradients gradients = {keys, 3, rows, PS_F32, 2, PS_ROW_SUM, SEED};
     struct ps_row_cut cut;
 
     ck_assert_int_eq(push(&two_ranges, &gradients, 2, &cut), PS_OK);
@@ -136,18 +141,22 @@ START_TEST(gradients_of_a_key_are_summed_where_messages_are_cut)
 {
     static const uint64_t keys[] = {5, 1, 5, 6, 7, 5};
     static const float rows[] = {1, 2, 3, 4, 5, 6};
-    const struct ps_row_gradients gradients = {keys, 6, rows, PS_F32, 1, PS_ROW_SUM};
+    const struct ps_row_gradients gradients = {keys, 6, rows, PS_F32, 1, PS_ROW_SUM, SEED};
+    float sums[8] = {0};
     struct ps_row_cut cut;
 
     ck_assert_int_eq(push(&two_ranges, &gradients, 2, &cut), PS_OK);
 
     ck_assert_uint_eq(cut.piece_count, 3);
-    ck_assert_uint_eq(cut.pieces[1].count, 2);
-    ck_assert_uint_eq(key_of_piece(&cut.pieces[1], 0), 5);
-    ck_assert_float_eq(value_of_piece(&cut.pieces[1], 0, 1, 0), 1 + 3 + 6);
-    ck_assert_uint_eq(key_of_piece(&cut.pieces[1], 1), 6);
-    ck_assert_uint_eq(cut.pieces[2].count, 1);
-    ck_assert_uint_eq(key_of_piece(&cut.pieces[2], 0), 7);
+    for (size_t i = 1; i < 3; i++) {
+        ck_assert_uint_eq(cut.pieces[i].shard, 1);
+        for (size_t k = 0; k < cut.pieces[i].count; k++)
+            sums[key_of_piece(&cut.pieces[i], k)] += value_of_piece(&cut.pieces[i], k, 1, 0);
+    }
+    ck_assert_uint_eq(cut.pieces[1].count + cut.pieces[2].count, 3);
+    ck_assert_float_eq(sums[5], 1 + 3 + 6);
+    ck_assert_float_eq(sums[6], 4);
+    ck_assert_float_eq(sums[7], 5);
     ps_row_cut_fini(&cut);
 }
 END_TEST
@@ -159,7 +168,8 @@ START_TEST(gradients_of_other_rules_become_what_a_server_makes_of_them)
     static const float rows[] = {2, 6, 3};
     static const float expected[] = {
         [PS_ROW_SUM] = 11, [PS_ROW_LAST] = 3, [PS_ROW_GREATEST] = 6, [PS_ROW_LEAST] = 2};
-    const struct ps_row_gradients gradients = {keys, 3, rows, PS_F32, 1, (enum ps_row_repeats)_i};
+    const struct ps_row_gradients gradients = {keys, 3, rows, PS_F32, 1, (enum ps_row_repeats)_i,
+                                               SEED};
     struct ps_row_cut cut;
 
     ck_assert_int_eq(push(&two_ranges, &gradients, 1, &cut), PS_OK);
@@ -175,7 +185,7 @@ START_TEST(whole_numbers_wrap_when_they_are_summed)
     static const uint64_t keys[] = {1, 1, 1};
     static const int64_t rows[] = {INT64_MAX, 1, 1};
     const struct ps_partition one = {.shard_count = 1};
-    const struct ps_row_gradients gradients = {keys, 3, rows, PS_I64, 1, PS_ROW_SUM};
+    const struct ps_row_gradients gradients = {keys, 3, rows, PS_I64, 1, PS_ROW_SUM, SEED};
     struct ps_row_cut cut;
     int64_t sum;
 
@@ -231,7 +241,7 @@ START_TEST(every_gradient_is_sent_once)
         sums[keys[i]] += rows[i];
     }
     for (size_t piece_rows = 1; piece_rows < 300; piece_rows = piece_rows * 2 + 1) {
-        const struct ps_row_gradients gradients = {keys, COUNT, rows, PS_F64, 1, PS_ROW_SUM};
+        const struct ps_row_gradients gradients = {keys, COUNT, rows, PS_F64, 1, PS_ROW_SUM, SEED};
         struct ps_row_cut cut;
         ck_assert_int_eq(push(&hashed, &gradients, piece_rows, &cut), PS_OK);
         memset(sent, 0, sizeof sent);
@@ -277,7 +287,7 @@ START_TEST(all_gradients_of_a_key_go_in_one_message_in_their_order)
     static uint32_t piece_of[MANY_KEYS];
     static float next[MANY_KEYS];
     const struct ps_partition one = {.shard_count = 1};
-    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1, PS_ROW_SUM};
+    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1, PS_ROW_SUM, SEED};
     size_t sent = 0;
     struct ps_row_cut cut;
     draw_many(keys, rows, 1, false);
@@ -306,12 +316,38 @@ START_TEST(all_gradients_of_a_key_go_in_one_message_in_their_order)
 }
 END_TEST
 
+/* From one shard's first message to its last, so that its server has nothing to sort. */
+START_TEST(rows_go_in_the_order_in_which_a_server_has_them)
+{
+    static uint64_t keys[MANY];
+    static float rows[MANY];
+    const struct ps_partition partition = {.shard_count = (uint32_t)_i};
+    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1, PS_ROW_SUM, SEED};
+    draw_many(keys, rows, 4, _i == 2);
+    for (size_t most = 1500; most <= MANY; most *= 3) {
+        struct ps_row_cut cut;
+        uint64_t before = 0;
+        ck_assert_int_eq(push(&partition, &gradients, most, &cut), PS_OK);
+        for (size_t i = 0; i < cut.piece_count; i++) {
+            if (i > 0 && cut.pieces[i].shard != cut.pieces[i - 1].shard)
+                before = 0;
+            for (size_t k = 0; k < cut.pieces[i].count; k++) {
+                uint64_t hash = ps_row_hash(key_of_piece(&cut.pieces[i], k), SEED);
+                ck_assert_uint_le(before, hash);
+                before = hash;
+            }
+        }
+        ps_row_cut_fini(&cut);
+    }
+}
+END_TEST
+
 START_TEST(a_key_that_comes_too_often_for_a_message_is_summed)
 {
     static uint64_t keys[MANY];
     static float rows[MANY];
     const struct ps_partition one = {.shard_count = 1};
-    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1, PS_ROW_SUM};
+    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1, PS_ROW_SUM, SEED};
     struct ps_row_cut cut;
     double sent = 0, given = 0;
     size_t hot = 0;
@@ -344,7 +380,7 @@ START_TEST(narrow_rows_go_in_one_message_or_in_several_of_few_keys)
     static float rows[100000];
     const struct ps_partition one = {.shard_count = 1};
     size_t most = ps_row_piece_rows(sizeof *keys + sizeof *rows);
-    struct ps_row_gradients gradients = {keys, most, rows, PS_F32, 1, PS_ROW_SUM};
+    struct ps_row_gradients gradients = {keys, most, rows, PS_F32, 1, PS_ROW_SUM, SEED};
     struct ps_row_cut cut;
     for (size_t i = 0; i < PS_ARRAY_COUNT(keys); i++)
         keys[i] = i * 0x9E3779B97F4A7C15u;
@@ -368,7 +404,7 @@ START_TEST(refused_memory_leaves_nothing_behind_of_buckets)
     static uint64_t keys[MANY];
     static float rows[MANY];
     const struct ps_partition two = {.shard_count = 2};
-    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1, PS_ROW_SUM};
+    const struct ps_row_gradients gradients = {keys, MANY, rows, PS_F32, 1, PS_ROW_SUM, SEED};
     struct ps_row_cut cut;
     enum ps_status status = PS_ERR_NO_MEMORY;
     draw_many(keys, rows, 3, true);
@@ -389,7 +425,7 @@ START_TEST(refused_memory_leaves_nothing_behind)
 {
     static const uint64_t keys[] = {5, 1, 5, 6, 7, 5};
     static const float rows[6] = {0};
-    const struct ps_row_gradients gradients = {keys, 6, rows, PS_F32, 1, PS_ROW_SUM};
+    const struct ps_row_gradients gradients = {keys, 6, rows, PS_F32, 1, PS_ROW_SUM, SEED};
     struct ps_row_cut cut;
     enum ps_status read = PS_ERR_NO_MEMORY, pushed = PS_ERR_NO_MEMORY;
 
@@ -428,7 +464,7 @@ int main(void)
     tcase_add_test(tests, SimpleRangePartitionManager);
     tcase_add_test(tests, rows_come_back_in_the_callers_order);
     tcase_add_test(tests, a_read_goes_in_pieces_of_about_one_size);
-    tcase_add_test(tests, a_push_that_fits_goes_as_it_came);
+    tcase_add_test(tests, a_push_that_fits_goes_in_one_message_for_each_shard);
     tcase_add_test(tests, gradients_of_a_key_are_summed_where_messages_are_cut);
     tcase_add_loop_test(tests, gradients_of_other_rules_become_what_a_server_makes_of_them,
                         PS_ROW_SUM, PS_ROW_LEAST + 1);
@@ -437,6 +473,7 @@ int main(void)
     tcase_add_test(tests, no_keys_make_no_messages);
     tcase_add_loop_test(tests, every_gradient_is_sent_once, 0, 5);
     tcase_add_test(tests, all_gradients_of_a_key_go_in_one_message_in_their_order);
+    tcase_add_loop_test(tests, rows_go_in_the_order_in_which_a_server_has_them, 1, 4);
     tcase_add_test(tests, a_key_that_comes_too_often_for_a_message_is_summed);
     tcase_add_test(tests, narrow_rows_go_in_one_message_or_in_several_of_few_keys);
     tcase_add_test(tests, refused_memory_leaves_nothing_behind_of_buckets);

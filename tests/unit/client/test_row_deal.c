@@ -60,7 +60,7 @@ START_TEST(buckets_have_all_positions_of_a_key_and_the_first_is_small)
     for (size_t i = 0; i < COUNT; i++)
         from[i] = (uint32_t)i;
 
-    ps_row_deal_buckets(keys, from, COUNT, BUCKETS, scratch, starts, to);
+    ps_row_deal_buckets(keys, 1, from, COUNT, BUCKETS, scratch, starts, to);
 
     ck_assert_uint_eq(starts[0], 0);
     ck_assert_uint_eq(starts[BUCKETS], COUNT);

@@ -75,6 +75,7 @@ enum ps_status disk_recover(struct core_world *world, struct memory_files *disk,
                                            .epoch = epoch,
                                            .position = found ? recovered->durable : 0,
                                            .previous_epoch = found ? recovered->epoch : 0,
+                                           .history = ps_service_history(world->service),
                                            .repeat_to = found ? recovered->position : 0};
     status = ps_journal_writer_open(
         memory_files_files(disk), DISK_FOLDER, &facts,

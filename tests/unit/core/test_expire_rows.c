@@ -6,7 +6,7 @@
 #include "checkpoint/journal_rows.h"
 #include "core_change.h"
 #include "core_clocks.h"
-#include "core_disk.h"
+#include "core_crash.h"
 #include "core_table.h"
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/requests/change.h"
@@ -14,43 +14,10 @@
 #include "server/core/tables/row_sweep.h"
 #include "server/core/tables/row_table.h"
 
-static struct memory_files *disk;
-static struct core_world before;
-static struct core_world after;
-static struct ps_journal_writer *writer;
-static struct ps_journal_writer *writer_after;
-static struct ps_recovered loaded;
-
-static void begin_test(void)
-{
-    static const float two[] = {1, 2};
-    disk = memory_files_create(1);
-    writer_after = NULL;
-    disk_journal_world_init(&before, 1);
-    ck_assert_int_eq(disk_recover(&before, disk, 1, &writer, &loaded), PS_OK);
-    disk_journal_world_init(&after, 2);
-    ck_assert_int_eq(world_init_param(&before, "w", PS_F32, two, sizeof two, config_of("sgd", 1)),
-                     PS_OK);
-    ck_assert_int_eq(world_finish(&before), PS_OK);
-    disk_save(&before, disk, NULL);
-}
-
-static void end_test(void)
-{
-    ps_journal_writer_close(writer);
-    ps_journal_writer_close(writer_after);
-    world_fini(&before);
-    world_fini(&after);
-    memory_files_destroy(disk);
-}
-
 /* The journal is written, the machine fails, and another server recovers. */
 static void crash_and_recover(void)
 {
-    ck_assert_int_eq(disk_write_journal(&before, writer, 3), PS_OK);
-    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
-    ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
-    ps_service_check(after.service);
+    crash_now(3);
     ck_assert_uint_eq(ps_row_table_digest(table_of(&before)->rows),
                       ps_row_table_digest(table_of(&after)->rows));
     ck_assert_uint_eq(table_of(&before)->version, table_of(&after)->version);
@@ -170,6 +137,35 @@ START_TEST(a_server_that_may_have_lost_the_shard_lets_no_row_go)
     wait_ms(16000);
     ck_assert_uint_eq(row_count(), 4);
     ps_service_prove(before.service, UINT64_MAX);
+    wait_ms(16);
+    ck_assert_uint_eq(row_count(), 4);
+    wait_ms(1600);
+    ck_assert_uint_eq(row_count(), 0);
+}
+END_TEST
+
+/* As a server is that was stopped for a night, whose clock went on. */
+START_TEST(rows_do_not_age_while_nobody_could_push_to_them)
+{
+    define((struct ps_table_settings){.expire_ms = 1600});
+    ps_service_prove(before.service, before.fake.now_ms + 500);
+    ck_assert_int_eq(table_push(&before, 0, 4, 1, 0), PS_OK);
+    wait_ms(0);
+    for (int night = 0; night < 3; night++) {
+        wait_ms(1000000);
+        uint64_t time = ps_service_row_time(before.service);
+        ps_service_prove(before.service, 0);
+        wait_ms(1000000);
+        ck_assert_uint_eq(ps_service_row_time(before.service), time);
+        ps_service_prove(before.service, before.fake.now_ms + 500);
+        ck_assert_uint_eq(ps_service_row_time(before.service), time);
+        wait_ms(0);
+        ck_assert_uint_eq(row_count(), 4);
+    }
+    /* Of the three days 500 ms each count. */
+    ps_service_prove(before.service, UINT64_MAX);
+    wait_ms(96);
+    ck_assert_uint_eq(row_count(), 4);
     wait_ms(16);
     ck_assert_uint_eq(row_count(), 0);
 }
@@ -351,12 +347,13 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("expire_rows");
-    tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_checked_fixture(tests, crash_begin_ready, crash_end);
     tcase_add_test(tests, rows_that_nobody_pushes_to_go_and_stay_away);
     tcase_add_test(tests, a_table_of_which_nothing_is_old_writes_nothing);
     tcase_add_test(tests, rows_go_by_the_clock_that_their_configuration_names);
     tcase_add_test(tests, rows_stay_while_their_clock_is_removed_and_go_by_the_next_one);
     tcase_add_test(tests, a_server_that_may_have_lost_the_shard_lets_no_row_go);
+    tcase_add_test(tests, rows_do_not_age_while_nobody_could_push_to_them);
     tcase_add_test(tests, a_full_journal_keeps_rows_until_it_has_room);
     tcase_add_test(tests, a_large_table_is_swept_in_turns_of_bounded_work);
     tcase_add_test(tests, a_longer_span_keeps_what_has_not_gone_yet);

@@ -2,38 +2,13 @@
 /* core/recovery/recovery_apply.c: replayed bits are those of the run that never stopped, and
  * records that do not fit are refused. */
 #include "base/thread.h"
+#include "core_crash.h"
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/recovery/snapshot.h"
-#include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_encoded.h"
 #include "tests/unit/core/core_kinds.h"
 
 #include <string.h>
-
-static struct memory_files *disk;
-static struct core_world before;
-static struct core_world after;
-static struct ps_journal_writer *writer;
-static struct ps_journal_writer *writer_after;
-static struct ps_recovered loaded;
-
-static void begin_test(void)
-{
-    disk = memory_files_create(1);
-    writer_after = NULL;
-    disk_journal_world_init(&before, 1);
-    ck_assert_int_eq(disk_recover(&before, disk, 1, &writer, &loaded), PS_OK);
-    disk_journal_world_init(&after, 2);
-}
-
-static void end_test(void)
-{
-    ps_journal_writer_close(writer);
-    ps_journal_writer_close(writer_after);
-    world_fini(&before);
-    world_fini(&after);
-    memory_files_destroy(disk);
-}
 
 /* Pushes three gradients to "p", as client "client" in session 1. */
 static void push_three(const struct kind *kind, uint64_t first)
@@ -470,7 +445,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("replay");
-    tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_checked_fixture(tests, crash_begin, crash_end);
     tcase_add_loop_test(tests, p5_a_checkpoint_and_its_journal_give_the_original_bits, 0,
                         KIND_COUNT);
     tcase_add_loop_test(tests, p5_encoded_pushes_are_replayed_to_the_same_bits, 0, KIND_COUNT);

@@ -1,41 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/recovery/recovery_change.c: what came, went and was configured is so again after a crash. */
 #include "core_change.h"
-#include "core_disk.h"
+#include "core_crash.h"
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/recovery/recovery_change.h"
 #include "server/core/requests/service_state.h"
 
-static struct memory_files *disk;
-static struct core_world before;
-static struct core_world after;
-static struct ps_journal_writer *writer;
-static struct ps_journal_writer *writer_after;
-static struct ps_recovered loaded;
 static const float two[] = {1, 2};
 static const float ones[] = {1, 1};
-
-static void begin_test(void)
-{
-    disk = memory_files_create(1);
-    writer_after = NULL;
-    disk_journal_world_init(&before, 1);
-    ck_assert_int_eq(disk_recover(&before, disk, 1, &writer, &loaded), PS_OK);
-    disk_journal_world_init(&after, 2);
-    ck_assert_int_eq(world_init_param(&before, "w", PS_F32, two, sizeof two, config_of("sgd", 1)),
-                     PS_OK);
-    ck_assert_int_eq(world_finish(&before), PS_OK);
-    disk_save(&before, disk, NULL);
-}
-
-static void end_test(void)
-{
-    ps_journal_writer_close(writer);
-    ps_journal_writer_close(writer_after);
-    world_fini(&before);
-    world_fini(&after);
-    memory_files_destroy(disk);
-}
 
 static void push_ones(const char *name)
 {
@@ -45,9 +17,7 @@ static void push_ones(const char *name)
 /* The journal is written, the machine fails, and another server recovers. */
 static void crash_and_recover(void)
 {
-    ck_assert_int_eq(disk_write_journal(&before, writer, 3), PS_OK);
-    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
-    ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
+    crash_now(3);
     disk_expect_equal(&before, &after);
     ps_service_check(after.service);
 }
@@ -190,7 +160,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("recovery_change");
-    tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_checked_fixture(tests, crash_begin_ready, crash_end);
     tcase_add_test(tests, p1_what_was_defined_and_pushed_to_comes_back);
     tcase_add_test(tests, p1_what_was_dropped_stays_away_and_what_came_again_is_another);
     tcase_add_test(tests, p5_a_configuration_holds_from_the_same_push_on);

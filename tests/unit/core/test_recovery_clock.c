@@ -4,49 +4,11 @@
 #include "server/core/recovery/recovery_clock.h"
 
 #include "core_clocks.h"
+#include "core_crash.h"
 #include "server/core/recovery/recovery_apply.h"
-#include "tests/unit/core/core_disk.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static struct memory_files *disk;
-static struct core_world before;
-static struct core_world after;
-static struct ps_journal_writer *writer;
-static struct ps_journal_writer *writer_after;
-static struct ps_recovered loaded;
-
-static void begin_test(void)
-{
-    static const float values[] = {1, 2};
-    disk = memory_files_create(1);
-    writer_after = NULL;
-    disk_journal_world_init(&before, 1);
-    ck_assert_int_eq(disk_recover(&before, disk, 1, &writer, &loaded), PS_OK);
-    ck_assert_int_eq(world_init_param(&before, "w", PS_F32, values, sizeof values, text("")),
-                     PS_OK);
-    ck_assert_int_eq(world_finish(&before), PS_OK);
-    disk_save(&before, disk, NULL);
-    disk_journal_world_init(&after, 2);
-}
-
-static void end_test(void)
-{
-    ps_journal_writer_close(writer);
-    ps_journal_writer_close(writer_after);
-    world_fini(&before);
-    world_fini(&after);
-    memory_files_destroy(disk);
-}
-
-static void crash_and_recover(void)
-{
-    ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
-    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
-    ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
-    ps_service_check(after.service);
-}
 
 /* Three workers, of which the last is evicted at 0. */
 static void train(void)
@@ -74,7 +36,7 @@ static void expect_trained(void)
 START_TEST(clocks_come_back_out_of_the_journal)
 {
     train();
-    crash_and_recover();
+    crash_now(2);
     expect_trained();
     ck_assert_int_eq(clocks_say(&after, 1, 5, 5), PS_OK);
     ck_assert(clocks_reply.duplicate);
@@ -86,7 +48,7 @@ START_TEST(clocks_come_back_out_of_a_checkpoint)
     train();
     ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
     disk_save(&before, disk, NULL);
-    crash_and_recover();
+    crash_now(2);
     ck_assert_uint_eq(loaded.replayed_count, 0);
     expect_trained();
     ck_assert_int_eq(clocks_say(&after, 2, 1, 6), PS_OK);
@@ -103,7 +65,7 @@ START_TEST(clocks_come_back_out_of_both)
     ck_assert_int_eq(clocks_say(&before, 0, 2, 3), PS_OK);
     ck_assert_int_eq(clocks_say(&before, 1, 1, 4), PS_OK);
     ck_assert_int_eq(clocks_set(&before, 3, 0, 0, 5), PS_OK);
-    crash_and_recover();
+    crash_now(2);
     ck_assert_uint_eq(clocks_of(&after, 0), 2);
     ck_assert_uint_eq(clocks_of(&after, 1), 1);
     ck_assert_uint_eq(clocks_of(&after, 2), 1);
@@ -132,7 +94,7 @@ START_TEST(tasks_come_back_out_of_either)
     ck_assert_int_eq(clocks_begin(&before, 2, 0, 0x06, 7), PS_OK); /* rank 0 goes */
     SAVE_HERE();
 #undef SAVE_HERE
-    crash_and_recover();
+    crash_now(2);
 
     ck_assert_uint_eq(clocks_of(&after, 1), 7);
     ck_assert_uint_eq(clocks_of(&after, 2), 9);
@@ -159,7 +121,7 @@ START_TEST(removals_come_back_out_of_either)
     ck_assert_int_eq(clocks_remove(&before, 6), PS_OK);
     uint64_t position = clocks_reply.position;
     SAVE_HERE();
-    crash_and_recover();
+    crash_now(2);
 
     ck_assert_uint_eq(after.service->clocks.count, 0);
     ck_assert_int_eq(clocks_remove(&after, 6), PS_OK);
@@ -182,7 +144,7 @@ START_TEST(clocks_that_were_set_anew_come_back_as_those)
     ck_assert_int_eq(clocks_remove(&before, 6), PS_OK);
     ck_assert_int_eq(clocks_set(&before, 2, 0, 0, 7), PS_OK);
     ck_assert_int_eq(clocks_say(&before, 1, 1, 8), PS_OK);
-    crash_and_recover();
+    crash_now(2);
 
     ck_assert_uint_eq(clocks_of(&after, 0), 0);
     ck_assert_uint_eq(clocks_of(&after, 1), 1);
@@ -211,7 +173,7 @@ START_TEST(a_place_that_was_given_back_is_there_in_a_replay_too)
                          PS_OK);
         ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
     }
-    crash_and_recover();
+    crash_now(2);
 
     ck_assert_uint_eq(after.service->clocks.count, PS_CLOCKS_MAX);
     ck_assert_ptr_null(ps_clocks_find(&after.service->clocks, text("19")));
@@ -263,7 +225,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("recovery_clock");
-    tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_checked_fixture(tests, crash_begin_ready, crash_end);
     tcase_add_test(tests, clocks_come_back_out_of_the_journal);
     tcase_add_test(tests, clocks_come_back_out_of_a_checkpoint);
     tcase_add_test(tests, clocks_come_back_out_of_both);

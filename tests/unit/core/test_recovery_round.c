@@ -4,7 +4,7 @@
 #include "server/core/recovery/recovery_round.h"
 
 #include "checkpoint/journal_held.h"
-#include "core_disk.h"
+#include "core_crash.h"
 #include "core_round.h"
 #include "server/core/requests/change.h"
 #include "server/core/requests/service_state.h"
@@ -12,31 +12,11 @@
 
 #include <string.h>
 
-static struct memory_files *disk;
-static struct core_world before;
-static struct core_world after;
-static struct ps_journal_writer *writer;
-static struct ps_journal_writer *writer_after;
-static struct ps_recovered loaded;
-
 static void begin(const struct ps_round_settings *rounds)
 {
-    disk = memory_files_create(1);
-    writer_after = NULL;
-    disk_journal_world_init(&before, 1);
-    ck_assert_int_eq(disk_recover(&before, disk, 1, &writer, &loaded), PS_OK);
-    disk_journal_world_init(&after, 2);
+    crash_begin();
     round_begin(&before, rounds);
     disk_save(&before, disk, NULL);
-}
-
-static void end_test(void)
-{
-    ps_journal_writer_close(writer);
-    ps_journal_writer_close(writer_after);
-    world_fini(&before);
-    world_fini(&after);
-    memory_files_destroy(disk);
 }
 
 static struct ps_contributions *rounds_of(struct core_world *world)
@@ -47,10 +27,7 @@ static struct ps_contributions *rounds_of(struct core_world *world)
 /* The machine fails, and another server recovers the same rounds. */
 static void crash_and_recover(void)
 {
-    ck_assert_int_eq(disk_write_journal(&before, writer, 3), PS_OK);
-    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
-    ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
-    ps_service_check(after.service);
+    crash_now(3);
     const struct ps_round *was = &rounds_of(&before)->round;
     const struct ps_round *is = &rounds_of(&after)->round;
     ck_assert_uint_eq(is->counted_count, was->counted_count);
@@ -98,7 +75,7 @@ START_TEST(p5_rounds_go_on_out_of_the_journal)
 
     round_expect(&after, 9, 2);
     go_on();
-    end_test();
+    crash_end();
 }
 END_TEST
 
@@ -113,7 +90,7 @@ START_TEST(p5_rounds_go_on_out_of_a_checkpoint)
 
     ck_assert_uint_eq(loaded.replayed_count, 0);
     go_on();
-    end_test();
+    crash_end();
 }
 END_TEST
 
@@ -131,7 +108,7 @@ START_TEST(the_journal_goes_on_behind_a_checkpoint_in_the_middle_of_a_round)
     disk_expect_equal(&before, &after);
     ck_assert_uint_eq(loaded.replayed_count, 3);
     round_expect(&after, 7, 1);
-    end_test();
+    crash_end();
 }
 END_TEST
 
@@ -159,7 +136,7 @@ START_TEST(a_round_that_has_all_it_needs_ends_after_the_recovery)
 
     ck_assert_int_eq(round_pull(&after, 1, &wait), PS_OK);
     round_expect(&after, 3, 1);
-    end_test();
+    crash_end();
 }
 END_TEST
 
@@ -203,7 +180,7 @@ START_TEST(a_record_that_does_not_fit_is_refused)
         round, ps_round_record_write(&(struct ps_round_record){2, none, first}, round)};
     ck_assert_int_eq(ps_recovery_round_saved(service, table, &record, NULL), PS_ERR_CORRUPT);
     ck_assert_uint_eq(rounds_of(&before)->round.counted_count, 1);
-    end_test();
+    crash_end();
 }
 END_TEST
 
@@ -227,7 +204,7 @@ START_TEST(a_contribution_that_is_held_already_is_not_missing)
     record.name = text("m");
     record.version = 1;
     ck_assert(!ps_recovery_round_is_held(before.service, &record));
-    end_test();
+    crash_end();
 }
 END_TEST
 

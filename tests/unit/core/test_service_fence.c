@@ -58,6 +58,7 @@ START_TEST(a6_after_a_pause_of_the_machine_nothing_is_answered_until_the_lease_i
 
     ck_assert_str_eq(ps_service_state_name(world.service), "fenced");
     ck_assert_int_eq(world_push(&world, "w", PS_F32, four, sizeof four, NULL), PS_ERR_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "the wall clock was set ahead"));
     ps_service_prove(world.service, world.fake.now_ms + 8000);
     ck_assert(ps_service_is_proved(world.service));
     wall_offset_ms -= 3600000; /* set back, which no pause does */

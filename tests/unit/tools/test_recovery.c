@@ -229,8 +229,15 @@ START_TEST(a_checkpoint_that_lies_about_its_index_is_corrupt)
 }
 END_TEST
 
+/* But for what is asked of its history alone: a file that refuses that has said nothing, and when
+ * it is needed it is read again. */
 START_TEST(any_failed_call_of_the_disk_is_reported_and_closes_its_files)
 {
+    const struct recovery_wish whole = {.box = &box, .to = RECOVERY_TO_END, .journal = true};
+    ck_assert_int_eq(recovery_load(&recovery, &whole, FOLDER, &error), PS_OK);
+    uint64_t position = recovery.state.facts.position;
+    int refused = 0;
+    recovery_fini(&recovery);
     for (int64_t n = 0;; n++) {
         struct fault_files fault = {.under = files, .calls = FAULT_ANY, .fail_at = n};
         struct ps_files failing = fault_files_files(&fault);
@@ -239,12 +246,14 @@ START_TEST(any_failed_call_of_the_disk_is_reported_and_closes_its_files)
         enum ps_status status = recovery_load(&recovery, &wish, FOLDER, &error);
 
         ck_assert_int_eq(fault.open, 0);
-        if (fault.fired)
-            ck_assert_int_ne(status, PS_OK);
+        if (status == PS_OK)
+            ck_assert_uint_eq(recovery.state.facts.position, position);
+        refused += status != PS_OK;
         recovery_fini(&recovery);
         if (!fault.fired)
             break;
     }
+    ck_assert_int_gt(refused, 5);
 }
 END_TEST
 
