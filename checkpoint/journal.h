@@ -174,6 +174,11 @@ PS_MUST_USE enum ps_status ps_journal_writer_revive(struct ps_journal_writer *wr
 /* The last position that is known to be durable. */
 uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer);
 
+/* Is the present segment still there under its name? If not, somebody has removed it, or moved the
+ * folder: what it had is lost to recovery, though writes to it go well. Then the next append begins
+ * another, for which the folder is made again. True also when nobody can tell. */
+bool ps_journal_writer_look(struct ps_journal_writer *writer);
+
 /* What becomes of swept segments of the sweeper's own epoch. */
 enum ps_journal_swept {
     PS_JOURNAL_REMOVE, /* they go, and so does what was kept of earlier ones */

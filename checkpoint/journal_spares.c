@@ -63,3 +63,25 @@ enum ps_status ps_journal_spare_keep(const struct ps_files *files, const char *f
     PS_TRY(ps_journal_leftover_path_write(folder, segment, PS_JOURNAL_SPARE_SUFFIX, to, error));
     return files->rename(files->self, from, to, error);
 }
+
+/* A new file grows with each write, and the disk has its size and its blocks to note as well: that
+ * is how the first segments of an epoch are written. A spare that somebody else has open, or under
+ * another name, is left to them: it is a backup's, which does not know that it was swept. */
+enum ps_status ps_journal_spare_open(const struct ps_files *files, const char *folder,
+                                     struct ps_journal_segment from, const char *path, bool direct,
+                                     struct ps_file *file, struct ps_error *error)
+{
+    bool taken = false;
+    enum ps_file_mode fresh = direct ? PS_FILE_CREATE_DIRECT : PS_FILE_CREATE_NEW;
+    enum ps_file_mode again = direct ? PS_FILE_REUSE_DIRECT : PS_FILE_REUSE;
+    (void)files->remove(files->self, path, NULL);
+    PS_TRY(ps_journal_spare_take(files, folder, from, path, &taken, error));
+    PS_TRY(files->open(files->self, path, taken ? again : fresh, file, error));
+    if (!taken || files->is_alone(files->self, *file))
+        return PS_OK;
+    /* Its content stays with whoever has it: only this name goes, and no other spare is tried,
+     * since a backup has all of them or none. */
+    files->close(files->self, *file);
+    PS_TRY(files->remove(files->self, path, error));
+    return files->open(files->self, path, fresh, file, error);
+}

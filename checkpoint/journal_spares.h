@@ -27,6 +27,14 @@ PS_MUST_USE enum ps_status ps_journal_spare_take(const struct ps_files *files, c
                                                  struct ps_journal_segment from, const char *path,
                                                  bool *taken, struct ps_error *error);
 
+/* Opens `path`, which is the next segment's until it gets its name, to be written: over a spare
+ * that nobody else has, whose blocks are all on the disk, or else from its beginning. `direct`:
+ * past the cache. What was at `path`, left by a try that was cut short, goes. */
+PS_MUST_USE enum ps_status ps_journal_spare_open(const struct ps_files *files, const char *folder,
+                                                 struct ps_journal_segment from, const char *path,
+                                                 bool direct, struct ps_file *file,
+                                                 struct ps_error *error);
+
 /* Makes a spare of a segment. PS_ERR_NOT_FOUND: it has gone. */
 PS_MUST_USE enum ps_status ps_journal_spare_keep(const struct ps_files *files, const char *folder,
                                                  struct ps_journal_segment segment,

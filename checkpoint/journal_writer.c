@@ -36,6 +36,7 @@ struct ps_journal_writer {
     struct ps_journal_segment segment; /* the present one's name */
     bool unnamed;                      /* its file still has the temporary name */
     bool begun;                        /* and its first flush has begun */
+    bool left;                         /* it has lost its name: nothing more goes to it */
     uint64_t spares_from;              /* segments before this one are not written over */
     uint64_t position;                 /* the last one that is durable */
     uint64_t flushed;                  /* the last one of the last flush */
@@ -57,8 +58,6 @@ static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps
 static enum ps_status repeat_record(struct ps_journal_writer *writer,
                                     struct ps_journal_reader *reader, struct ps_error *error);
 static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error);
-static enum ps_status open_segment(struct ps_journal_writer *writer, const char *temporary,
-                                   struct ps_file *file, struct ps_error *error);
 static void go_ahead(struct ps_journal_writer *writer);
 static enum ps_status name_segment(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status write_paths(const struct ps_journal_writer *writer,
@@ -132,6 +131,25 @@ uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer)
 {
     PS_ASSERT(writer != NULL);
     return writer->position;
+}
+
+/* Writes to a file that was removed go well, and are lost with it. */
+bool ps_journal_writer_look(struct ps_journal_writer *writer)
+{
+    const struct ps_files *files = writer->files;
+    char path[PS_JOURNAL_PATH_BYTES];
+    struct ps_file file;
+    if (writer->unnamed ||
+        ps_journal_path_write(writer->folder, writer->segment, path, NULL) != PS_OK)
+        return true;
+    enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, NULL);
+    if (status == PS_OK)
+        files->close(files->self, file);
+    writer->left |= status == PS_ERR_NOT_FOUND;
+    /* A failure is found again by the segment that is begun there. */
+    if (writer->left)
+        (void)files->make_folder(files->self, writer->folder, NULL);
+    return !writer->left;
 }
 
 /* Makes the first segment of the epoch durable before anything is served: its name is what tells
@@ -310,7 +328,7 @@ static enum ps_status append(struct ps_journal_writer *writer, const struct ps_r
     /* Full segments are closed lazily, by the first append behind them: an idle journal has no
      * empty segment. */
     if (record_count > 0 && writer->written == writer->flushed &&
-        writer->output.size >= writer->setup.segment_bytes) {
+        (writer->left || writer->output.size >= writer->setup.segment_bytes)) {
         PS_TRY(settle(writer, error));
         ps_block_output_close(&writer->output);
         PS_TRY(begin_segment(writer, error));
@@ -365,8 +383,11 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
     /* Everything before is durable: a segment that is followed by another one is whole. */
     PS_ASSERT(!writer->output.is_open && writer->written == writer->position);
     writer->segment = (struct ps_journal_segment){writer->facts.epoch, writer->position + 1};
+    writer->left = false;
     PS_TRY(write_paths(writer, path, temporary, error));
-    PS_TRY(open_segment(writer, temporary, &file, error));
+    struct ps_journal_segment from = {writer->facts.epoch, writer->spares_from};
+    PS_TRY(ps_journal_spare_open(writer->files, writer->folder, from, temporary,
+                                 writer->setup.direct, &file, error));
     ps_block_output_open(&writer->output, file);
     if (writer->setup.ahead)
         go_ahead(writer);
@@ -377,31 +398,6 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
     while (writer->life.salt == 0)
         ps_random_system(&writer->life.salt, sizeof writer->life.salt);
     return put_first_record(writer, error);
-}
-
-/* Over a segment that is not needed any more, where there is one: its blocks are on the disk, and a
- * write to them changes nothing else there. One that somebody else has open, or under another name,
- * is left to them: it is a backup's, which does not know that it was swept. */
-static enum ps_status open_segment(struct ps_journal_writer *writer, const char *temporary,
-                                   struct ps_file *file, struct ps_error *error)
-{
-    const struct ps_files *files = writer->files;
-    bool direct = writer->setup.direct;
-    bool taken = false;
-    /* What a try left that a crash or a failure cut short. */
-    (void)files->remove(files->self, temporary, NULL);
-    struct ps_journal_segment from = {writer->facts.epoch, writer->spares_from};
-    PS_TRY(ps_journal_spare_take(files, writer->folder, from, temporary, &taken, error));
-    /* A new file grows with each write, and the disk has its size and its blocks to note as well:
-     * that is how the first segments of an epoch are written. */
-    enum ps_file_mode mode = direct ? PS_FILE_CREATE_DIRECT : PS_FILE_CREATE_NEW;
-    enum ps_file_mode again = direct ? PS_FILE_REUSE_DIRECT : PS_FILE_REUSE;
-    PS_TRY(files->open(files->self, temporary, taken ? again : mode, file, error));
-    if (!taken || files->is_alone(files->self, *file))
-        return PS_OK;
-    files->close(files->self, *file);
-    PS_TRY(files->remove(files->self, temporary, error));
-    return files->open(files->self, temporary, mode, file, error);
 }
 
 /* A file whose size is not known is written as one that has all its blocks: at worst it grows with

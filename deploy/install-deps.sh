@@ -27,7 +27,7 @@ test_packages=(
     mypy
     protobuf-compiler-grpc libgrpc++-dev golang-go golang-google-grpc-dev golang-goprotobuf-dev
     nodejs npm prometheus libclang-rt-14-dev clang-format binutils man-db
-    iproute2 nftables strace systemd xfsprogs libxxhash0
+    iproute2 nftables strace systemd xfsprogs libxxhash0 faketime
 )
 image_packages=(buildah crun debootstrap ca-certificates)
 

@@ -200,11 +200,13 @@ enum ps_status ps_registry_set_row(struct ps_registry *registry, const char *nam
 /* ---- Asking ---- */
 
 /* A set that takes so long waits for a shard that has no server, and nobody may wait with it for
- * ever. One of another number of shards is of a job that was resharded since. */
+ * ever. One that was asked for so long from now is of a wrong clock, by which it would never be
+ * old. One of another number of shards is of a job that was resharded since. */
 static bool is_given_up(const struct ps_set *wanted, const struct ps_set *wish)
 {
+    uint64_t then = wanted->asked_unix_ns, now = wish->asked_unix_ns;
     return wanted->name[0] == '\0' || wanted->shard_count != wish->shard_count ||
-           wanted->asked_unix_ns + PS_SET_PATIENCE_NS < wish->asked_unix_ns;
+           (now > then ? now - then : then - now) > PS_SET_PATIENCE_NS;
 }
 
 /* Each turn reads what holds; a write whose answer was lost is found by the next one. */

@@ -15,6 +15,9 @@
 #define RETRY_MS_MIN 20
 #define RETRY_MS_MAX 1000
 
+/* Between two looks for the file. */
+#define LOOK_MS 1000
+
 struct ps_journal_thread {
     struct ps_journal_thread_options options; /* what it names is borrowed */
     struct ps_errand_thread errand;
@@ -25,6 +28,7 @@ struct ps_journal_thread {
     uint64_t begun_ns; /* when the oldest batch of which nothing was told was taken */
     bool failed;       /* the writer is dead */
     uint64_t retry_ms; /* the next pause */
+    uint64_t look_ms;  /* when the file is looked for again */
     struct ps_record records[RECORDS_AT_ONCE];
     struct ps_counter *written_records, *failures;
     struct ps_counter *syncs;
@@ -40,6 +44,7 @@ static enum ps_status write_taken(struct ps_journal_thread *thread, size_t count
                                   struct ps_error *error);
 static void tell(struct ps_journal_thread *thread, enum ps_status status,
                  const struct ps_error *why);
+static void look_for_file(struct ps_journal_thread *thread);
 static void note_failure(struct ps_journal_thread *thread, const struct ps_error *why);
 static void heal(struct ps_journal_thread *thread);
 
@@ -157,7 +162,7 @@ static bool go_on(struct ps_journal_thread *thread)
     if (thread->writer == NULL)
         return false;
     struct ps_error why = {0};
-    uint64_t now_ns = ps_unix_ns(thread->options.clock);
+    uint64_t now_ns = ps_clock_precise_ns();
     bool under_way = thread->told < thread->taken;
     size_t count = take(thread);
     if (count == 0 && !under_way)
@@ -169,7 +174,9 @@ static bool go_on(struct ps_journal_thread *thread)
     tell(thread, status, &why);
     if (count > 0 && under_way)
         thread->begun_ns = now_ns;
-    if (status != PS_OK)
+    if (status == PS_OK)
+        look_for_file(thread);
+    else
         note_failure(thread, &why);
     return status == PS_OK;
 }
@@ -204,7 +211,7 @@ static void tell(struct ps_journal_thread *thread, enum ps_status status,
     PS_ASSERT(position >= thread->told && position <= thread->taken);
     if (position > thread->told) {
         ps_service_journal_written(service, position, PS_OK, NULL);
-        uint64_t now_ns = ps_unix_ns(thread->options.clock);
+        uint64_t now_ns = ps_clock_precise_ns();
         if (now_ns > thread->begun_ns)
             ps_histogram_observe(thread->sync_seconds, (double)(now_ns - thread->begun_ns) / 1e9);
         ps_counter_add(thread->written_records, position - thread->told);
@@ -214,6 +221,29 @@ static void tell(struct ps_journal_thread *thread, enum ps_status status,
         ps_service_journal_written(service, position, status, why);
     thread->taken = status == PS_OK ? thread->taken : position;
     thread->told = position;
+}
+
+/* Once a second, which costs nothing. What was acknowledged into a file that is gone is in memory:
+ * a checkpoint has it, so one is wanted at once. Where the whole folder went, the checkpoints did,
+ * too. */
+static void look_for_file(struct ps_journal_thread *thread)
+{
+    uint64_t now_ms = ps_now_ms(thread->options.clock);
+    struct ps_ticket ticket;
+    struct ps_error why = {0};
+    if (now_ms < thread->look_ms)
+        return;
+    thread->look_ms = now_ms + LOOK_MS;
+    if (ps_journal_writer_look(thread->writer))
+        return;
+    ps_counter_add(thread->failures, 1);
+    PS_LOG(thread->options.log, PS_LOG_ERROR, "journal",
+           "the journal's file is gone: somebody has removed or moved it; what it had is in memory "
+           "alone until the next checkpoint, which is begun now",
+           PS_FIELD_UINT("position", thread->told));
+    if (ps_service_want_checkpoint(thread->options.service, &ticket, &why) != PS_OK)
+        PS_LOG(thread->options.log, PS_LOG_WARN, "journal", "no checkpoint can be begun",
+               PS_FIELD_ERROR(&why));
 }
 
 /* After a failed sync nobody knows what the disk has: the kernel may have dropped the pages and say

@@ -114,7 +114,7 @@ enum ps_status ps_saver_begin(const struct ps_saver *saver, struct ps_saving *sa
                               struct ps_error *error)
 {
     PS_ASSERT(saver->service != NULL && saver->clock != NULL);
-    *saving = (struct ps_saving){.start_unix_ns = ps_unix_ns(saver->clock)};
+    *saving = (struct ps_saving){.start_ms = ps_now_ms(saver->clock)};
     /* Before the instant: of a set that is asked for behind it this snapshot may lack something. */
     if (saver->wish != NULL)
         (void)ps_set_wish_take(saver->wish, &saving->set);
@@ -404,17 +404,15 @@ static void sweep_journal(const struct ps_saver *saver, uint64_t epoch,
                PS_FIELD_ERROR(&reason));
 }
 
-/* By the wall clock, which may be set back in between: then the time is 0 rather than a very large
- * number. */
+/* Not by the wall clock: one that was set ahead in between would stay in the histogram's sum. */
 static void count_saved(const struct ps_saver *saver, const struct ps_saving *saving)
 {
-    PS_ASSERT(saving->start_unix_ns > 0);
     const struct ps_core_metrics *metrics = &saver->service->metrics;
-    uint64_t now = ps_unix_ns(saver->clock);
-    uint64_t taken_ns = now > saving->start_unix_ns ? now - saving->start_unix_ns : 0;
+    uint64_t taken_ms = ps_now_ms(saver->clock) - saving->start_ms;
+    PS_ASSERT(saving->start_ms <= ps_now_ms(saver->clock));
     bool is_increment = saving->base[0] != '\0';
     ps_counter_add(metrics->checkpoints, 1);
-    ps_histogram_observe(metrics->checkpoint_seconds, (double)taken_ns / 1e9);
+    ps_histogram_observe(metrics->checkpoint_seconds, (double)taken_ms / 1e3);
     /* Their share of all shows whether they are worth it; few mean that most are too large. */
     if (is_increment) {
         ps_counter_add(metrics->checkpoint_increments, 1);
@@ -424,6 +422,5 @@ static void count_saved(const struct ps_saver *saver, const struct ps_saving *sa
            PS_FIELD_TEXT("kind", is_increment ? "increment on" : "whole"),
            PS_FIELD_TEXT("base", saving->base), PS_FIELD_TEXT("path", saving->place.path),
            PS_FIELD_UINT("position", saving->place.position),
-           PS_FIELD_UINT("bytes", saving->place.bytes),
-           PS_FIELD_UINT("duration_ms", taken_ns / 1000000));
+           PS_FIELD_UINT("bytes", saving->place.bytes), PS_FIELD_UINT("duration_ms", taken_ms));
 }

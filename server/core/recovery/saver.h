@@ -57,7 +57,7 @@ struct ps_saving {
     struct ps_ticket ticket; /* what it satisfies once it is published */
     struct ps_set set;       /* that it is of; revision 0: none */
     char base[37];           /* of a written increment: what it adds to; "": it is whole */
-    uint64_t start_unix_ns;
+    uint64_t start_ms;
 };
 
 /* Is there anything to save? When the checkpoint that was published last has the state as it is,

@@ -19,7 +19,7 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 static void begin_wait(struct ps_service *service, enum ps_ack ack, struct ps_push_outcome *outcome,
                        struct ps_push_wait *wait);
 static void count(const struct ps_service *service, const struct ps_push_request *request,
-                  const struct ps_push_reply *reply, uint64_t start_unix_ns);
+                  const struct ps_push_reply *reply, uint64_t start_ns);
 
 enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_request *request,
                                struct ps_push_reply *reply, struct ps_push_wait *wait,
@@ -40,7 +40,7 @@ enum ps_status ps_service_push_range(struct ps_service *service,
     struct ps_push_outcome outcome = {.early_values = early_values};
     PS_ASSERT(reply != NULL);
     /* Waiting for the cut is part of the time that a push takes: a snapshot may hold pushes up. */
-    uint64_t start_unix_ns = ps_unix_ns(service->clock);
+    uint64_t start_ns = ps_clock_precise_ns();
     ps_rwlock_read(&service->cut);
     enum ps_status status = push_in_cut(service, request, &outcome, error);
     begin_wait(service, request->ack, &outcome, wait != NULL ? wait : &unused);
@@ -58,7 +58,7 @@ enum ps_status ps_service_push_range(struct ps_service *service,
     }
     /* Written on success alone, as everywhere. */
     *reply = outcome.reply;
-    count(service, request, reply, start_unix_ns);
+    count(service, request, reply, start_ns);
     return PS_OK;
 }
 
@@ -185,7 +185,7 @@ static void begin_wait(struct ps_service *service, enum ps_ack ack, struct ps_pu
 
 /* Each push once: a staged range is none yet, and a repeat was counted before. */
 static void count(const struct ps_service *service, const struct ps_push_request *request,
-                  const struct ps_push_reply *reply, uint64_t start_unix_ns)
+                  const struct ps_push_reply *reply, uint64_t start_ns)
 {
     const struct ps_core_metrics *metrics = &service->metrics;
     PS_ASSERT(!reply->staged || (!reply->duplicate && reply->position == 0));
@@ -197,11 +197,11 @@ static void count(const struct ps_service *service, const struct ps_push_request
         ps_counter_add(metrics->pushes_duplicate, 1);
         return;
     }
-    /* Wall time may jump: a histogram of negative times helps nobody. */
-    uint64_t now = ps_unix_ns(service->clock);
+    /* Wall time may jump, and an hour would stay in the histogram's sum. */
+    uint64_t now = ps_clock_precise_ns();
     ps_counter_add(metrics->pushes, 1);
     if (!request->request.present)
         ps_counter_add(metrics->pushes_without_id, 1);
     ps_histogram_observe(metrics->push_seconds,
-                         now > start_unix_ns ? (double)(now - start_unix_ns) / 1e9 : 0);
+                         now > start_ns ? (double)(now - start_ns) / 1e9 : 0);
 }

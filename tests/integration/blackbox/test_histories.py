@@ -13,6 +13,7 @@ import sys
 import unittest
 
 from blackbox import Calls, Cluster, Server, run
+from cluster import wait_until
 from test_tables import Rows, adagrad, configuration
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "psckpt"))
@@ -84,6 +85,9 @@ class Histories(unittest.TestCase):
         what its advice says."""
         before = sorted(os.listdir(shard_of(own.data)))
         process = own.start(wait=False)
+        wait_until(lambda: process.child.poll() is not None or process.event("listening"),
+                   "it ends, or serves what it must not")
+        self.assertIsNone(process.event("listening"), process.log())
         self.assertEqual(process.wait_exit(), DATAERR, process.log())
         self.assertEqual(sorted(os.listdir(shard_of(own.data))), before)
         named = {row["name"] for row in process.events() if row["msg"] == "file of another history"}

@@ -386,6 +386,30 @@ class Around(Recovery):
             world.cluster.data = right
             self.check(world, lost=0)
 
+    @in_each_world
+    def test_files_of_another_job_in_the_folder(self, world):
+        world.work()
+        self.keep(world)
+        copies = []
+        with World(world.shards) as other:
+            other.work()
+            for path in other.segments(0) + other.checkpoints(0):
+                copy = os.path.join(world.shard(0), os.path.basename(path))
+                if not os.path.exists(copy):
+                    shutil.copy(path, copy)
+                    copies.append(copy)
+        self.assertGreater(len(copies), 1)
+        heading = "Files of another shard, job or run are in the folder"
+
+        self.refuse(world, "files of another job, shard or run copied into the folder", heading)
+        said = world.type(self.page.blocks(heading)[0])
+
+        named = re.findall(r"^mixed +(.*): of history", said, re.M)
+        self.assertEqual(sorted(named), sorted(copies))
+        for copy in copies:
+            os.remove(copy)
+        self.check(world, lost=0)
+
     def test_the_wrong_data_directory_of_a_server_alone(self):
         with World(1) as world:
             world.work()

@@ -309,6 +309,28 @@ START_TEST(a_living_writer_is_not_revived)
 END_TEST
 
 /* Each call of opening fails in turn; nothing is left that would be in the way. */
+/* Writes to it go on well, as on a real disk. */
+START_TEST(a_segment_that_was_removed_is_left)
+{
+    struct ps_journal_writer *writer = sample_writer(files, 7, 0, 64 * 1024);
+    char path[128];
+    ck_assert_int_eq(sample_append(writer, &shape, 1, 10, 2), PS_OK);
+    ck_assert(ps_journal_writer_look(writer));
+    ck_assert_int_eq(files->remove(files->self, sample_segment(7, 1, path), NULL), PS_OK);
+    ck_assert_int_eq(sample_append(writer, &shape, 11, 12, 2), PS_OK);
+
+    ck_assert(!ps_journal_writer_look(writer));
+    ck_assert_int_eq(sample_append(writer, &shape, 13, 20, 2), PS_OK);
+    ck_assert(ps_journal_writer_look(writer));
+    ps_journal_writer_close(writer);
+
+    /* A checkpoint has what was before. */
+    struct sample_result result = sample_read_on(files, &shape, 12, ps_allocator_heap());
+    ck_assert_msg(result.status == PS_ERR_NOT_FOUND, "%s", result.error.text);
+    ck_assert_uint_eq(result.last, 20);
+}
+END_TEST
+
 START_TEST(an_open_that_fails_leaves_no_segment)
 {
     int64_t fail_at = 0;
@@ -397,6 +419,7 @@ int main(void)
     tcase_add_loop_test(tests, a_revival_that_fails_can_be_tried_again, 0, 7);
     tcase_add_loop_test(tests, a_crash_in_a_revival_loses_nothing, 0, 7);
     tcase_add_test_raise_signal(tests, a_living_writer_is_not_revived, SIGABRT);
+    tcase_add_test(tests, a_segment_that_was_removed_is_left);
     tcase_add_test(tests, an_open_that_fails_leaves_no_segment);
     tcase_add_test(tests, a_refused_allocation_touches_no_file);
     tcase_add_test(tests, writing_allocates_nothing);

@@ -128,6 +128,22 @@ START_TEST(a_set_that_takes_too_long_gives_way_with_its_rows)
 }
 END_TEST
 
+/* Its asker's clock was a year ahead: by any other it would not be old for a year. */
+START_TEST(a_set_that_was_asked_for_in_times_to_come_gives_way)
+{
+    const struct ps_set ahead = wish_of("s", 2, 9 + PS_SET_PATIENCE_NS);
+    struct ps_set set;
+    bool is_whole = false;
+    ck_assert_int_eq(ps_registry_want_set(&registry, &ahead, soon(), &set, &is_whole, NULL), PS_OK);
+    const struct ps_set soon_after = wish_of("s2", 2, 9);
+    ck_assert_int_eq(ps_registry_want_set(&registry, &soon_after, soon(), &set, &is_whole, NULL),
+                     PS_ERR_BUSY);
+    const struct ps_set now = wish_of("s2", 2, 8);
+    ck_assert_int_eq(ps_registry_want_set(&registry, &now, soon(), &set, &is_whole, NULL), PS_OK);
+    ck_assert_str_eq(set.name, "s2");
+}
+END_TEST
+
 START_TEST(a_set_of_another_number_of_shards_gives_way_and_so_does_nonsense)
 {
     (void)want("old", 3);
@@ -250,6 +266,7 @@ int main(void)
     tcase_add_test(tests, a_set_is_whole_when_the_last_row_is_there_and_not_before);
     tcase_add_test(tests, a_repeat_joins_and_another_one_is_told_which_is_under_way);
     tcase_add_test(tests, a_set_that_takes_too_long_gives_way_with_its_rows);
+    tcase_add_test(tests, a_set_that_was_asked_for_in_times_to_come_gives_way);
     tcase_add_test(tests, a_set_of_another_number_of_shards_gives_way_and_so_does_nonsense);
     tcase_add_test(tests, a_former_owner_puts_neither_pointer_nor_row);
     tcase_add_test(tests, only_the_newest_sets_stay_and_rows_of_no_set_go);
