@@ -296,9 +296,8 @@ static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps
     return status;
 }
 
-/* The record gets this epoch: it is part of this epoch's file now. A record that could be read a
- * moment ago, by the recovery that decided to repeat it, and cannot be read now, is lost state:
- * CORRUPT. */
+/* The record gets this epoch: it is part of this epoch's file now. One that recovery could read a
+ * moment ago, and that cannot be read now, is lost state: CORRUPT. */
 static enum ps_status repeat_record(struct ps_journal_writer *writer,
                                     struct ps_journal_reader *reader, struct ps_error *error)
 {

@@ -56,7 +56,10 @@ static enum ps_status check_gradients(const struct ps_parameter_spec *spec,
     struct ps_optimizer_step step;
     PS_ASSERT(ps_parameter_spec_is_table(spec));
     ps_row_push_scan(push, &spec->settings, &scan);
-    return ps_optimizer_prepare(&spec->settings, spec->dtype, 1, spec->id, &scan, &step, error);
+    enum ps_status status =
+        ps_optimizer_prepare(&spec->settings, spec->dtype, 1, spec->id, &scan, &step, error);
+    return status != PS_OK && scan.nonfinite ? ps_row_push_fail_nonfinite(push, &scan, error)
+                                             : status;
 }
 
 /* Under the parameter's lock, as a push asks: a sweep may be at work on the rows. It is not held

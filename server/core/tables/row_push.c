@@ -13,6 +13,8 @@
 #include "base/assert.h"
 #include "optimizer/hash_order.h"
 
+#include <inttypes.h>
+
 /* Gradients that are asked for before they are copied, and how much of one; the processor goes on
  * by itself in longer ones. */
 #define AHEAD 8
@@ -249,6 +251,21 @@ void ps_row_push_scan(const struct ps_row_push *push, const struct ps_optimizer_
         scan->nonfinite_index =
             push->firsts[scan->nonfinite_index / layout->width] * (uint64_t)layout->width +
             scan->nonfinite_index % layout->width;
+}
+
+/* A search, since nobody but who is refused waits for it. */
+enum ps_status ps_row_push_fail_nonfinite(const struct ps_row_push *push,
+                                          const struct ps_gradient_scan *scan,
+                                          struct ps_error *error)
+{
+    uint64_t width = push->table->shape.layout.width;
+    uint32_t at = 0;
+    PS_ASSERT(scan->nonfinite && push->unique > 0);
+    while (at + 1 < push->unique && push->firsts[at] != scan->nonfinite_index / width)
+        at++;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "element %" PRIu64 " of the gradient of key %" PRIu64 " is not finite",
+                   scan->nonfinite_index % width, push->keys[at]);
 }
 
 /* Rows that were to be made and were not have left nothing but empty room. */

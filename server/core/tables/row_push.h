@@ -41,6 +41,12 @@ size_t ps_row_push_rows(const struct ps_row_push *push);
 void ps_row_push_scan(const struct ps_row_push *push, const struct ps_optimizer_settings *settings,
                       struct ps_gradient_scan *scan);
 
+/* Behind a scan that has found one: PS_ERR_BAD_INPUT, whose text names the key: the place of one in
+ * the push means nothing to who has a client that sends rows in an order of its own. */
+PS_MUST_USE enum ps_status ps_row_push_fail_nonfinite(const struct ps_row_push *push,
+                                                      const struct ps_gradient_scan *scan,
+                                                      struct ps_error *error);
+
 /* bytes_left   so much more the table may take
  *
  * PS_OK                 apply cannot fail; nobody sees a difference yet

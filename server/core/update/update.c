@@ -240,8 +240,11 @@ static enum ps_status prepare(struct ps_update *update, bool is_replay, struct p
         arrays->step.skip = true;
         return PS_OK;
     }
-    PS_TRY(ps_optimizer_prepare(&spec->settings, spec->dtype, parameter->step + 1, spec->id,
-                                &update->scan, &arrays->step, error));
+    enum ps_status status = ps_optimizer_prepare(&spec->settings, spec->dtype, parameter->step + 1,
+                                                 spec->id, &update->scan, &arrays->step, error);
+    if (status != PS_OK && update->rows != NULL && update->scan.nonfinite)
+        return ps_row_push_fail_nonfinite(update->rows, &update->scan, error);
+    PS_TRY(status);
     if (arrays->step.skip || ps_parameter_on_device(parameter))
         return PS_OK;
     if (parameter->rows != NULL)

@@ -40,7 +40,8 @@ class World(Checks, contextlib.ExitStack):
         # Of each side. To one server of two a push may be refused, and to the other one not.
         self.count = dice.choice([1, 1, 2])
         self.servers = [self.enter_context(Server(*flags)) for _ in range(self.count)]
-        self.beside = [self.enter_context(Server("--etcd-ttl", ttl)) for _ in range(self.count)]
+        self.beside = [self.enter_context(Server("--etcd-ttl", ttl, "--checkpoint-interval", "1h"))
+                       for _ in range(self.count)]
         self.clients = [self.enter_context(self.connect(side)) for side in range(2)]
         for client in self.clients:
             client.initialize({"w": np.zeros(8, np.float32)})

@@ -105,6 +105,9 @@ START_TEST(what_is_not_finite_is_named_as_it_was_pushed)
     ps_row_push_scan(push, &model.settings, &scan);
     ck_assert(scan.nonfinite);
     ck_assert_uint_eq(scan.nonfinite_index, 7);
+    struct ps_error error;
+    ck_assert_int_eq(ps_row_push_fail_nonfinite(push, &scan, &error), PS_ERR_BAD_INPUT);
+    ck_assert_str_eq(error.text, "element 1 of the gradient of key 8 is not finite");
     ps_row_push_release(push);
 }
 END_TEST
