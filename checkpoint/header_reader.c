@@ -26,7 +26,6 @@
  * the memory for parameters is bounded by the header that describes them. */
 #define PARAMETER_BYTES_MIN 100
 
-static enum ps_status check_checksum(struct ps_bytes head, struct ps_error *error);
 static enum ps_status read_document(struct ps_header_pass *pass, const struct ps_json *document);
 static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_json *metadata);
 static enum ps_status read_parameters(struct ps_header_pass *pass, const struct ps_json *metadata);
@@ -87,7 +86,7 @@ static enum ps_status init(struct ps_header *header, struct ps_bytes head, uint6
     PS_ASSERT(header != NULL && memory != NULL);
     PS_ASSERT(head.size >= PS_HEADER_LENGTH_BYTES && head.size <= file_bytes);
     *header = (struct ps_header){.memory = memory};
-    PS_TRY(check_checksum(head, error));
+    PS_TRY(ps_header_verify(head, error));
     struct ps_header_pass pass = {.header = header,
                                   .texts_size = head.size,
                                   .offset = head.size,
@@ -125,7 +124,7 @@ void ps_header_fini(struct ps_header *header)
 
 /* The checksum stands at a fixed place, so that it is verified before anything is parsed: cJSON
  * never sees bytes that a disk has changed. */
-static enum ps_status check_checksum(struct ps_bytes head, struct ps_error *error)
+enum ps_status ps_header_verify(struct ps_bytes head, struct ps_error *error)
 {
     size_t after = PS_HEADER_CHECKSUM_AT + PS_HEADER_CHECKSUM_DIGITS;
     /* Any other safetensors file is turned away here, by its first bytes. */

@@ -49,6 +49,10 @@ struct ps_header {
 PS_MUST_USE enum ps_status ps_header_length(struct ps_bytes first, uint64_t file_bytes,
                                             size_t *length, struct ps_error *error);
 
+/* Compares the checksum of `head`, the length and the JSON header, with its bytes; then they are
+ * what was written. PS_ERR_CORRUPT. */
+PS_MUST_USE enum ps_status ps_header_verify(struct ps_bytes head, struct ps_error *error);
+
 /* Parses `head`: the length and the JSON header, of a file of `file_bytes`. */
 PS_MUST_USE enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head,
                                           uint64_t file_bytes, const struct ps_allocator *memory,

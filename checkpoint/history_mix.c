@@ -29,7 +29,8 @@ struct ps_history ps_history_of_files(const struct ps_history_witness *files, si
     return newest != NULL ? newest->history : (struct ps_history){{0}};
 }
 
-/* A checkpoint is a state and a segment is none: where there is one, it decides. */
+/* A checkpoint is a state and a segment is none: where there is one, it decides. Of two segments
+ * that of the later owner: whoever began the shard last would have it begin again with nothing. */
 static bool is_newer(const struct ps_history_witness *file, const struct ps_history_witness *other)
 {
     if (other == NULL)

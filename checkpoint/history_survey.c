@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what each file says, and leaves the judgement to history_mix.c.
+/* Reads what each file says, and leaves the judgement to history_mix.c: whoever looks at this file
+ * for a reason why a folder was refused will find it there.
  *
- * A header is read whole, although a few bytes of it are wanted: only the whole has a checksum, and
- * a number with a flipped bit would make a stranger of the shard's own file. */
+ * Nothing is taken from one file for another: a checkpoint that says none beside segments that do
+ * is "not known", also where every other file agrees, since somebody may have brought it. */
 #include "checkpoint/history_survey.h"
 
 #include "base/assert.h"
-#include "checkpoint/checkpoint_reader_state.h"
+#include "checkpoint/header_history.h"
 #include "checkpoint/journal_first.h"
 
 #include <stdio.h>
@@ -79,27 +80,25 @@ static enum ps_status read_files(struct ps_history_survey *survey, const struct 
     return PS_OK;
 }
 
-/* Of a file that was cut off the header may still be whole. Epoch and position are those of the
+/* A damaged checkpoint counts as a file that says none, and so does one that the disk refuses: the
+ * loader tries the next older one, and does not end for what it has no need of.
+ * Of a file that was cut off the header may still be whole. Epoch and position are those of the
  * name, as for everybody who sorts checkpoints. */
 static enum ps_status add_checkpoint(struct ps_history_survey *survey, const struct ps_files *files,
                                      const char *folder, const struct ps_catalog_entry *entry,
                                      struct ps_error *error)
 {
     char path[sizeof((struct ps_checkpoint_place *)NULL)->path];
-    struct ps_checkpoint_reader *reader = NULL;
     struct ps_error why = {0};
     struct ps_history_witness file = {.epoch = entry->epoch, .position = entry->position};
     /* A path that does not fit is cut, and then there is no such file. */
     (void)snprintf(path, sizeof path, "%s/%s", folder, entry->name);
     enum ps_status status =
-        ps_checkpoint_open_alone(files, path, true, survey->memory, &reader, &why);
+        ps_header_history_read(files, path, survey->memory, &file.history, &why);
     if (status == PS_ERR_NO_MEMORY)
         return ps_fail(error, status, "%s", why.text);
     if (status == PS_ERR_NOT_FOUND)
         return PS_OK;
-    if (status == PS_OK)
-        file.history = ps_checkpoint_reader_facts(reader)->history;
-    ps_checkpoint_close(reader);
     struct ps_history_name *name = &survey->names[survey->count];
     memcpy(name->text, entry->name, sizeof name->text);
     memcpy(name->uuid, entry->uuid, sizeof name->uuid);

@@ -133,22 +133,28 @@ uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer)
     return writer->position;
 }
 
+/* PS_OK: a file of that segment's name is there. */
+static enum ps_status find(const struct ps_journal_writer *writer,
+                           struct ps_journal_segment segment, char path[PS_JOURNAL_PATH_BYTES],
+                           struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    struct ps_file file;
+    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
+    PS_TRY(files->open(files->self, path, PS_FILE_READ, &file, error));
+    files->close(files->self, file);
+    return PS_OK;
+}
+
 /* Writes to a file that was removed go well, and are lost with it. */
 bool ps_journal_writer_look(struct ps_journal_writer *writer)
 {
-    const struct ps_files *files = writer->files;
     char path[PS_JOURNAL_PATH_BYTES];
-    struct ps_file file;
-    if (writer->unnamed ||
-        ps_journal_path_write(writer->folder, writer->segment, path, NULL) != PS_OK)
-        return true;
-    enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, NULL);
-    if (status == PS_OK)
-        files->close(files->self, file);
-    writer->left |= status == PS_ERR_NOT_FOUND;
+    writer->left |=
+        !writer->unnamed && find(writer, writer->segment, path, NULL) == PS_ERR_NOT_FOUND;
     /* A failure is found again by the segment that is begun there. */
     if (writer->left)
-        (void)files->make_folder(files->self, writer->folder, NULL);
+        (void)writer->files->make_folder(writer->files->self, writer->folder, NULL);
     return !writer->left;
 }
 
@@ -157,8 +163,7 @@ bool ps_journal_writer_look(struct ps_journal_writer *writer)
  * with all that is repeated: it hides the former epoch's records. */
 static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error)
 {
-    const struct ps_files *files = writer->files;
-    PS_TRY(files->make_folder(files->self, writer->folder, error));
+    PS_TRY(writer->files->make_folder(writer->files->self, writer->folder, error));
     PS_TRY(check_free(writer, error));
     enum ps_status status = begin_segment(writer, error);
     if (status == PS_OK && writer->facts.repeat_to > writer->written)
@@ -175,18 +180,12 @@ static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *e
 /* The name is looked at first because rename replaces what is there. */
 static enum ps_status check_free(const struct ps_journal_writer *writer, struct ps_error *error)
 {
-    const struct ps_files *files = writer->files;
-    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
+    const struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
     char path[PS_JOURNAL_PATH_BYTES];
-    struct ps_file file;
-    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
-    enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, error);
-    if (status == PS_ERR_NOT_FOUND)
-        return PS_OK;
-    if (status != PS_OK)
-        return status;
-    files->close(files->self, file);
-    return ps_fail(error, PS_ERR_EXISTS, "journal: %s is there already", path);
+    enum ps_status status = find(writer, segment, path, error);
+    if (status == PS_OK)
+        return ps_fail(error, PS_ERR_EXISTS, "journal: %s is there already", path);
+    return status == PS_ERR_NOT_FOUND ? PS_OK : status;
 }
 
 /* The epoch did not begin. Should the file come back after a crash, it is an empty epoch, which
@@ -297,9 +296,8 @@ static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps
     return status;
 }
 
-/* The record gets this epoch: it is part of this epoch's file now. A record that could be read a
- * moment ago, by the recovery that decided to repeat it, and cannot be read now, is lost state:
- * CORRUPT. */
+/* The record gets this epoch: it is part of this epoch's file now. One that recovery could read a
+ * moment ago, and that cannot be read now, is lost state: CORRUPT. */
 static enum ps_status repeat_record(struct ps_journal_writer *writer,
                                     struct ps_journal_reader *reader, struct ps_error *error)
 {

@@ -231,7 +231,8 @@ static void look_for_file(struct ps_journal_thread *thread)
     uint64_t now_ms = ps_now_ms(thread->options.clock);
     struct ps_ticket ticket;
     struct ps_error why = {0};
-    if (now_ms < thread->look_ms)
+    /* Whoever owns the shard by now sweeps the files of former owners. */
+    if (now_ms < thread->look_ms || !ps_service_is_proved(thread->options.service))
         return;
     thread->look_ms = now_ms + LOOK_MS;
     if (ps_journal_writer_look(thread->writer))

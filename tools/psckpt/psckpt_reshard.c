@@ -8,13 +8,21 @@
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "tools/psckpt/joined_state.h"
+#include "tools/psckpt/paths.h"
 #include "tools/psckpt/session_summary.h"
+#include "tools/psckpt/shard_folders.h"
 #include "tools/psckpt/spread_state.h"
 #include "tools/psckpt/state_sections.h"
 #include "tools/psckpt/state_set.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
+static void say_who_writes(const struct psckpt *tool);
+static bool is_written(const struct psckpt *tool, const char *folder);
 static enum ps_status set_facts(const struct state_set *from, struct shard_state *whole,
                                 struct ps_error *error);
 static enum ps_status write_shards(const struct psckpt *tool, const struct state_set *from,
@@ -34,6 +42,7 @@ enum ps_status psckpt_reshard(const struct psckpt *tool, struct ps_error *error)
         return ps_fail(error, PS_ERR_BAD_INPUT, "reshard needs --to SHARDS");
     PS_TRY(state_set_shards(tool->options.to, &shard_count, error));
     PS_TRY(state_set_load(&from, tool, tool->arguments[0], RECOVERY_TO_END, error));
+    say_who_writes(tool);
     shard_state_init(&whole, tool->box.memory);
     enum ps_status status = joined_state_complete(from.states, from.count, error);
     if (status == PS_OK)
@@ -55,6 +64,49 @@ enum ps_status psckpt_reshard(const struct psckpt *tool, struct ps_error *error)
     shard_state_fini(&whole);
     state_set_fini(&from);
     return status;
+}
+
+/* The two jobs part here, and what the old one acknowledges from now on the new one does not have.
+ * Said and not refused: it may be a trial of how long this takes. Behind the load, so that a server
+ * which was stopped meanwhile is not named. */
+static void say_who_writes(const struct psckpt *tool)
+{
+    struct shard_folders folders = {0};
+    if (shard_folders_init(&folders, &tool->box, tool->arguments[0], NULL) == PS_OK)
+        for (size_t i = 0; i < folders.count; i++)
+            if (is_written(tool, folders.rows[i].path))
+                (void)fprintf(stderr,
+                              "psckpt: %s: a server is at work there; what it acknowledges from "
+                              "now on is not in %s: stop the servers first\n",
+                              folders.rows[i].path, tool->options.out);
+    shard_folders_fini(&folders);
+}
+
+/* The newest segment is the last of the sorted names; of a folder without one nobody knows.
+ *
+ * The kernel gives a lease for reading only where nobody on this machine has the file open for
+ * writing, as a server has its newest segment. It is given back at once; the signal for who is told
+ * of another that opens the file is one that does nothing. Where leases are not known, as on some
+ * network's disk, or where the server is on another machine, nothing is said. */
+static bool is_written(const struct psckpt *tool, const char *folder)
+{
+    struct name_list names = {0};
+    char path[SHARD_FOLDER_PATH_BYTES] = "";
+    if (name_list_init(&names, tool->box.files, folder, tool->box.memory, NULL) == PS_OK)
+        for (size_t i = 0; i < names.count; i++)
+            if (path_ends_with(names.names[i], ".journal") &&
+                path_write(path, sizeof path, NULL, folder, "%s/%s", folder, names.names[i]) !=
+                    PS_OK)
+                path[0] = '\0';
+    name_list_fini(&names);
+    int file = path[0] != '\0' ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0)
+        return false;
+    (void)fcntl(file, F_SETSIG, SIGURG);
+    bool written = fcntl(file, F_SETLEASE, F_RDLCK) != 0 && (errno == EAGAIN || errno == EBUSY);
+    (void)fcntl(file, F_SETLEASE, F_UNLCK);
+    (void)close(file);
+    return written;
 }
 
 /* The position of every new shard is the sum of the old ones: no version and no position that was

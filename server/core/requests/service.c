@@ -205,11 +205,13 @@ struct ps_history ps_service_history(struct ps_service *service)
     ps_rwlock_write(&service->cut);
     struct ps_history history = ps_service_draw_history(service);
     ps_rwlock_unlock(&service->cut);
+    PS_ASSERT(ps_history_known(&history));
     return history;
 }
 
 void ps_service_keep_history(struct ps_service *service, const struct ps_history *history)
 {
+    PS_ASSERT(history != NULL);
     ps_rwlock_write(&service->cut);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
     service->history = *history;

@@ -46,15 +46,15 @@ class FolderHazards(unittest.TestCase):
 
     def test_a_backup_by_hard_links_stays_as_it_was(self):
         self.start(*SMALL)
-        self.push(10)
+        self.push(6)
         self.checkpoint()
-        self.push(10)
+        self.push(6)
         backup = os.path.join(self.server.cluster.folder, "backup")
         subprocess.run(["cp", "-al", self.server.data, backup], check=True)
         before = content_of(backup)
-        self.assertGreater(len(before), 3)
+        self.assertGreater(len(before), 2)
         for _ in range(3):  # segments are swept, and their files written over
-            self.push(12)
+            self.push(8)
             self.checkpoint()
         newest = max(before)  # it was at work, and had an end that was still to come
         after = content_of(backup)
@@ -62,7 +62,9 @@ class FolderHazards(unittest.TestCase):
         self.assertEqual(after, before)
         done = run("psckpt", "verify", backup)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertGreaterEqual(self.version_in(backup), 20)
+        # The two have one file for the locks of leases, too: nobody holds them any more.
+        self.server.process.kill()
+        self.assertGreaterEqual(self.version_in(backup), 12)
 
     def test_a_copy_of_a_folder_at_work_has_what_was_acknowledged_before(self):
         self.start(*SMALL, interval="200ms")
@@ -77,7 +79,7 @@ class FolderHazards(unittest.TestCase):
         copies = []
         try:
             for i in range(3):
-                wait_until(lambda: acknowledged[0] >= 30 * (i + 1), "pushes go on")
+                wait_until(lambda: acknowledged[0] >= 12 * (i + 1), "pushes go on")
                 copies.append((os.path.join(self.server.cluster.folder, f"copy-{i}"),
                                acknowledged[0]))
                 # Files that a sweep has taken away meanwhile are named, and are not wanted.

@@ -18,7 +18,7 @@ from test_tables import Rows, adagrad, configuration
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "psckpt"))
 
-from psckpt_run import digest, psckpt_json  # noqa: E402
+from psckpt_run import digest, psckpt, psckpt_json  # noqa: E402
 
 DATAERR = 65
 ROWS = 300
@@ -156,6 +156,42 @@ class Histories(unittest.TestCase):
         own.calls.pull("w")
         own.process.kill()
         self.assertEqual(digest(own.data), before)
+
+    def test_what_is_made_of_a_shard_goes_on_with_its_history_and_new_shards_begin_one(self):
+        own = self.server()
+        own.make_ready()
+        self.train(own, 1.0, 4)
+        own.process.kill()
+        made = [os.path.join(own.cluster.folder, name) for name in ("repaired", "two", "again")]
+        (history,) = set(histories_of(own.data).values())
+        psckpt("repair", own.data, "--out", made[0])
+        self.assertEqual(set(histories_of(made[0]).values()), {history})
+        for folder in made[1:]:
+            psckpt("reshard", own.data, "--to", 2, "--out", folder)
+        two, again = ([{row["history"] for row in folder["checkpoints"]}
+                       for folder in psckpt_json("list", path)] for path in made[1:])
+        self.assertEqual(two, again)
+        self.assertEqual(len({history} | two[0] | two[1]), 3)
+
+    def test_what_makes_a_state_of_a_mixture_refuses(self):
+        own, other = self.pair()
+        self.copy(other, own, files_of(other.data, ".safetensors")[-1:])
+        new = os.path.join(own.cluster.folder, "new")
+        before = sorted(os.listdir(shard_of(own.data)))
+        for words in (("digest", own.data), ("repair", own.data, "--out", new),
+                      ("salvage", own.data, "--out", new), ("publish", own.data),
+                      ("reshard", own.data, "--to", 2, "--out", new), ("prune", own.data)):
+            psckpt(*words, code=DATAERR)
+            self.assertIn("files of several histories are here", psckpt.errors, words)
+        self.assertEqual(sorted(os.listdir(shard_of(own.data))), before)
+        self.assertEqual(glob.glob(os.path.join(new, "**", "*.safetensors"), recursive=True), [])
+        said = psckpt("verify", own.data, code=DATAERR)
+        self.assertEqual(said.count("mixed "), 1)
+        self.assertIn("move the files that do not belong to the shard out", psckpt.errors)
+        # Without its store nobody knows which of them is the wrong one.
+        os.rename(os.path.join(own.data, "store"), os.path.join(own.data, "no-store"))
+        said = psckpt("verify", own.data, code=DATAERR)
+        self.assertEqual(said.count("mixed "), len(histories_of(own.data)))
 
     def test_the_store_says_whose_the_shard_is(self):
         with Cluster(shards=1, interval="1h") as cluster:

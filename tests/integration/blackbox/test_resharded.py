@@ -71,12 +71,18 @@ class Resharded(unittest.TestCase):
         tables = old.tables(configuration(rate=1.0))
         for sequence in (1, 2):
             push_all(tables, 2, sequence)
-        self.assertEqual(old.stop(), [0, 0])
         data = os.path.join(cluster.folder, "new")
-        done = run("psckpt", "reshard", os.path.join(cluster.folder, "old", "old"), "--to", "3",
-                   "--job", "new", "--out", data)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        trial = self.reshard(cluster, os.path.join(cluster.folder, "trial"))
+        self.assertEqual(trial.stderr.count("a server is at work there"), 2, trial.stderr)
+        self.assertEqual(old.stop(), [0, 0])
+        self.assertEqual(self.reshard(cluster, data).stderr, "")
         return Job(cluster, "new", data, 3)
+
+    def reshard(self, cluster, out):
+        done = run("psckpt", "reshard", os.path.join(cluster.folder, "old", "old"), "--to", "3",
+                   "--job", "new", "--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
 
     def value(self, new, key):
         table = new.tables()[shard_of(key, 3)]

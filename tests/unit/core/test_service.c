@@ -290,6 +290,23 @@ START_TEST(reset_drops_everything_and_waits_for_another_shard)
 }
 END_TEST
 
+/* Journal and checkpoints of one ownership ask at different times. */
+START_TEST(a_shard_has_one_history_until_it_is_lost)
+{
+    struct core_world world;
+    world_init_ready(&world);
+    struct ps_history first = ps_service_history(world.service);
+    struct ps_history again = ps_service_history(world.service);
+    ck_assert_mem_eq(&first, &again, sizeof first);
+
+    ps_service_reset(world.service);
+
+    struct ps_history next = ps_service_history(world.service);
+    ck_assert(ps_history_differ(&first, &next));
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(reset_proves_nothing_for_the_next_shard)
 {
     struct core_world world;
@@ -360,6 +377,7 @@ int main(void)
     tcase_add_test(tests, draining_refuses_calls_and_still_takes_snapshots);
     tcase_add_test(tests, a_broken_service_refuses_calls_and_acknowledges_nothing_any_more);
     tcase_add_test(tests, reset_drops_everything_and_waits_for_another_shard);
+    tcase_add_test(tests, a_shard_has_one_history_until_it_is_lost);
     tcase_add_test(tests, reset_proves_nothing_for_the_next_shard);
     tcase_add_test(tests, a_service_without_a_listener_works);
     tcase_add_loop_test(tests, create_survives_a_refused_allocation, 0, 2);
