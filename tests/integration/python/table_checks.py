@@ -2,6 +2,7 @@
 """What is true in the world of test_python_table_model.py: of rows as clients see them, and of the
 folders of servers that were killed."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -143,9 +144,13 @@ class Checks:
         self.test.assertEqual(psckpt("digest", copy).split()[0], self.sets[name])
 
     def compare_files(self, data, beside):
-        """The other server is at work, and its folder stays what it is for as long as a copy is."""
+        """The other server is at work, and its notes take each other's place meanwhile."""
         copy = data + "-beside"
-        shutil.copytree(beside, copy)
+        while True:
+            with contextlib.suppress(shutil.Error):
+                shutil.copytree(beside, copy)
+                break
+            shutil.rmtree(copy)
         told = psckpt("diff", data, copy, codes=(0, 1)).splitlines()
         shutil.rmtree(copy)
         self.test.assertEqual([line for line in told if self.is_different(line)], [])

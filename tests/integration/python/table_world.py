@@ -23,16 +23,16 @@ PATIENCE = 60
 class World(Checks, contextlib.ExitStack):
     """The two servers, a client of each, and the model."""
 
-    def __init__(self, test, seed, is_large=False):
+    def __init__(self, test, seed, options):
         super().__init__()
         self.test = test
-        self.is_large = is_large
+        self.is_large = options.large
         self.dice = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         dice = self.dice
         self.expiring = dice.random() < 0.4
-        ttl = "3s" if self.expiring else "60s"
-        self.is_brief = dice.random() < 0.3  # its lease
+        ttl = "6s" if self.expiring else "60s"
+        self.is_brief = options.sleep and dice.random() < 0.5  # its lease
         flags = ["--etcd-ttl", "1s" if self.is_brief else ttl,
                  "--increments", dice.choice(["0", "1", "3"]),
                  "--checkpoint-interval", dice.choice(["100ms", "400ms", "1h"])]

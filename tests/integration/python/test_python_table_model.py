@@ -3,7 +3,7 @@
 often, mostly increments, and has what a second one has, to which the same was sent and nothing
 happened, and what a plain model has (table_model.py).
 
-    test_python_table_model.py [--seed N] [--steps N] [--seeds N] [--large]
+    test_python_table_model.py [--seed N] [--steps N] [--seeds N] [--large] [--sleep]
 """
 
 import argparse
@@ -13,13 +13,13 @@ import unittest
 
 from table_world import World
 
-OPTIONS = argparse.Namespace(seed=None, steps=60, seeds=2, large=False)
+OPTIONS = argparse.Namespace(seed=None, steps=60, seeds=2, large=False, sleep=False)
 
 
 class TableModel(unittest.TestCase):
     def go(self, seed):
         print(f"seed {seed}", file=sys.stderr)
-        with World(self, seed, OPTIONS.large) as world:
+        with World(self, seed, OPTIONS) as world:
             world.begin()
             for _ in range(OPTIONS.steps):
                 world.step()
@@ -40,5 +40,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=OPTIONS.steps)
     parser.add_argument("--seeds", type=int, default=OPTIONS.seeds)
     parser.add_argument("--large", action="store_true", help="tables of 100,000 keys")
+    parser.add_argument("--sleep", action="store_true",
+                        help="servers that sleep through leases of a second")
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
