@@ -40,7 +40,8 @@ struct file_store {
     char lock_path[PATH_BYTES];
     char guard_path[PATH_BYTES];
     int interruptions; /* eventfd; -1: none */
-    int replacements;  /* inotify on the folder while watching; -1: none */
+    bool watching;
+    int replacements; /* inotify on the folder while watching; -1: none */
     int64_t watch_revision;
     char watch_prefix[PS_KV_KEY_BYTES_MAX + 1];
     struct ps_kv_file_guard guard; /* of our leases; it sees the others' */
@@ -74,6 +75,7 @@ static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
 static enum ps_status look(struct file_store *store, uint64_t deadline_ms, bool *changed,
                            uint64_t *next_expiry_ms, struct ps_error *error);
 static bool wait_for_news(struct file_store *store, uint64_t wait_ms, bool *interrupted);
+static void ask_for_news(struct file_store *store);
 static void close_watch(struct file_store *store);
 static void file_interrupt(struct ps_kv *kv);
 static void file_destroy(struct ps_kv *kv);
@@ -368,27 +370,28 @@ static enum ps_status file_watch_open(struct ps_kv *kv, const char *prefix, int6
         from = store->table.revision + 1;
         end(store);
     }
-    store->replacements = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (store->replacements < 0)
-        return ps_fail(error, PS_ERR_IO, "inotify: %s%s", strerror(errno), ps_kv_file_limit(errno));
-    /* A process that dies closes the file by which it held its leases, which is as good as a
-     * change: the watch looks again and finds the dead. */
-    if (inotify_add_watch(store->replacements, store->folder, IN_MOVED_TO) < 0 ||
-        inotify_add_watch(store->replacements, store->guard_path, IN_CLOSE_WRITE) < 0) {
-        enum ps_status status = ps_fail(error, PS_ERR_IO, "watch %.150s: %s%s", store->folder,
-                                        strerror(errno), ps_kv_file_limit(errno));
-        close_watch(store);
-        return status;
-    }
+    ask_for_news(store);
+    store->watching = true;
     memcpy(store->watch_prefix, prefix, strlen(prefix) + 1);
     /* The first revision that was not reported yet. */
     store->watch_revision = from;
     return PS_OK;
 }
 
-/* inotify's descriptor is the whole watch. */
+/* A process that dies closes the file by which it held its leases, which is as good as a change:
+ * the watch looks again and finds the dead. Where the kernel gives no inotify, of which a user's
+ * processes have 128 together on most machines, the watch looks without being told. */
+static void ask_for_news(struct file_store *store)
+{
+    store->replacements = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (inotify_add_watch(store->replacements, store->folder, IN_MOVED_TO) < 0 ||
+        inotify_add_watch(store->replacements, store->guard_path, IN_CLOSE_WRITE) < 0)
+        close_watch(store);
+}
+
 static void close_watch(struct file_store *store)
 {
+    store->watching = false;
     if (store->replacements >= 0)
         (void)close(store->replacements);
     store->replacements = -1;
@@ -401,7 +404,7 @@ static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
                                       struct ps_error *error)
 {
     struct file_store *store = (struct file_store *)kv;
-    if (store->replacements < 0)
+    if (!store->watching)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "no watch is open");
     uint64_t budget_ms = ps_time_left_ms(store->clock, deadline_ms);
     bool interrupted = false;
@@ -417,6 +420,8 @@ static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
             return status;
         uint64_t wait_ms = ps_time_left_ms(store->clock, next_expiry_ms);
         wait_ms = wait_ms < budget_ms ? wait_ms : budget_ms;
+        if (store->replacements < 0 && wait_ms > PS_KV_FILE_LOOK_MS)
+            wait_ms = PS_KV_FILE_LOOK_MS;
         if (!wait_for_news(store, wait_ms, &interrupted))
             budget_ms -= wait_ms;
         /* The clock may also have run faster than the wait (a test's, or a machine that slept). */

@@ -12,10 +12,14 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+/* How often a file is looked at where the kernel has no inotify left that would tell of it. */
+#define PS_KV_FILE_LOOK_MS 50u
+
 /* Begins as {-1, -1}. */
 struct ps_kv_file_lock {
     int descriptor; /* -1: not held */
-    int closings;   /* inotify on the lock's file, once somebody has waited; -1: none */
+    int closings;   /* inotify on the lock's file, once somebody has waited; -1: none, or none
+                       was to be had */
 };
 
 /* Of a lock that is not held. */
@@ -27,8 +31,5 @@ PS_MUST_USE enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock,
                                                    const struct ps_clock *clock,
                                                    uint64_t deadline_ms, struct ps_error *error);
 void ps_kv_file_lock_release(struct ps_kv_file_lock *lock);
-
-/* Which limit an error number of inotify is about, in brackets behind a space; "": of none. */
-const char *ps_kv_file_limit(int code);
 
 #endif
