@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from types import TracebackType
-from typing import Any, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -196,8 +195,7 @@ class Table:
         """
         numbers = as_keys(self.name, keys)
         source = self._source(numbers, gradients)
-        with self._naming(numbers, source):
-            self._handle.add(numbers, source, self._milliseconds(timeout))
+        self._handle.add(numbers, source, self._milliseconds(timeout))
 
     def add_get(self, keys: npt.ArrayLike, gradients: npt.ArrayLike,
                 get: npt.ArrayLike | None = None, *, out: Array | None = None,
@@ -220,8 +218,7 @@ class Table:
         if np.may_share_memory(source, rows):
             raise ValueError(f"{self.name}: gradients and rows share memory: read into another "
                              "array")
-        with self._naming(numbers, source):
-            self._handle.add_get(numbers, source, wanted, rows, self._milliseconds(timeout))
+        self._handle.add_get(numbers, source, wanted, rows, self._milliseconds(timeout))
         return rows
 
     def push_pull(self, keys: npt.ArrayLike, gradients: npt.ArrayLike,
@@ -257,7 +254,7 @@ class Table:
         if source.size and np.may_share_memory(source, rows):
             raise ValueError(f"{self.name}: gradients and rows share memory: read into another "
                              "array")
-        with errors.open_end(AGAIN), self._naming(numbers, source):
+        with errors.open_end(AGAIN):
             self.version, self.late, _ = self._handle.step(
                 numbers, source, wanted, rows, worker + 1, weight, self._milliseconds(timeout))
         return rows
@@ -383,18 +380,6 @@ class Table:
         if not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{self.name}: gradients are {array.dtype}, the table is {self.dtype}")
         return np.asarray(array, self.dtype, order="C")
-
-    @contextlib.contextmanager
-    def _naming(self, keys: Array, source: Array) -> Iterator[None]:
-        """Whose gradient is not finite: a server knows its place in a push alone."""
-        try:
-            yield
-        except errors.InvalidError as error:
-            wrong = np.flatnonzero(~np.isfinite(source.reshape(-1, self.width)).all(axis=1))
-            if wrong.size:
-                error.text = (f"{self.name}: the gradient of key {keys.flat[wrong[0]]} is not "
-                              f"finite, nor those of {wrong.size - 1} keys more")
-            raise
 
     def _target(self, keys: Array, out: Array | None) -> Array:
         """Where to read the rows of these keys into."""

@@ -96,10 +96,10 @@ class Mistakes(unittest.TestCase):
 
     def test_gradients_that_are_not_finite_are_named_by_their_keys(self):
         gradients = np.ones((4, 4), F4)
-        gradients[1, 2], gradients[3, 0] = np.nan, np.inf
+        gradients[1, 2] = np.nan
         for call in (self.table.add, self.table.add_get):
             self.refuses(pserver.InvalidError,
-                         "t: the gradient of key 8 is not finite, nor those of 1 keys more",
+                         "element 2 of the gradient of key 8 is not finite",
                          lambda: call([7, 8, 9, 10], gradients))
         self.assertEqual(self.ps.parameters()["t"].shape, (0, 4))
 
