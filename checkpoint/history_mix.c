@@ -9,6 +9,8 @@
 
 static bool is_newer(const struct ps_history_witness *file, const struct ps_history_witness *other);
 static bool came_to_nothing(const struct ps_history_witness *files, size_t count, size_t i);
+static bool is_before_all(const struct ps_history_witness *files, size_t count, size_t i,
+                          const struct ps_history *own);
 static bool voids(const struct ps_history_witness *file, const struct ps_history_witness *stranger);
 static bool goes_past(const struct ps_history_witness *file,
                       const struct ps_history_witness *stranger);
@@ -55,7 +57,7 @@ enum ps_history_place ps_history_judge(const struct ps_history_witness *files, s
     if (!is_told && came_to_nothing(files, count, i))
         return PS_HISTORY_VOID;
     if (!is_told && !files[i].is_segment)
-        return PS_HISTORY_MIXED;
+        return is_before_all(files, count, i, own) ? PS_HISTORY_VOID : PS_HISTORY_MIXED;
     /* By a file that certainly is the folder's: one of a history that is not known may be the
      * stranger's own. */
     for (size_t k = 0; k < count; k++)
@@ -76,6 +78,19 @@ static bool came_to_nothing(const struct ps_history_witness *files, size_t count
         return false;
     for (size_t k = 0; k < count; k++)
         if (!files[k].is_segment && !ps_history_differ(&files[k].history, &file->history))
+            return false;
+    return true;
+}
+
+/* Of an owner from before all that wrote the folder's history, where the store knows of no
+ * checkpoint at all. Two owners of a new shard, one after the other, leave this where neither could
+ * publish: the first one wrote when it had lost the shard, or while the store was away. */
+static bool is_before_all(const struct ps_history_witness *files, size_t count, size_t i,
+                          const struct ps_history *own)
+{
+    for (size_t k = 0; k < count; k++)
+        if (ps_history_known(&files[k].history) && !ps_history_differ(&files[k].history, own) &&
+            files[k].epoch <= files[i].epoch)
             return false;
     return true;
 }

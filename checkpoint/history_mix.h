@@ -44,7 +44,8 @@ enum ps_history_place {
 };
 
 /* Where file `i` stands in a folder of history `own`. While nobody has told whose it is, and the
- * newest file has decided, no checkpoint is void: it may be the one that was to be kept. */
+ * newest file has decided, a checkpoint is void only if its owner was before every owner that wrote
+ * of `own`: any other may be the one that was to be kept. */
 enum ps_history_place ps_history_judge(const struct ps_history_witness *files, size_t count,
                                        size_t i, const struct ps_history *own, bool is_told);
 
