@@ -82,6 +82,7 @@ struct ps_checkpoint_facts sample_base_facts(void)
                                         .epoch = 3,
                                         .position = 10,
                                         .unix_ns = 1,
+                                        .history = {{[3] = 1}},
                                         .job = "j"};
 }
 

@@ -215,8 +215,7 @@ START_TEST(a_base_of_something_else_is_refused)
     assert_refused("of another shard or job");
     base_facts.job = "k";
     assert_refused("of another shard or job");
-    base_facts.history.bytes[3] = 1;
-    own_facts.history.bytes[3] = 2;
+    base_facts.history.bytes[3] = 2;
     assert_refused("of another history");
     base_facts.position = 21;
     assert_refused("younger than what adds to it");
