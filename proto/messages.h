@@ -57,7 +57,6 @@ struct ps_shared_range {
     uint64_t segment; /* 0: nowhere */
     uint64_t offset;
     uint64_t size;
-    bool finite; /* of a push: the client has looked; nobody relies on that */
 };
 
 struct ps_init_request {

@@ -19,8 +19,8 @@ static const char hello[WORD_BYTES + 1] = "PSSHARE1";
 static const char device_hello[WORD_BYTES + 1] = "PSDEVIC1";
 static const char welcome[WORD_BYTES + 1] = "PSTAKEN1";
 
-/* A client's `finite` is a promise that it has looked; it saves the server a scan of content that
- * the client could also have sent wrongly in the message itself. */
+/* What older clients say in field 4, that the elements are finite, is passed over like any unknown
+ * field. */
 void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                           struct ps_shared_range *range)
 {
@@ -35,8 +35,6 @@ void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_fi
             range->offset = ps_wire_uint(&nested, &part, UINT64_MAX, "offset");
         else if (part.number == 3)
             range->size = ps_wire_uint(&nested, &part, UINT64_MAX, "size");
-        else if (part.number == 4)
-            range->finite = ps_wire_uint(&nested, &part, UINT64_MAX, "finite") != 0;
     }
     if (reader->status == PS_OK)
         reader->status = nested.status;
@@ -83,7 +81,7 @@ uint64_t ps_shared_range_total(struct ps_view message, bool is_bundle, uint64_t 
     return total;
 }
 
-/* Four numbers of at most eleven bytes fit in the 64 bytes of the entry. */
+/* Three numbers of at most eleven bytes fit in the 64 bytes of the entry. */
 void ps_shared_range_put(struct ps_buffer *head, uint32_t number,
                          const struct ps_shared_range *range)
 {
@@ -97,7 +95,6 @@ void ps_shared_range_put(struct ps_buffer *head, uint32_t number,
     ps_wire_put_uint(&entry, 1, range->segment);
     ps_wire_put_uint(&entry, 2, range->offset);
     ps_wire_put_uint(&entry, 3, range->size);
-    ps_wire_put_uint(&entry, 4, range->finite);
     ps_wire_put_bytes(head, number, (struct ps_bytes){(const uint8_t *)entry.text, entry.size});
 }
 

@@ -78,7 +78,6 @@ struct ps_connection {
 struct ps_shared_way {
     struct ps_shared_slot slot; /* a part of its flight's run */
     size_t push_size;           /* 0: the push's content is in the message */
-    bool push_finite;           /* all elements of it are */
     size_t pull_size;           /* 0: no room for the pull's */
     size_t room_at;             /* of an asked call: where that room begins in the slot */
     struct ps_bytes pulled;     /* once the reply was read */

@@ -7,7 +7,6 @@
 #include "base/assert.h"
 #include "client/calls/method_table.h"
 #include "client/calls/thresholds.h"
-#include "client/local/finite_copy.h"
 
 #include <string.h>
 
@@ -25,7 +24,6 @@ struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
     told.content = (struct ps_view){NULL, 0, 0};
     told.shared = way->slot.range;
     told.shared.size = way->push_size;
-    told.shared.finite = way->push_finite;
     return told;
 }
 
@@ -63,13 +61,6 @@ static size_t worth(const struct ps_flight *flight, size_t size)
     return size >= least ? size : 0;
 }
 
-/* Elements are looked at here only where that saves the server a pass: those of a range the server
- * looks at in any case, while it applies them, and encoded ones are not elements yet. */
-static bool is_looked_at(const struct ps_push_request *push)
-{
-    return push->encoding == PS_ENCODING_NATIVE && push->range.count == 0;
-}
-
 /* Push and pull of one call share their room: the server has read the gradient before it writes
  * values. Of an asked call the room comes behind what is sent: a program may read that until it has
  * answered. */
@@ -100,21 +91,12 @@ static size_t wish(const struct ps_flight *flight, const struct ps_call_request 
     return slot_bytes(way);
 }
 
-/* For a whole gradient one pass copies and looks whether all is finite, which saves the server
- * one. */
+/* A call pushes or asks, and never does both. */
 static void fill(const struct ps_call_request *request, struct ps_shared_way *way)
 {
     const struct ps_push_request *push = ps_call_push_of(request);
-    if (way->push_size == 0)
-        return;
-    /* Of a tensor nobody asks whether it is finite. */
-    if (push == NULL)
-        ps_view_copy(request->ask_content, 0, way->slot.bytes, way->push_size);
-    else if (is_looked_at(push))
-        way->push_finite = ps_finite_copy(way->slot.bytes, push->content.pieces[0].data,
-                                          way->push_size, push->dtype);
-    else
-        ps_view_copy(push->content, 0, way->slot.bytes, way->push_size);
+    ps_view_copy(push != NULL ? push->content : request->ask_content, 0, way->slot.bytes,
+                 way->push_size);
 }
 
 /* Asked only at the launch: nothing before knows whether the segment has room. */

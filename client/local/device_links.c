@@ -132,8 +132,7 @@ bool ps_device_links_take(struct ps_device_links *links, const struct ps_device_
         links->slots++;
         /* In turns and not by a clock: only the order of uses matters. */
         piece->used = ++links->turn;
-        *slot =
-            (struct ps_device_slot){.range = {piece->number, offset, size, false}, .piece = piece};
+        *slot = (struct ps_device_slot){.range = {piece->number, offset, size}, .piece = piece};
     }
     ps_mutex_unlock(&links->lock);
     return piece != NULL;

@@ -11,18 +11,23 @@ void ps_slot_map_init(struct ps_slot_map *map, uint32_t unit_count)
     *map = (struct ps_slot_map){.unit_count = unit_count};
 }
 
+/* Set from take to release. */
 static bool is_used(const struct ps_slot_map *map, uint32_t unit)
 {
     return (map->used[unit / 64] >> (unit % 64) & 1) != 0;
 }
 
-/* An exclusive or, since take and release each know that all bits of the run are alike. */
+/* An exclusive or, since take and release each know that all bits of the run are alike: one loop
+ * for both, and a unit that was in the wrong state comes out in the wrong state, which the next
+ * look at it finds. */
 static void flip(struct ps_slot_map *map, uint32_t first, uint32_t count)
 {
     for (uint32_t unit = first; unit < first + count; unit++)
         map->used[unit / 64] ^= UINT64_C(1) << (unit % 64);
 }
 
+/* A rest takes a unit of its own. The sum with a unit's size less one could wrap, for a size that
+ * is nonsense. */
 static size_t units_of(size_t size)
 {
     return size / PS_SLOT_UNIT_BYTES + (size % PS_SLOT_UNIT_BYTES != 0);

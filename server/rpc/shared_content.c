@@ -140,15 +140,22 @@ static void use_copy(struct ps_shared_content *content, struct ps_push_request *
         .keep = keep, .drop = drop, .self = content->copy, .bytes = content->piece.size};
 }
 
+/* Whoever keeps bytes that another process may change would keep a promise about bytes that it has
+ * not seen: the journal would hold one gradient and the parameter another. And an encoding's index,
+ * checked and then read again, could point anywhere. Rows of a table are read once
+ * (tables/row_push.h): what is checked is what was taken. */
+static bool is_copied(const struct ps_service *service, enum ps_encoding encoding)
+{
+    bool is_read_once = encoding == PS_ENCODING_NATIVE || encoding == PS_ENCODING_ROWS;
+    return ps_service_journals(service) || !is_read_once;
+}
+
 /* Content that is not copied here has no handle: the service copies what is to outlive the call. */
 static enum ps_status use(struct ps_shared_content *content, struct ps_push_request *request,
                           struct ps_error *error)
 {
     const struct ps_rpc_context *context = content->context;
-    /* Whoever keeps bytes that another process may change would keep a promise about bytes that it
-     * has not seen. The journal would hold one gradient and the parameter another; an encoding's
-     * index, checked and then read again, could point anywhere. */
-    bool copies = ps_service_journals(context->service) || request->encoding != PS_ENCODING_NATIVE;
+    bool copies = is_copied(context->service, request->encoding);
     content->piece = (struct ps_bytes){content->hold.bytes, content->hold.size};
     request->hold = (struct ps_hold){0};
     if (copies) {

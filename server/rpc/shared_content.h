@@ -7,7 +7,8 @@
  *   what the journal writes: they can never differ (promise P5), whatever the client does to its
  *   memory meanwhile.
  * - The same goes for content in any encoding but the parameter's own: from some of these an index
- *   is taken.
+ *   is taken. Not for rows of a table: each of their bytes is read once, keys and all, into the
+ *   push's own memory.
  * - Everything else is not kept beyond the call (who keeps a range until others have come copies
  *   it), and the update reads it where it lies, as plain
  *   numbers. A client that changes it meanwhile gets other numbers into a parameter that it may

@@ -28,6 +28,6 @@ void ps_shared_counts_register(struct ps_metrics *metrics, struct ps_shared_coun
     counts->copied_bytes =
         ps_metrics_counter(metrics, "ps_shared_memory_copied_bytes_total",
                            "Those of them that the server copied: all that is pulled, and what is "
-                           "pushed where a journal is kept.",
+                           "pushed where a journal is kept or in an encoding but rows.",
                            NULL);
 }

@@ -25,7 +25,10 @@
 
 struct ps_row_push;
 
-/* PS_ERR_BAD_INPUT      `content` is no whole number of keys and rows of the table's width
+/* Reads each byte once and keeps nothing of `content`, which its sender may be writing to
+ * (rpc/shared_content.h): whatever is checked is checked of what is applied.
+ *
+ * PS_ERR_BAD_INPUT      `content` is no whole number of keys and rows of the table's width
  * PS_ERR_OUT_OF_RANGE   a key of another shard
  * PS_ERR_NO_MEMORY
  */

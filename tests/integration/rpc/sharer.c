@@ -113,7 +113,7 @@ struct ps_buffer pull_into(struct ps_shared_range range)
 
 struct ps_shared_range range_at(uint64_t offset)
 {
-    return (struct ps_shared_range){mine.number, offset, CONTENT_BYTES, false};
+    return (struct ps_shared_range){mine.number, offset, CONTENT_BYTES};
 }
 
 uint64_t pull_values(float *values)

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "expect_each.h"
 #include "proto/codec.h"
+#include "proto/optimizer_config.h"
 #include "proto/shared_range.h"
 #include "proto/status_codes.h"
 #include "run_suite.h"
@@ -17,6 +18,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -215,9 +217,7 @@ START_TEST(a_server_that_keeps_a_journal_looks_for_itself)
     share(&mine, SEGMENT_BYTES);
     fill(0, 1);
     ((float *)(void *)mine.segment.bytes)[COUNT - 1] = 1.0f / 0.0f;
-    struct ps_shared_range range = range_at(0);
-    range.finite = true;
-    call_expect(PS_METHOD_PUSH, push_of(range, 0), "bad_input");
+    call_expect(PS_METHOD_PUSH, push_of(range_at(0), 0), "bad_input");
     leave(&mine);
     rig_stop(&rig);
 }
@@ -239,7 +239,7 @@ START_TEST(encoded_content_is_judged_and_used_as_one_copy)
         const struct ps_push_request fields = {.name = ps_bytes_of_text("w"),
                                                .dtype = PS_F32,
                                                .encoding = PS_ENCODING_TOP_K,
-                                               .shared = {mine.number, 0, PAIRS * 8, false}};
+                                               .shared = {mine.number, 0, PAIRS * 8}};
         struct ps_buffer request;
         ps_buffer_init(&request, ps_allocator_heap(), 4096);
         ps_encode_push(&fields, &request);
@@ -275,6 +275,75 @@ START_TEST(without_a_journal_a_scribbler_harms_only_the_values)
 }
 END_TEST
 
+/* ---- Rows of a table ---- */
+
+enum { ROWS = 16, WIDTH = 1500, ROW_CONTENT_BYTES = ROWS * (8 + WIDTH * 4) };
+
+/* Of keys below ROWS, so that any key that was changed is refused. */
+static void define_table(void)
+{
+    struct ps_optimizer_config config;
+    struct ps_buffer bytes;
+    ps_optimizer_config_defaults(&config);
+    config.table = (struct ps_table_settings){
+        .width = WIDTH, .partition = PS_TABLE_RANGE, .keys_max = ROWS, .chunk = 1};
+    ps_buffer_init(&bytes, ps_allocator_heap(), 4096);
+    ps_optimizer_config_encode(&config, &bytes);
+    const struct ps_bytes encoded = {(const uint8_t *)bytes.text, bytes.size};
+    call_expect(PS_METHOD_INIT, rig_init("t", PS_F32, (struct ps_bytes){NULL, 0}, encoded), "");
+    ps_buffer_fini(&bytes);
+}
+
+/* Keys are 1 % of what the scribbler writes to: some pushes come through and some do not. */
+static struct raw_answer push_rows(void)
+{
+    atomic_ullong *keys = (atomic_ullong *)(void *)mine.segment.bytes;
+    const struct ps_push_request fields = {.name = ps_bytes_of_text("t"),
+                                           .dtype = PS_F32,
+                                           .encoding = PS_ENCODING_ROWS,
+                                           .shared = {mine.number, 0, ROW_CONTENT_BYTES}};
+    struct ps_buffer request;
+    ps_buffer_init(&request, ps_allocator_heap(), 4096);
+    ps_encode_push(&fields, &request);
+    for (uint64_t i = 0; i < ROWS; i++)
+        atomic_store_explicit(&keys[i], i, memory_order_relaxed);
+    return rig_call(&rig, PS_METHOD_PUSH, request);
+}
+
+/* Not copied before it is read, and yet no key gets in that was not looked at. */
+START_TEST(rows_are_judged_and_used_as_they_were_read)
+{
+    pthread_t thread;
+    uint64_t applied = 0, refused = 0;
+    rig_start(&rig, &(struct rig_options){.shared_memory_bytes = LIMIT_BYTES});
+    define_table();
+    rig_finish(&rig);
+    learn_name();
+    share(&mine, SEGMENT_BYTES);
+    memset(mine.segment.bytes, 0, SEGMENT_BYTES);
+    atomic_store(&scribbling, true);
+    ck_assert_int_eq(pthread_create(&thread, NULL, scribble, NULL), 0);
+    for (int turn = 0; turn < 3000 || applied == 0; turn++) {
+        struct raw_answer answer = push_rows();
+        ck_assert_msg(strcmp(answer.word, "") == 0 || strcmp(answer.word, "out_of_range") == 0,
+                      "%s", answer.word);
+        applied += answer.code == PS_RPC_OK;
+        refused += answer.code != PS_RPC_OK;
+        raw_answer_release(&answer);
+    }
+    atomic_store(&scribbling, false);
+    pthread_join(thread, NULL);
+    printf("%llu pushes of rows applied, %llu refused\n", (unsigned long long)applied,
+           (unsigned long long)refused);
+    ps_service_count(rig.service);
+    ck_assert_double_eq(rig_figure(&rig, "ps_table_rows"), ROWS);
+    ck_assert_double_eq(rig_figure(&rig, "ps_shared_memory_copied_bytes_total"), 0);
+    ps_service_check(rig.service);
+    leave(&mine);
+    rig_stop(&rig);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shared_intruders");
@@ -287,6 +356,9 @@ int main(void)
     tcase_add_test(tests, encoded_content_is_judged_and_used_as_one_copy);
     tcase_add_test(tests, without_a_journal_a_scribbler_harms_only_the_values);
     suite_add_tcase(suite, tests);
+    TCase *rows = tcase_create("rows");
+    tcase_add_test(rows, rows_are_judged_and_used_as_they_were_read);
+    suite_add_tcase(suite, rows);
     TCase *journal = tcase_create("journal");
     tcase_add_test(journal, the_journal_gets_what_was_applied_whatever_the_client_does_meanwhile);
     tcase_add_test(journal, a_server_that_keeps_a_journal_looks_for_itself);

@@ -88,9 +88,9 @@ END_TEST
 
 START_TEST(a_pull_that_finds_no_room_comes_in_the_message)
 {
-    const struct ps_shared_range ranges[] = {{mine.number, 0, CONTENT_BYTES - 1, false},
-                                             {mine.number + 1, 0, CONTENT_BYTES, false},
-                                             {0, 0, CONTENT_BYTES, false}};
+    const struct ps_shared_range ranges[] = {{mine.number, 0, CONTENT_BYTES - 1},
+                                             {mine.number + 1, 0, CONTENT_BYTES},
+                                             {0, 0, CONTENT_BYTES}};
     for (size_t i = 0; i < 3; i++) {
         struct raw_answer answer;
         struct ps_decoded decoded;
@@ -111,7 +111,7 @@ static void push_range(uint64_t sequence, uint64_t first, uint64_t count)
     const struct ps_push_request fields = {
         .name = ps_bytes_of_text("w"),
         .dtype = PS_F32,
-        .shared = {mine.number, first * sizeof(float), count * sizeof(float), false},
+        .shared = {mine.number, first * sizeof(float), count * sizeof(float)},
         .range = {first, count},
         .request = {.present = true,
                     .client_id = ps_bytes_of_text("shared"),
@@ -154,11 +154,11 @@ END_TEST
 START_TEST(ranges_that_leave_the_memory_are_refused)
 {
     const struct ps_shared_range wrong[] = {
-        {mine.number, SEGMENT_BYTES - CONTENT_BYTES + 1, CONTENT_BYTES, false},
-        {mine.number, SEGMENT_BYTES, CONTENT_BYTES, false},
-        {mine.number, UINT64_MAX, CONTENT_BYTES, false},
-        {mine.number, UINT64_MAX - CONTENT_BYTES + 1, CONTENT_BYTES, false},
-        {mine.number, UINT64_MAX / 2 + 1, UINT64_MAX / 2 + 1, false},
+        {mine.number, SEGMENT_BYTES - CONTENT_BYTES + 1, CONTENT_BYTES},
+        {mine.number, SEGMENT_BYTES, CONTENT_BYTES},
+        {mine.number, UINT64_MAX, CONTENT_BYTES},
+        {mine.number, UINT64_MAX - CONTENT_BYTES + 1, CONTENT_BYTES},
+        {mine.number, UINT64_MAX / 2 + 1, UINT64_MAX / 2 + 1},
     };
     for (size_t i = 0; i < 5; i++) {
         bool large = wrong[i].size > CONTENT_BYTES;
@@ -171,15 +171,15 @@ END_TEST
 
 START_TEST(ranges_of_the_wrong_length_are_refused_like_content_of_it)
 {
-    call_expect(PS_METHOD_PUSH, push_of((struct ps_shared_range){mine.number, 0, 0, false}, 0),
+    call_expect(PS_METHOD_PUSH, push_of((struct ps_shared_range){mine.number, 0, 0}, 0),
                 "bad_input");
-    call_expect(PS_METHOD_PUSH, push_of((struct ps_shared_range){mine.number, 0, 4, false}, 0),
-                "bad_input");
-    call_expect(PS_METHOD_PUSH,
-                push_of((struct ps_shared_range){mine.number, 0, CONTENT_BYTES + 4, false}, 0),
+    call_expect(PS_METHOD_PUSH, push_of((struct ps_shared_range){mine.number, 0, 4}, 0),
                 "bad_input");
     call_expect(PS_METHOD_PUSH,
-                push_of((struct ps_shared_range){mine.number, 0, SEGMENT_BYTES + 1, false}, 0),
+                push_of((struct ps_shared_range){mine.number, 0, CONTENT_BYTES + 4}, 0),
+                "bad_input");
+    call_expect(PS_METHOD_PUSH,
+                push_of((struct ps_shared_range){mine.number, 0, SEGMENT_BYTES + 1}, 0),
                 "bad_input");
     expect_values(0, 0);
 }
@@ -188,12 +188,11 @@ END_TEST
 START_TEST(memory_that_nobody_shares_is_unavailable)
 {
     call_expect(PS_METHOD_PUSH,
-                push_of((struct ps_shared_range){mine.number ^ 1, 0, CONTENT_BYTES, false}, 0),
+                push_of((struct ps_shared_range){mine.number ^ 1, 0, CONTENT_BYTES}, 0),
                 "unavailable");
-    call_expect(PS_METHOD_PUSH, push_of((struct ps_shared_range){0, 0, CONTENT_BYTES, false}, 0),
+    call_expect(PS_METHOD_PUSH, push_of((struct ps_shared_range){0, 0, CONTENT_BYTES}, 0),
                 "unavailable");
-    call_expect(PS_METHOD_PUSH, push_of((struct ps_shared_range){0, 8, 0, false}, 0),
-                "unavailable");
+    call_expect(PS_METHOD_PUSH, push_of((struct ps_shared_range){0, 8, 0}, 0), "unavailable");
     expect_values(0, 0);
 }
 END_TEST
@@ -224,18 +223,6 @@ START_TEST(a_gradient_that_is_not_finite_is_refused_there_too)
 }
 END_TEST
 
-/* A flag of one client must not put infinity into what all others read. */
-START_TEST(a_client_that_says_its_gradient_is_finite_is_not_believed)
-{
-    fill(0, 1);
-    ((float *)(void *)mine.segment.bytes)[0] = 1.0f / 0.0f;
-    struct ps_shared_range range = range_at(0);
-    range.finite = true;
-    call_expect(PS_METHOD_PUSH, push_of(range, 0), "bad_input");
-    expect_values(0, 0);
-}
-END_TEST
-
 /* Numbers are random, each client is told its own, and it dies with the client's connection. */
 START_TEST(one_clients_memory_is_not_anothers)
 {
@@ -247,7 +234,7 @@ START_TEST(one_clients_memory_is_not_anothers)
         other.number > mine.number ? other.number - mine.number : mine.number - other.number, 1000);
     fill(0, -1);
     call_expect(PS_METHOD_PUSH,
-                push_of((struct ps_shared_range){other.number, 0, CONTENT_BYTES, false}, 0), "");
+                push_of((struct ps_shared_range){other.number, 0, CONTENT_BYTES}, 0), "");
     expect_values(1, 0);
 
     leave(&other);
@@ -255,9 +242,8 @@ START_TEST(one_clients_memory_is_not_anothers)
     struct raw_answer answer = {0};
     do {
         raw_answer_release(&answer);
-        answer =
-            rig_call(&rig, PS_METHOD_PUSH,
-                     push_of((struct ps_shared_range){other.number, 0, CONTENT_BYTES, false}, 0));
+        answer = rig_call(&rig, PS_METHOD_PUSH,
+                          push_of((struct ps_shared_range){other.number, 0, CONTENT_BYTES}, 0));
     } while (answer.code == PS_RPC_OK && ps_time_left_ms(ps_clock_real(), deadline_ms) > 0);
     ck_assert_str_eq(answer.word, "unavailable");
     raw_answer_release(&answer);
@@ -315,7 +301,6 @@ int main(void)
     tcase_add_test(tests, memory_that_nobody_shares_is_unavailable);
     tcase_add_test(tests, content_in_both_places_is_refused);
     tcase_add_test(tests, a_gradient_that_is_not_finite_is_refused_there_too);
-    tcase_add_test(tests, a_client_that_says_its_gradient_is_finite_is_not_believed);
     tcase_add_test(tests, one_clients_memory_is_not_anothers);
     tcase_add_test(tests, a_server_that_shares_none_says_so);
     suite_add_tcase(suite, tests);

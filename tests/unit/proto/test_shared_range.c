@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ps_shared_range range = {UINT64_MAX - 1, 1 << 20, 4096, true};
+static const struct ps_shared_range range = {UINT64_MAX - 1, 1 << 20, 4096};
 static struct ps_buffer head;
 static struct ps_decoded decoded;
 static struct ps_error error;
@@ -40,7 +40,6 @@ static void expect_range(struct ps_shared_range read)
     ck_assert_uint_eq(read.segment, range.segment);
     ck_assert_uint_eq(read.offset, range.offset);
     ck_assert_uint_eq(read.size, range.size);
-    ck_assert_int_eq(read.finite, range.finite);
 }
 
 START_TEST(a_push_says_where_its_content_lies)
@@ -97,7 +96,7 @@ END_TEST
 
 START_TEST(what_a_message_names_is_known_without_decoding_it)
 {
-    struct ps_shared_range mebibyte = {1, 0, 1 << 20, false};
+    struct ps_shared_range mebibyte = {1, 0, 1 << 20};
     const struct ps_push_request push = {.name = ps_bytes_of_text("w"), .shared = mebibyte};
     const struct ps_pull_request pull = {.name = ps_bytes_of_text("w"), .shared = mebibyte};
     const struct ps_push_request plain = {.name = ps_bytes_of_text("w")};
@@ -134,6 +133,8 @@ static enum ps_status decode_with(const char *bytes, size_t size)
 START_TEST(malformed_ranges_are_refused)
 {
     ck_assert_int_eq(decode_with("\x08\x01\x10\x02\x18\x03", 6), PS_OK);
+    /* With what older clients say of the elements. */
+    ck_assert_int_eq(decode_with("\x08\x01\x10\x02\x18\x03\x20\x01", 8), PS_OK);
     ck_assert_int_eq(decode_with("\x08", 1), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(decode_with("\x0a\x01x", 3), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(decode_with("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12),
