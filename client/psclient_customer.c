@@ -200,7 +200,10 @@ PS_EXPORT int ps_customer_is_open(struct ps_customer *customer, int64_t timestam
         return 0;
     ps_mutex_lock(&customer->lock);
     const struct ps_asked *asked = ps_request_tracker_owner(&customer->tracker, timestamp);
-    bool is_open = asked != NULL && !asked->is_over;
+    /* What the callback gets is borrowed, too, until the callback has it. */
+    bool is_called =
+        asked != NULL && (asked->is_called || (asked->is_calling && ps_asking_is_caller(customer)));
+    bool is_open = asked != NULL && !(asked->is_over && is_called);
     ps_mutex_unlock(&customer->lock);
     return is_open ? 1 : 0;
 }

@@ -117,7 +117,8 @@ uint32_t ps_customer_server_count(const struct ps_customer *customer);
 int ps_customer_wait(struct ps_customer *customer, int64_t timestamp, uint64_t timeout_ms,
                      struct psclient_error *error);
 
-/* 1: the request is on its way, and what it has borrowed is in use. */
+/* 1: the request is on its way, or its callback has not returned, and this is not within that: what
+ * was given with it is in use. */
 int ps_customer_is_open(struct ps_customer *customer, int64_t timestamp);
 
 /* How many nodes have answered an open request; of one that is over and was collected 0. */

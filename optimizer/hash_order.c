@@ -6,7 +6,6 @@
 #include "optimizer/hash_order.h"
 
 #include "base/assert.h"
-#include "optimizer/rows.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -53,15 +52,57 @@ static void insert_sorted(const uint64_t *hashes, uint32_t *order, uint32_t coun
     }
 }
 
+/* The last run of a round may be shorter than the others, or have no partner. */
+static uint32_t least(uint32_t left, uint32_t right)
+{
+    return left < right ? left : right;
+}
+
+/* Merges from[begin, middle) and from[middle, end); of equal hashes the left one goes first, which
+ * is what makes the sort stable: sums of floats depend on the order in which they are added. */
+static void merge(const uint64_t *hashes, const uint32_t *from, uint32_t begin, uint32_t middle,
+                  uint32_t end, uint32_t *to)
+{
+    uint32_t left = begin;
+    uint32_t right = middle;
+    PS_ASSERT(begin <= middle && middle <= end);
+    for (uint32_t i = begin; i < end; i++) {
+        bool take_left =
+            left < middle && (right == end || hashes[from[left]] <= hashes[from[right]]);
+        to[i] = take_left ? from[left++] : from[right++];
+    }
+}
+
+/* Where the sorted numbers 0 .. count - 1 lie: in either of two arrays of so many, since they go
+ * from one to the other in each round and are not copied back after an odd number of rounds.
+ * Bottom-up: no recursion and no allocation, in a place where rows are as many as a client may
+ * send. */
+static uint32_t *merge_sort(const uint64_t *hashes, uint32_t count, uint32_t *from, uint32_t *to)
+{
+    PS_ASSERT(count <= PS_HASH_ORDER_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        from[i] = i;
+    for (uint32_t width = 1; width < count; width *= 2) {
+        for (uint32_t i = 0; i < count; i += 2 * width)
+            merge(hashes, from, i, least(i + width, count), least(i + 2 * width, count), to);
+        /* What was merged is what the next round reads. */
+        uint32_t *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    return from;
+}
+
 /* A run of keys that agree in the upper bits, as only keys that were chosen so do in numbers: by
  * merging, so that whoever chose them gains nothing. */
 static void merge_run(const uint64_t *hashes, uint32_t *order, uint32_t count, uint64_t *scratch)
 {
     PS_ASSERT(count > INSERTED_MAX);
-    uint32_t *sorted = (uint32_t *)(void *)(scratch + count);
+    uint32_t *room = (uint32_t *)(void *)(scratch + count);
     for (uint32_t i = 0; i < count; i++)
         scratch[i] = hashes[order[i]];
-    ps_rows_sort(scratch, count, sorted, sorted + count);
+    /* Behind the hashes there is room for both arrays: `scratch` has twice the count in words. */
+    const uint32_t *sorted = merge_sort(scratch, count, room, room + count);
     /* The hashes have served: their room takes the new order. */
     uint32_t *result = (uint32_t *)(void *)scratch;
     for (uint32_t i = 0; i < count; i++)

@@ -11,7 +11,7 @@ function(ps_optimizer_kernels root)
         return()
     endif()
     set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
-    add_library(ps_cuda_kernels STATIC ${PS_KERNEL_FILES} ${here}/sort.cu ${here}/tables.c)
+    add_library(ps_cuda_kernels STATIC ${PS_KERNEL_FILES} ${here}/tables.c)
     target_include_directories(ps_cuda_kernels PRIVATE ${root})
     target_link_libraries(ps_cuda_kernels PUBLIC ps_optimizer)
     target_compile_options(ps_cuda_kernels PRIVATE

@@ -168,33 +168,17 @@ struct ps_cuda_fill {
 };
 int ps_cuda_launch_fill(const struct ps_cuda_fill *fill, void *stream);
 
-/* Sorts the row numbers of a sparse push, equal ones in the order of arrival. Everything but the
- * struct is on the device. */
-struct ps_cuda_sort {
-    const uint64_t *rows; /* as they arrived */
-    uint64_t count;       /* below 2^31 */
-    uint32_t bits;        /* of the greatest row number; 64 is always right */
-    uint64_t *sorted;     /* `count` row numbers */
-    uint32_t *arrival;    /* `count`: where in the push each came from */
-    void *scratch;
-    size_t scratch_bytes; /* as ps_cuda_sort_scratch says */
-};
-size_t ps_cuda_sort_scratch(uint64_t count, uint32_t bits);
-int ps_cuda_launch_sort(const struct ps_cuda_sort *sort, void *stream);
-
-/* Updates the rows of a sparse push: the gradients of one row are added up in the order of arrival,
- * those that come often in parts (rows.h), and the rule is applied once to the row. A row beyond
- * row_count is left out. Float types and their rules; every gradient is of the native type. The
- * bits are those of ps_optimizer_rows. */
+/* Steps rows of a table, all different, each with its gradient. A row beyond row_count is left out.
+ * Float types and their rules; every gradient is of the native type. The bits are those of
+ * ps_optimizer_apply to each row by itself. */
 struct ps_cuda_rows {
     const struct ps_optimizer_step *step; /* on the host */
-    const uint64_t *sorted;               /* both as ps_cuda_launch_sort leaves them */
-    const uint32_t *arrival; /* NULL: all rows are different, in any order, as the gradients are */
+    const uint64_t *numbers;              /* of the rows, in any order; on the device */
     uint64_t count;
     uint64_t row_count;
-    uint64_t width;  /* elements of a row; below 2^32 */
-    uint64_t stride; /* from one row's values (or states) to the next one's, in elements */
-    void *gradient;  /* count * width elements, in the order of arrival; sums are left in it */
+    uint64_t width;       /* elements of a row; below 2^32 */
+    uint64_t stride;      /* from one row's values (or states) to the next one's, in elements */
+    const void *gradient; /* count * width elements, in the order of the numbers */
     void *values;
     void *states[PS_STATES_MAX];
     const struct ps_cuda_verdict *verdict; /* may be NULL */
@@ -203,8 +187,7 @@ struct ps_cuda_rows {
 int ps_cuda_launch_rows(const struct ps_cuda_rows *rows, void *stream);
 
 /* The same for Adagrad with one accumulator for a row (settings.adagrad_row_wise): states[0] has
- * one element a row, `stride` apart as the values. All rows are different (`arrival` is NULL). The
- * bits are those of ps_optimizer_row_wise. */
+ * one element a row, `stride` apart as the values. The bits are those of ps_optimizer_row_wise. */
 int ps_cuda_launch_row_wise(const struct ps_cuda_rows *rows, void *stream);
 
 /* Copies pieces of bodies that lie `stride` bytes apart into a run, one behind the other in the

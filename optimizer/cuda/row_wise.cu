@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adagrad with one accumulator for a row (optimizer/row_wise.c), for different rows. Eight threads
+/* Adagrad with one accumulator for a row (optimizer/row_wise.c). Eight threads
  * have a row, as the CPU has eight lanes for the sum of its squares: each adds up every eighth
  * element in their order, and the sums are folded in the CPU's order, so that the bits are its
  * bits. */
@@ -38,7 +38,7 @@
              base += (uint64_t)gridDim.x * TEAMS) {                                             \
             const uint64_t at = base + team;                                                    \
             const bool has_row = at < rows.count;                                               \
-            const uint64_t start = has_row ? rows.sorted[at] * rows.stride : 0;                 \
+            const uint64_t start = has_row ? rows.numbers[at] * rows.stride : 0;                 \
             T *values = (T *)rows.values + start;                                               \
             T *accumulator = (T *)rows.states[0] + start;                                       \
             const T *gradient = (const T *)rows.gradient + at * rows.width;                     \
@@ -65,8 +65,7 @@ PS_FLOAT_TABLE(ROW_WISE)
 int ps_cuda_launch_row_wise(const struct ps_cuda_rows *rows, void *stream)
 {
     PS_ASSERT(rows->step->settings->rule == PS_RULE_ADAGRAD);
-    /* Sums of a row's gradients would have to be made by other kernels first. */
-    PS_ASSERT(rows->arrival == NULL && !rows->step->skip);
+    PS_ASSERT(!rows->step->skip);
     if (rows->count == 0 || rows->width == 0)
         return 0;
     /* A team has a row, and a block so many teams. */

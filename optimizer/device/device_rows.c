@@ -193,7 +193,7 @@ static struct ps_cuda_rows step_of(const struct ps_device_rows *rows, const stru
                                    const struct ps_optimizer_step *step)
 {
     struct ps_cuda_rows launch = {.step = step,
-                                  .sorted = (const uint64_t *)(const void *)parcel->slot->device,
+                                  .numbers = (const uint64_t *)(const void *)parcel->slot->device,
                                   .count = parcel->count,
                                   .row_count = rows->count,
                                   .width = rows->width,

@@ -37,7 +37,6 @@ enum ps_kernels_error {
     PS_KERNELS_ENTRY_LATE,   /* ... or fetched while somebody uses the one before */
     PS_KERNELS_CHUNK_EARLY,  /* a chunk's gradient is used before its list was scattered */
     PS_KERNELS_CHUNK_LATE,   /* ... or cleared while somebody uses it */
-    PS_KERNELS_PARTS_LEFT,   /* the parts of a row that comes often are not joined */
     PS_KERNELS_NO_VERDICT,   /* an update goes ahead whatever the verdict */
     PS_KERNELS_ERROR_COUNT
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ServerReflectionInfo: each message of the stream is answered by one.
  *
- *   INVITED ──request──► READING ──message──► WRITING ──sent──► READING ...
- *      │                    └──no more messages, or the server goes──► CLOSING ──► free
- *      └──server stops──► free
+ *   request ──► READING ──message──► WRITING ──sent──► READING ...
+ *                  └──no more messages, or the server goes──► CLOSING ──► free
  *
  * A stream lasts for as long as its client likes: it holds no slot, and is counted among the calls
  * that wait (waiting.h).
@@ -18,11 +17,10 @@
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/slots.h"
 
-enum reflection_state { FREE, INVITED, READING, WRITING, CLOSING };
+enum reflection_state { READING, WRITING, CLOSING };
 
 struct reflection_call {
     struct ps_slot_call slot;
-    struct ps_tag tag;
     struct ps_waiter waiter; /* from the request to the end */
     enum reflection_state state;
     struct ps_rpc_call call;
@@ -30,17 +28,19 @@ struct reflection_call {
 
 static void init_call(struct ps_slot_call *slot);
 static void ask_for_request(struct ps_slot_call *slot);
-static void fini_call(struct ps_slot_call *slot);
-static void reflection_step(void *owner, bool ok);
-static void start(struct reflection_call *call);
+static void start(struct ps_slot_call *slot);
+static void reflection_step(struct ps_slot_call *slot, bool ok);
 static void read_next(struct reflection_call *call);
 static void answer(struct reflection_call *call);
 static void finish(struct reflection_call *call, enum ps_status status, const char *text);
 static void woken(void *owner);
 static void free_call(struct reflection_call *call);
 
-static const struct ps_call_kind kind = {sizeof(struct reflection_call), init_call, ask_for_request,
-                                         fini_call};
+static const struct ps_call_kind kind = {.bytes = sizeof(struct reflection_call),
+                                         .init = init_call,
+                                         .ask = ask_for_request,
+                                         .start = start,
+                                         .step = reflection_step};
 
 enum ps_status ps_reflection_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
                                        struct ps_error *error)
@@ -52,7 +52,6 @@ enum ps_status ps_reflection_calls_add(struct ps_lane *lane, uint32_t count, voi
 static void init_call(struct ps_slot_call *slot)
 {
     struct reflection_call *call = (struct reflection_call *)slot;
-    ps_tag_init(&call->tag, reflection_step, call);
     call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
     ps_rpc_call_init(&call->call, slot->slots->lane);
 }
@@ -61,35 +60,16 @@ static void init_call(struct ps_slot_call *slot)
 static void ask_for_request(struct ps_slot_call *slot)
 {
     struct reflection_call *call = (struct reflection_call *)slot;
-    call->state = INVITED;
-    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_STREAM, &call->tag);
+    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_STREAM, &call->slot.tag);
 }
 
-/* A free call owns nothing. */
-static void fini_call(struct ps_slot_call *slot)
+/* `ok` decides nothing: a read that fails leaves no message, and a write that fails is followed by
+ * a read that does. */
+static void reflection_step(struct ps_slot_call *slot, bool ok)
 {
-    const struct reflection_call *call = (const struct reflection_call *)slot;
-    PS_ASSERT(call->state == FREE && call->call.call == NULL);
-}
-
-/* `ok` is only looked at where it decides: a read that fails leaves no message, and a write that
- * fails is followed by a read that does. */
-static void reflection_step(void *owner, bool ok)
-{
-    struct reflection_call *call = owner;
+    struct reflection_call *call = (struct reflection_call *)slot;
+    (void)ok;
     switch (call->state) {
-    case INVITED: /* a stream has opened, or the server is stopping */
-        if (!ok) {
-            call->state = FREE;
-            ps_slots_end(&call->slot);
-            return;
-        }
-        ps_slots_taken(&call->slot);
-        ps_rpc_call_begin(&call->call);
-        start(call);
-        ps_slots_invite(call->slot.slots);
-        return;
-
     case READING: /* a message has come, or there is none any more */
         if (call->call.request == NULL) {
             finish(call, PS_OK, "");
@@ -105,19 +85,17 @@ static void reflection_step(void *owner, bool ok)
     case CLOSING: /* the call is over */
         free_call(call);
         return;
-
-    case FREE:
-        break;
     }
-    PS_ASSERT(false && "a tag came back that was not out");
 }
 
 /* From now on the lane's wake-ups are heard: a stream has no deadline of ours, and without this a
  * client that keeps it open and says nothing would keep the server from going. */
-static void start(struct reflection_call *call)
+static void start(struct ps_slot_call *slot)
 {
+    struct reflection_call *call = (struct reflection_call *)slot;
     struct ps_error error = {0};
     const struct ps_serve_guard *guard;
+    ps_rpc_call_begin(&call->call);
     /* What the server offers is asked by readers, too. */
     enum ps_status status = ps_rpc_call_enter(&call->call, PS_METHOD_STATUS, &guard, &error);
     if (status == PS_OK)
@@ -142,7 +120,7 @@ static void read_next(struct reflection_call *call)
     call->state = READING;
     ps_rpc_batch_init(&batch, &call->call);
     ps_rpc_batch_receive(&batch);
-    ps_rpc_batch_start(&batch, &call->tag);
+    ps_rpc_batch_start(&batch, &call->slot.tag);
 }
 
 /* A message that cannot be answered ends the stream with the reason, as the protocol has no other
@@ -166,7 +144,7 @@ static void answer(struct reflection_call *call)
         ps_rpc_batch_headers(&batch);
         ps_rpc_batch_message(
             &batch, ps_rpc_message_of((struct ps_bytes){(const uint8_t *)reply.text, reply.size}));
-        ps_rpc_batch_start(&batch, &call->tag);
+        ps_rpc_batch_start(&batch, &call->slot.tag);
     }
     ps_buffer_fini(&reply);
 }
@@ -180,7 +158,7 @@ static void finish(struct reflection_call *call, enum ps_status status, const ch
     ps_rpc_batch_headers(&batch);
     ps_rpc_batch_status(&batch, status, text);
     ps_rpc_batch_close(&batch);
-    ps_rpc_batch_start(&batch, &call->tag);
+    ps_rpc_batch_start(&batch, &call->slot.tag);
 }
 
 /* A stream that is being answered notices by itself, when it reads again. */
@@ -198,6 +176,5 @@ static void free_call(struct reflection_call *call)
 {
     ps_lane_leave(call->call.lane, &call->waiter);
     ps_rpc_call_clear(&call->call);
-    call->state = FREE;
     ps_slots_done(&call->slot);
 }

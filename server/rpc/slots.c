@@ -16,6 +16,7 @@ enum {
     FREE_KEPT = 128
 };
 
+static void slot_step(void *owner, bool ok);
 static struct ps_slot_call *make_call(struct ps_slots *slots);
 static struct ps_slot_call *take_free(struct ps_slots *slots);
 static void put_free(struct ps_slots *slots, struct ps_slot_call *call);
@@ -63,37 +64,47 @@ void ps_slots_invite(struct ps_slots *slots)
         /* Counted before it is out: the answer may be on its way at once. */
         slots->invited++;
         slots->lane->live++;
+        call->state = PS_SLOT_INVITED;
         slots->kind->ask(call);
     }
 }
 
-/* The lane still counts the call as live: the same number covers invited and open ones, and the
- * lane may not end before either. */
-void ps_slots_taken(struct ps_slot_call *call)
+/* The lane counts a call as live from the invitation to its end: it may not end before either. The
+ * next invitation goes out after the first step, when the reply has been sent or the call has been
+ * put by: the next request is no hurry of this client's. Of a server that stops the invitations
+ * come back, and no other is sent, since that one would come back, too. */
+static void slot_step(void *owner, bool ok)
 {
-    PS_ASSERT(call->slots->invited > 0);
-    call->slots->invited--;
+    struct ps_slot_call *call = owner;
+    struct ps_slots *slots = call->slots;
+    PS_ASSERT(call->state != PS_SLOT_FREE && "a tag came back that was not out");
+    if (call->state == PS_SLOT_OPEN) {
+        slots->kind->step(call, ok);
+        return;
+    }
+    PS_ASSERT(slots->invited > 0);
+    slots->invited--;
+    if (ok) {
+        call->state = PS_SLOT_OPEN;
+        slots->kind->start(call);
+        ps_slots_invite(slots);
+    } else {
+        ps_lane_call_ended(slots->lane);
+        put_free(slots, call);
+    }
 }
 
 /* The memory goes back first, so that an invitation that is owed can have it. */
 void ps_slots_done(struct ps_slot_call *call)
 {
     struct ps_slots *slots = call->slots;
+    PS_ASSERT(call->state == PS_SLOT_OPEN);
     ps_lane_call_ended(slots->lane);
     if (slots->free_count < slots->wanted + FREE_KEPT)
         put_free(slots, call);
     else
         release_call(slots, call);
     ps_slots_invite(slots);
-}
-
-/* No other is invited: the server would send that one back, too. */
-void ps_slots_end(struct ps_slot_call *call)
-{
-    PS_ASSERT(call->slots->invited > 0);
-    call->slots->invited--;
-    ps_lane_call_ended(call->slots->lane);
-    put_free(call->slots, call);
 }
 
 /* NULL at the bound, as without memory: both end when a call of this method does. */
@@ -106,6 +117,7 @@ static struct ps_slot_call *make_call(struct ps_slots *slots)
         return NULL;
     slots->calls++;
     call->slots = slots;
+    ps_tag_init(&call->tag, slot_step, call);
     slots->kind->init(call);
     return call;
 }
@@ -124,6 +136,7 @@ static struct ps_slot_call *take_free(struct ps_slots *slots)
 /* A free call owns nothing of its last request, but may keep a small buffer for its next reply. */
 static void put_free(struct ps_slots *slots, struct ps_slot_call *call)
 {
+    call->state = PS_SLOT_FREE;
     call->next = slots->free;
     slots->free = call;
     slots->free_count++;
@@ -133,8 +146,9 @@ static void put_free(struct ps_slots *slots, struct ps_slot_call *call)
 /* After a flood, or at the end. */
 static void release_call(struct ps_slots *slots, struct ps_slot_call *call)
 {
-    slots->kind->fini(call);
     PS_ASSERT(slots->calls > 0);
+    if (slots->kind->fini != NULL)
+        slots->kind->fini(call);
     slots->calls--;
     ps_release(slots->lane->context->memory, call);
 }

@@ -20,18 +20,25 @@
 
 struct ps_slots;
 
+enum ps_slot_state { PS_SLOT_FREE, PS_SLOT_INVITED, PS_SLOT_OPEN };
+
 /* The first member of every kind of call. */
 struct ps_slot_call {
     struct ps_slots *slots;    /* borrowed; outlives the call */
     struct ps_slot_call *next; /* while it is free */
+    enum ps_slot_state state;
+    struct ps_tag tag; /* of the request, and of what the open call starts with it */
 };
 
 /* What the slots have to know of a kind of call. */
 struct ps_call_kind {
-    size_t bytes;                            /* of its struct */
-    void (*init)(struct ps_slot_call *call); /* of zeroed memory, once; `slots` is set */
-    void (*ask)(struct ps_slot_call *call);  /* asks gRPC for a request: the call is invited */
-    void (*fini)(struct ps_slot_call *call); /* before its memory goes; the call is free */
+    size_t bytes;                             /* of its struct */
+    void (*init)(struct ps_slot_call *call);  /* of zeroed memory, once; `slots` is set */
+    void (*ask)(struct ps_slot_call *call);   /* asks gRPC for a request, with the call's tag */
+    void (*start)(struct ps_slot_call *call); /* a request has come: the call is open */
+    void (*step)(struct ps_slot_call *call, bool ok); /* the tag of the open call has come back */
+    void (*fini)(struct ps_slot_call *call); /* of a free call, before its memory goes. NULL: it
+                                              * owns nothing */
 };
 
 struct ps_slots {
@@ -54,17 +61,10 @@ PS_MUST_USE enum ps_status ps_slots_add(struct ps_lane *lane, const struct ps_ca
 /* Takes the slots, all of whose calls have ended. */
 void ps_slots_destroy(struct ps_slots *slots);
 
-/* Sends the invitations that are wanted and not out: at the beginning, and after each request. */
+/* Sends the first invitations. Each request that comes sends another, into other memory. */
 void ps_slots_invite(struct ps_slots *slots);
-
-/* A request has come into the call, which is open from now on. ps_slots_invite follows: the next
- * one comes into other memory. */
-void ps_slots_taken(struct ps_slot_call *call);
 
 /* Takes the call, which is over: nothing is in flight for it any more. */
 void ps_slots_done(struct ps_slot_call *call);
-
-/* Takes the call, whose invitation came back because the server stops. */
-void ps_slots_end(struct ps_slot_call *call);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a call:
  *
- *   INVITED ──request──► served ──DONE──► REPLYING ──sent──► free
- *      │                   │  └─WAITS──► PARKED ──woken, DONE──► REPLYING
- *      │                   │                └──client gave up──► free
- *      │                   ├─GOES_ON──► WORKING ──its turn comes again──► served
- *      │                   └─LEAVES──► AWAY ──a helper has served it──► DONE, WAITS or GOES_ON
- *      └──server stops──► free
+ *   request ──► served ──DONE──► REPLYING ──sent──► free
+ *                 │  └─WAITS──► PARKED ──woken, DONE──► REPLYING
+ *                 │                └──client gave up──► free
+ *                 ├─GOES_ON──► WORKING ──its turn comes again──► served
+ *                 └─LEAVES──► AWAY ──a helper has served it──► DONE, WAITS or GOES_ON
  *
  * The slot that it came through invites the next request when the first step has been served, with
  * other memory (slots.h). A parked call has a second batch in flight, which completes when the
@@ -29,11 +28,10 @@
 /* So much of a reply's memory a free slot keeps. */
 enum { REPLY_KEPT_BYTES_MAX = 16 * 1024 };
 
-enum unary_state { FREE, INVITED, WORKING, AWAY, PARKED, REPLYING };
+enum unary_state { SERVED, WORKING, AWAY, PARKED, REPLYING };
 
 struct unary_call {
     struct ps_slot_call slot;
-    struct ps_tag tag;       /* of the request and of the reply */
     struct ps_tag close_tag; /* of a parked call's end */
     struct ps_waiter waiter; /* while parked; the helper hands an away call back with it */
     struct ps_waiter turn;   /* for its turn, while there is more to do */
@@ -56,9 +54,9 @@ struct unary_call {
 static void init_call(struct ps_slot_call *slot);
 static void ask_for_request(struct ps_slot_call *slot);
 static void fini_call(struct ps_slot_call *slot);
-static void unary_step(void *owner, bool ok);
+static void start(struct ps_slot_call *slot);
+static void reply_sent(struct ps_slot_call *slot, bool ok);
 static void close_step(void *owner, bool ok);
-static void start(struct unary_call *call);
 static bool count_bytes(struct unary_call *call, size_t bytes, bool refusable);
 static void serve(struct unary_call *call);
 static void follow(struct unary_call *call, enum ps_serve_progress progress);
@@ -76,8 +74,12 @@ static gpr_timespec patience_of(const struct unary_call *call);
 static void lose_patience(void *owner);
 static void free_when_done(struct unary_call *call);
 
-static const struct ps_call_kind kind = {sizeof(struct unary_call), init_call, ask_for_request,
-                                         fini_call};
+static const struct ps_call_kind kind = {.bytes = sizeof(struct unary_call),
+                                         .init = init_call,
+                                         .ask = ask_for_request,
+                                         .start = start,
+                                         .step = reply_sent,
+                                         .fini = fini_call};
 
 enum ps_status ps_unary_calls_add(struct ps_lane *lane, const struct ps_unary_method *method,
                                   void *registered, struct ps_error *error)
@@ -90,7 +92,6 @@ static void init_call(struct ps_slot_call *slot)
 {
     struct unary_call *call = (struct unary_call *)slot;
     struct ps_lane *lane = slot->slots->lane;
-    ps_tag_init(&call->tag, unary_step, call);
     ps_tag_init(&call->close_tag, close_step, call);
     call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
     call->turn = (struct ps_waiter){.woken = woken, .owner = call};
@@ -105,50 +106,27 @@ static void init_call(struct ps_slot_call *slot)
 static void ask_for_request(struct ps_slot_call *slot)
 {
     struct unary_call *call = (struct unary_call *)slot;
-    call->state = INVITED;
-    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_UNARY, &call->tag);
+    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_UNARY, &call->slot.tag);
 }
 
 /* The reply's buffer is all that a free call owns. */
 static void fini_call(struct ps_slot_call *slot)
 {
     struct unary_call *call = (struct unary_call *)slot;
-    PS_ASSERT(call->state == FREE);
+    PS_ASSERT(call->call.call == NULL);
     ps_buffer_fini(&call->reply);
 }
 
-/* The call's own tag is out in two states only; in the others something else wakes the call. */
-static void unary_step(void *owner, bool ok)
+/* Sent, or the client has gone: the same to this call. In every other state something else wakes
+ * the call. */
+static void reply_sent(struct ps_slot_call *slot, bool ok)
 {
-    struct unary_call *call = owner;
-    switch (call->state) {
-    case INVITED: /* a request has come, or the server is stopping */
-        if (!ok) {
-            call->state = FREE;
-            ps_slots_end(&call->slot);
-            return;
-        }
-        ps_slots_taken(&call->slot);
-        ps_rpc_call_begin(&call->call);
-        start(call);
-        /* After the reply has been sent or the call has been put by: the next request is no hurry
-         * of this client's. */
-        ps_slots_invite(call->slot.slots);
-        return;
-
-    case REPLYING: /* sent, or the client has gone: the same to this call */
-        call->reply_pending = false;
-        ps_lane_unlimit(call->call.lane, &call->limit);
-        free_when_done(call);
-        return;
-
-    case FREE:
-    case WORKING:
-    case AWAY:
-    case PARKED:
-        break;
-    }
-    PS_ASSERT(false && "a tag came back that was not out");
+    struct unary_call *call = (struct unary_call *)slot;
+    (void)ok;
+    PS_ASSERT(call->state == REPLYING && call->reply_pending);
+    call->reply_pending = false;
+    ps_lane_unlimit(call->call.lane, &call->limit);
+    free_when_done(call);
 }
 
 /* The call is over for the client of a parked call: nobody would read a reply. Of a call that was
@@ -168,9 +146,12 @@ static void close_step(void *owner, bool ok)
 /* What is refused here was not looked at: a message that cannot be read, a call whose deadline has
  * passed while gRPC held it back (an overloaded server would do work that nobody waits for), and a
  * client that has too many bytes on their way already. */
-static void start(struct unary_call *call)
+static void start(struct ps_slot_call *slot)
 {
+    struct unary_call *call = (struct unary_call *)slot;
     struct ps_rpc_context *context = call->call.lane->context;
+    call->state = SERVED;
+    ps_rpc_call_begin(&call->call);
     call->began = gpr_now(GPR_CLOCK_MONOTONIC);
     call->answer = (struct ps_call_answer){
         .context = context,
@@ -430,7 +411,7 @@ static void send_reply(struct unary_call *call)
     call->state = REPLYING;
     call->reply_pending = true;
     ps_lane_limit(call->call.lane, &call->limit, patience_of(call));
-    ps_rpc_batch_start(&batch, &call->tag);
+    ps_rpc_batch_start(&batch, &call->slot.tag);
 }
 
 /* Until when the client is to have taken the reply: a second more for each MiB of it, since a slow
@@ -480,6 +461,5 @@ static void free_when_done(struct unary_call *call)
                        call->method->reply_bytes_max);
     }
     /* The memory may be gone, or be another call's, from here on. */
-    call->state = FREE;
     ps_slots_done(&call->slot);
 }

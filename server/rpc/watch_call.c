@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Health.Watch: the state now, and again after each change.
  *
- *   INVITED ──request──► SENDING ──sent──► QUIET ──the state changed──► SENDING ...
- *      │                               └──the server goes──► CLOSING ──sent──► CLOSED
- *      └──server stops──► free
+ *   request ──► SENDING ──sent──► QUIET ──the state changed──► SENDING ...
+ *                                   └──the server goes──► CLOSING ──sent──► CLOSED
  *
  * From the request on, a second batch waits for the client's end of the call. The call is free when
  * that has come back and nothing is being sent. A watch lasts for as long as its client likes: it
@@ -15,11 +14,10 @@
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/slots.h"
 
-enum watch_state { FREE, INVITED, SENDING, QUIET, CLOSING, CLOSED };
+enum watch_state { SENDING, QUIET, CLOSING, CLOSED };
 
 struct watch_call {
     struct ps_slot_call slot;
-    struct ps_tag tag;       /* of the request and of what is sent */
     struct ps_tag close_tag; /* of the call's end */
     struct ps_waiter waiter; /* from the request to the end */
     enum watch_state state;
@@ -31,18 +29,20 @@ struct watch_call {
 
 static void init_call(struct ps_slot_call *slot);
 static void ask_for_request(struct ps_slot_call *slot);
-static void fini_call(struct ps_slot_call *slot);
-static void watch_step(void *owner, bool ok);
+static void start(struct ps_slot_call *slot);
+static void watch_step(struct ps_slot_call *slot, bool ok);
 static void close_step(void *owner, bool ok);
-static void start(struct watch_call *call);
 static void woken(void *owner);
 static void tell_if_changed(struct watch_call *call);
 static void tell(struct watch_call *call, enum ps_health health);
 static void finish(struct watch_call *call, enum ps_status status, const char *text);
 static void free_call(struct watch_call *call);
 
-static const struct ps_call_kind kind = {sizeof(struct watch_call), init_call, ask_for_request,
-                                         fini_call};
+static const struct ps_call_kind kind = {.bytes = sizeof(struct watch_call),
+                                         .init = init_call,
+                                         .ask = ask_for_request,
+                                         .start = start,
+                                         .step = watch_step};
 
 enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
                                   struct ps_error *error)
@@ -54,7 +54,6 @@ enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count, void *re
 static void init_call(struct ps_slot_call *slot)
 {
     struct watch_call *call = (struct watch_call *)slot;
-    ps_tag_init(&call->tag, watch_step, call);
     ps_tag_init(&call->close_tag, close_step, call);
     call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
     ps_rpc_call_init(&call->call, slot->slots->lane);
@@ -64,35 +63,15 @@ static void init_call(struct ps_slot_call *slot)
 static void ask_for_request(struct ps_slot_call *slot)
 {
     struct watch_call *call = (struct watch_call *)slot;
-    call->state = INVITED;
-    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_UNARY, &call->tag);
-}
-
-/* A free call owns nothing. */
-static void fini_call(struct ps_slot_call *slot)
-{
-    const struct watch_call *call = (const struct watch_call *)slot;
-    PS_ASSERT(call->state == FREE && call->call.call == NULL);
+    ps_rpc_call_ask(&call->call, slot->slots->registered, PS_RPC_UNARY, &call->slot.tag);
 }
 
 /* The health may have changed while it was being sent: it is compared again when the batch is done,
  * and not sent from here while one is in flight. */
-static void watch_step(void *owner, bool ok)
+static void watch_step(struct ps_slot_call *slot, bool ok)
 {
-    struct watch_call *call = owner;
+    struct watch_call *call = (struct watch_call *)slot;
     switch (call->state) {
-    case INVITED: /* a request has come, or the server is stopping */
-        if (!ok) {
-            call->state = FREE;
-            ps_slots_end(&call->slot);
-            return;
-        }
-        ps_slots_taken(&call->slot);
-        ps_rpc_call_begin(&call->call);
-        start(call);
-        ps_slots_invite(call->slot.slots);
-        return;
-
     case SENDING: /* the state was sent, or the client has gone */
         call->state = QUIET;
         if (!call->close_pending)
@@ -107,7 +86,6 @@ static void watch_step(void *owner, bool ok)
             free_call(call);
         return;
 
-    case FREE:
     case QUIET:
     case CLOSED:
         break;
@@ -128,9 +106,11 @@ static void close_step(void *owner, bool ok)
 
 /* The second batch comes before anything else, since nothing else tells when a client that only
  * listens has gone. */
-static void start(struct watch_call *call)
+static void start(struct ps_slot_call *slot)
 {
+    struct watch_call *call = (struct watch_call *)slot;
     struct ps_rpc_batch batch;
+    ps_rpc_call_begin(&call->call);
     call->close_pending = true;
     ps_rpc_batch_init(&batch, &call->call);
     ps_rpc_batch_close(&batch);
@@ -189,7 +169,7 @@ static void tell(struct watch_call *call, enum ps_health health)
     ps_rpc_batch_headers(&batch);
     ps_rpc_batch_message(
         &batch, ps_rpc_message_of((struct ps_bytes){(const uint8_t *)bytes.text, bytes.size}));
-    ps_rpc_batch_start(&batch, &call->tag);
+    ps_rpc_batch_start(&batch, &call->slot.tag);
 }
 
 /* The second batch is in flight already, so that the status is all there is to send. */
@@ -200,7 +180,7 @@ static void finish(struct watch_call *call, enum ps_status status, const char *t
     ps_rpc_batch_init(&batch, &call->call);
     ps_rpc_batch_headers(&batch);
     ps_rpc_batch_status(&batch, status, text);
-    ps_rpc_batch_start(&batch, &call->tag);
+    ps_rpc_batch_start(&batch, &call->slot.tag);
 }
 
 /* Nothing is in flight any more: the place among those that wait is another's from here on. */
@@ -208,6 +188,5 @@ static void free_call(struct watch_call *call)
 {
     ps_lane_leave(call->call.lane, &call->waiter);
     ps_rpc_call_clear(&call->call);
-    call->state = FREE;
     ps_slots_done(&call->slot);
 }

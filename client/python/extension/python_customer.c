@@ -353,8 +353,18 @@ static PyObject *bodies_of(const struct ps_python_held *held)
     return rows;
 }
 
-/* (timestamp, timeout_ms) -> answers of a simple request, [] of others; None: the time is over, and
- * the request goes on. With its text where it is raised by the Python half: (text,). */
+/* (timestamp) -> is its memory in use? Asked before a wait, so that what the wait says of a request
+ * that was over is final. */
+static PyObject *is_open(PyObject *object, PyObject *number)
+{
+    struct customer *self = check(object);
+    long long timestamp = self != NULL ? PyLong_AsLongLong(number) : -1;
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    return PyBool_FromLong(ps_customer_is_open(self->customer, timestamp));
+}
+
+/* (timestamp, timeout_ms) -> answers of a simple request, [] of others. */
 static PyObject *wait_for(PyObject *object, PyObject *arguments)
 {
     struct customer *self = check(object);
@@ -363,11 +373,13 @@ static PyObject *wait_for(PyObject *object, PyObject *arguments)
     unsigned long long timeout_ms;
     if (self == NULL || !PyArg_ParseTuple(arguments, "LK:wait", &timestamp, &timeout_ms))
         return NULL;
+    int was_open = ps_customer_is_open(self->customer, timestamp);
     PyThreadState *thread = ps_python_enter(self->client);
     int status = ps_customer_wait(self->customer, timestamp, timeout_ms, &error);
     ps_python_leave(self->client, thread);
-    /* While the request's own time lasts its arrays are in use. */
-    if (status != PSCLIENT_OK && ps_customer_is_open(self->customer, timestamp))
+    /* The time of this wait may have been over, and not the request's. One that has ended since
+     * keeps its answers for the next wait. */
+    if (status == PSCLIENT_UNKNOWN && was_open)
         return ps_python_raise(self->client->state, status, error.text, NULL);
     /* Answers become objects before the record goes. Of requests by key there are none, and the
      * list is empty. */
@@ -413,6 +425,7 @@ static PyObject *place(PyObject *object, PyObject *none)
 static PyMethodDef methods[] = {
     {"ask", ask, METH_VARARGS, "ask(...) -> timestamp"},
     {"request", request, METH_VARARGS, "request(head, body, to, priority, timeout_ms)"},
+    {"is_open", is_open, METH_O, "is_open(timestamp) -> bool"},
     {"wait", wait_for, METH_VARARGS, "wait(timestamp, timeout_ms) -> answers"},
     {"barrier", barrier, METH_VARARGS, "barrier(group, timeout_ms)"},
     {"place", place, METH_NOARGS, "place() -> (rank, workers, servers, open)"},

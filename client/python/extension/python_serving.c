@@ -236,6 +236,16 @@ static void release(struct ps_python_serving *self, uint64_t number)
     }
 }
 
+/* (handler) -> are its tensors in use? As a customer's, of which a serving is made. */
+static PyObject *is_open(PyObject *object, PyObject *number)
+{
+    struct ps_python_serving *self = ps_python_serving_check(object);
+    unsigned long long handler = self != NULL ? PyLong_AsUnsignedLongLong(number) : 0;
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    return PyBool_FromLong(ps_serving_is_open(self->serving, handler));
+}
+
 /* (handler, timeout_ms). While the request goes on its buffers stay held, also after a failure of
  * the wait. */
 static PyObject *wait_for(PyObject *object, PyObject *arguments)
@@ -326,6 +336,7 @@ static PyObject *fetch_trace(PyObject *object, PyObject *arguments)
 
 static PyMethodDef methods[] = {
     {"push_pull", push_pull, METH_VARARGS, "push_pull(pushed, pulled, timeout_ms) -> handler"},
+    {"is_open", is_open, METH_O, "is_open(handler) -> bool"},
     {"wait", wait_for, METH_VARARGS, "wait(handler, timeout_ms)"},
     {"get_all_handlers", get_all_handlers, METH_VARARGS, "get_all_handlers(handler)"},
     {"fetch_trace", fetch_trace, METH_VARARGS, "fetch_trace(handler) -> rows"},

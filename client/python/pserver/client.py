@@ -30,6 +30,8 @@ Progress = Callable[[int, int], None]
 T = TypeVar("T")
 
 _PUSH, _PULL, _PUSH_PULL = 0, 1, 2
+#: What to do about a change whose fate is open, unlike that of a push.
+_ONCE = "make the same call again: it is done once"
 _SELECTION_SLICE_MS = 1000  # how long ctrl-C may go unheard while another trainer initialises
 
 
@@ -145,8 +147,9 @@ class Client(Together, Tables, OnDevice):
         until = self._until(timeout)
         made: dict[str, bool] = {}
         for names in portions(arrays):
-            existed = self._handle.define(names, [arrays[name] for name in names],
-                                          configs(names, optimizer), left_ms(until))
+            with errors.open_end(_ONCE):
+                existed = self._handle.define(names, [arrays[name] for name in names],
+                                              configs(names, optimizer), left_ms(until))
             made.update((name, not old) for name, old in zip(names, existed))
         self._shapes.update({name: array.shape for name, array in arrays.items()})
         return made
@@ -161,7 +164,8 @@ class Client(Together, Tables, OnDevice):
             UnknownOutcomeError: the time passed while it was open; drop them again.
         """
         gone = name_list(names)
-        self._handle.drop(gone, self._milliseconds(timeout))
+        with errors.open_end(_ONCE):
+            self._handle.drop(gone, self._milliseconds(timeout))
         for name in gone:
             self._versions.pop(name, None)
             self._shapes.pop(name, None)
@@ -199,7 +203,8 @@ class Client(Together, Tables, OnDevice):
             chosen = [name for name in self.parameters() if name.startswith(names[:-1])]
         else:
             chosen = name_list(names)
-        rows = self._handle.configure(chosen, wanted, self._milliseconds(timeout))
+        with errors.open_end(_ONCE):
+            rows = self._handle.configure(chosen, wanted, self._milliseconds(timeout))
         return {name: step for name, (step, _) in zip(chosen, rows)}
 
     # ---- Training ----
@@ -412,7 +417,8 @@ class Client(Together, Tables, OnDevice):
         Raises:
             UnknownOutcomeError: not whole in time; the servers go on, the same name asks again.
         """
-        name, existed, rows = self._handle.save_model(name, self._milliseconds(timeout))
+        with errors.open_end("the servers go on: save it again under this name"):
+            name, existed, rows = self._handle.save_model(name, self._milliseconds(timeout))
         return SavedModel(name, existed, tuple(Saved(**row) for row in rows))
 
     def last_applied(self, *, timeout: float | None = None) -> LastApplied:

@@ -13,7 +13,6 @@ arrays are in use. The manual is docs/programs.md.
 
 from __future__ import annotations
 
-import time
 from types import TracebackType
 from typing import Any, Callable, TypeVar
 
@@ -21,13 +20,12 @@ import numpy as np
 
 from . import _pserver
 from .arrays import DTYPES, as_source, as_target
+from .asking import wait_for_request
 from .client import Client
-from .errors import UnknownOutcomeError
+from .errors import open_end
 
 SERVERS, WORKERS, ALL = 2, 4, 7
 KEY_MAX = 2 ** 64 - 1
-
-_SLICE_MS = 1000
 
 #: timestamp, status (0: it went well), text
 Callback = Callable[[int, int, str], None]
@@ -68,20 +66,16 @@ class Customer:
             Of a simple request the answers, as (node, bytes) in the order in which they came.
 
         Raises:
-            UnknownOutcomeError: the time is over; the text names who has not answered.
+            UnknownOutcomeError: the time is over; the text names who has not answered. The hint
+                says whether the request goes on, and may be waited for again.
         """
-        until = time.monotonic() + (self._timeout_ms / 1000 + 1 if timeout is None else timeout)
-        while True:
-            left_ms = max(0, int((until - time.monotonic()) * 1000))
-            try:
-                return self._handle.wait(timestamp, min(left_ms, _SLICE_MS))
-            except UnknownOutcomeError:
-                if left_ms <= _SLICE_MS:
-                    raise
+        return wait_for_request(self._handle, timestamp,
+                                self._timeout_ms / 1000 + 1 if timeout is None else timeout)
 
     def barrier(self, group: int = WORKERS, timeout: float = 60.0) -> None:
         """Waits for all workers; with ``ALL`` for a program at each server, too."""
-        self._handle.barrier(group, int(timeout * 1000))
+        with open_end(""):  # the text says who is missing
+            self._handle.barrier(group, int(timeout * 1000))
 
     def close(self) -> None:
         """Gives up what is open."""

@@ -69,7 +69,8 @@ class UnknownOutcomeError(Error):
     """The time passed while it was open whether a push was applied: once, or not at all.
 
     Pushing the same gradient again would be another push. Treat it as a lost step, and give calls a
-    timeout that is longer than a failover takes.
+    timeout that is longer than a failover takes. Of a call that pushes nothing the hint says what
+    to do.
     """
 
     hint = "do not push it again: go on with the next step"

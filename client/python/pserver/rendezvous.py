@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _pserver
 from .arrays import Array, from_tensor
+from .errors import open_end
 
 #: The numbers of types that travel. Those of the wire's parameters come first; a server looks at
 #: none of them. 255 is bytes without elements.
@@ -89,7 +90,8 @@ class Rendezvous:
 
     def recv_many(self, keys: Iterable[str], *, timeout: float | None = None) -> list[Any]:
         """Waits for a value of each key: all of them, in the order of the keys, or an exception."""
-        return [_read(value) for value in self._handle.recv(tuple(keys), self._limit(timeout))]
+        with open_end("receive again"):
+            return [_read(value) for value in self._handle.recv(tuple(keys), self._limit(timeout))]
 
     def cancel(self, *, timeout: float | None = None) -> None:
         """Receives of this object that wait in other threads raise AbortedError."""

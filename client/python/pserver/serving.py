@@ -28,8 +28,9 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import _pserver
+from .asking import wait_for_request
 from .client import Client
-from .errors import UnknownOutcomeError
+from .errors import open_end
 
 _SLICE_MS = 1000  # how long ctrl-C may go unheard while others are waited for
 
@@ -199,18 +200,10 @@ class Serving:
         """Until all of the request was answered.
 
         Raises:
-            UnknownOutcomeError: the time is over; the text names who has not answered. The request
-                goes on, and may be waited for again.
+            UnknownOutcomeError: the time is over; the text names who has not answered. The hint
+                says whether the request goes on, and may be waited for again.
         """
-        until = time.monotonic() + timeout
-        while True:
-            left_ms = _milliseconds(until - time.monotonic())
-            try:
-                self._handle.wait(handler, min(left_ms, _SLICE_MS))
-                return
-            except UnknownOutcomeError:
-                if left_ms <= _SLICE_MS:
-                    raise
+        wait_for_request(self._handle, handler, timeout)
 
     def get_all_handlers(self, handler: int) -> list[int]:
         """All handlers of its request: one for each tensor pushed, and pulled of one server."""
@@ -285,7 +278,8 @@ class Serving:
     def barrier(self, include_server: bool = True, include_worker: bool = True, *,
                 timeout: float = 60.0) -> None:
         """Waits for every server program, every worker, or both."""
-        self._handle.barrier(int(include_server), int(include_worker), _milliseconds(timeout))
+        with open_end(""):  # the text says who is missing
+            self._handle.barrier(int(include_server), int(include_worker), _milliseconds(timeout))
 
     def stop(self, timeout: float = 60.0) -> None:
         """Meets all of the job, unless the time is 0, and ends."""

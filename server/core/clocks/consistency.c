@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is asked of the minimum. A worker that left is not waited for, so the minimum may jump.
  *
- * Three functions for the three things that a worker does, read, add and clock, and one switch for
- * what makes the models differ: how many iterations all must have ended before a read. Nothing is
- * remembered here: a read that was refused asks the same question again, and whoever parks it keeps
- * the awaited minimum to know when that may help. */
+ * One switch for what makes the models differ: how many iterations all must have ended before a
+ * read. Nothing is remembered here: a read that was refused asks the same question again, and
+ * whoever parks it keeps the awaited minimum to know when that may help. */
 #include "server/core/clocks/consistency.h"
 
 #include "base/assert.h"
@@ -78,47 +77,6 @@ static uint64_t minimum_for_read(const struct ps_consistency *consistency, uint6
     }
     PS_ASSERT(false);
     return UINT64_MAX;
-}
-
-enum ps_status ps_consistency_add(const struct ps_consistency *consistency,
-                                  const struct ps_progress *progress, uint32_t rank, uint64_t clock,
-                                  bool *is_held, struct ps_error *error)
-{
-    uint64_t own = 0;
-    PS_TRY(find(progress, rank, &own, error));
-    /* Under BSP an update belongs to one iteration: one that came behind its end would count in
-     * none, and one before its beginning in the wrong one. */
-    /* Its reader's promise: all of every earlier iteration, and nothing of this one. */
-    bool is_bulk = consistency->model == PS_CONSISTENCY_BSP;
-    uint64_t minimum = ps_progress_minimum(progress);
-    if (is_bulk && (clock != own || clock != minimum))
-        return ps_fail(error, PS_ERR_MISMATCH,
-                       "worker %" PRIu32 " adds to iteration %" PRIu64 "; it is at %" PRIu64
-                       ", the slowest at %" PRIu64,
-                       rank, clock, own, minimum);
-    /* The other two models count updates as they come: a reader may see those of iterations that
-     * are not over, which is what "bounded staleness" leaves open. */
-    PS_ASSERT(minimum <= own);
-    *is_held = is_bulk;
-    return PS_OK;
-}
-
-/* A clock that was reached is a repeat, and is let through under every model. */
-enum ps_status ps_consistency_clock(const struct ps_consistency *consistency,
-                                    const struct ps_progress *progress, uint32_t rank,
-                                    uint64_t clock, struct ps_error *error)
-{
-    uint64_t own = 0;
-    PS_TRY(find(progress, rank, &own, error));
-    uint64_t minimum = ps_progress_minimum(progress);
-    PS_ASSERT(minimum <= own);
-    /* A worker that is two ahead has passed through an iteration without waiting for the others. */
-    if (consistency->model != PS_CONSISTENCY_BSP || clock <= own || clock <= minimum + 1)
-        return PS_OK;
-    return ps_fail(error, PS_ERR_MISMATCH,
-                   "worker %" PRIu32 " ends iteration %" PRIu64 ", and worker %" PRIu32
-                   " has ended %" PRIu64,
-                   rank, clock, ps_progress_slowest(progress, 0), minimum);
 }
 
 /* Without workers the minimum is above every clock, and nothing is missed. */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a worker may read, and when its updates count: the models of parameter servers.
+/* When a worker may read: the models of parameter servers.
  *
  *   ASP     asynchronous: nobody waits
  *   SSP(s)  bounded staleness (Ho et al., "More Effective Distributed ML via a Stale Synchronous
  *           Parallel Parameter Server", NIPS 2013): a worker at clock c reads when every worker has
  *           ended c - s iterations. What the others sent meanwhile may be in what it reads, too.
- *   BSP     bulk synchronous: updates of an iteration count together, when all have ended it; a
- *           worker that reads sees all of every earlier iteration and nothing of its own
+ *   BSP     bulk synchronous: a worker at clock c reads when every worker has ended c iterations,
+ *           and at no earlier clock
  *
  * SparseSSP(s, k) asks of the keys of a read as well (sparse_ssp.h); a read without keys is judged
  * here, as under SSP(s).
  *
- * SSP(0) is a barrier before every read and not BSP: updates of the present iteration are visible.
- * The rules are those of FlexPS; where FlexPS ends the process, here is a refusal.
+ * Updates count as they come, under BSP as well: whoever wants those of an iteration to count
+ * together trains in rounds (docs/rounds.md). The rules are those of FlexPS; where FlexPS ends the
+ * process, here is a refusal.
  *
  * Threads:  pure.
  * Blocking: never.
@@ -49,24 +50,6 @@ PS_MUST_USE enum ps_status ps_consistency_read(const struct ps_consistency *cons
                                                const struct ps_progress *progress, uint32_t rank,
                                                uint64_t clock, uint64_t *awaited,
                                                struct ps_error *error);
-
-/* Does the worker's update of the iteration `clock` count?
- *
- * PS_OK             `*is_held`: when the iteration has ended, together with those of the others
- *                   (BSP); else at once
- * PS_ERR_NOT_FOUND  the worker is not there
- * PS_ERR_MISMATCH   under BSP, the iteration is over, or not begun: others have said where they are
- */
-PS_MUST_USE enum ps_status ps_consistency_add(const struct ps_consistency *consistency,
-                                              const struct ps_progress *progress, uint32_t rank,
-                                              uint64_t clock, bool *is_held,
-                                              struct ps_error *error);
-
-/* May the worker end so many iterations? Under BSP it cannot be more than one ahead.
- * PS_ERR_NOT_FOUND, PS_ERR_MISMATCH */
-PS_MUST_USE enum ps_status ps_consistency_clock(const struct ps_consistency *consistency,
-                                                const struct ps_progress *progress, uint32_t rank,
-                                                uint64_t clock, struct ps_error *error);
 
 /* How many iterations the slowest worker is behind this one: what a read at that clock may miss. */
 uint64_t ps_consistency_staleness(const struct ps_progress *progress, uint64_t clock);

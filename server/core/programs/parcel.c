@@ -116,24 +116,6 @@ struct ps_parcel *ps_parcel_create(const struct ps_allocator *memory,
     return parcel;
 }
 
-/* The caller writes the content where it is to stay. */
-struct ps_parcel *ps_parcel_create_open(const struct ps_allocator *memory,
-                                        const struct ps_program_payload *payload, size_t size,
-                                        uint8_t **bytes)
-{
-    struct place place;
-    PS_ASSERT(bytes != NULL);
-    struct ps_parcel *parcel = make(memory, payload, 1, size, &place);
-    if (parcel == NULL)
-        return NULL;
-    struct ps_bytes *list = (struct ps_bytes *)(parcel + 1);
-    list[0] = (struct ps_bytes){place.at, size};
-    parcel->bytes += size;
-    parcel->payload.content = (struct ps_view){list, 1, size};
-    *bytes = place.at;
-    return parcel;
-}
-
 /* For a reply, which may be on its way for longer than the parcel is in its mailbox. */
 struct ps_parcel *ps_parcel_acquire(struct ps_parcel *parcel)
 {

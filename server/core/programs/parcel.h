@@ -36,12 +36,6 @@ struct ps_parcel *ps_parcel_create(const struct ps_allocator *memory,
                                    const struct ps_program_payload *payload,
                                    const struct ps_hold *hold);
 
-/* As that, with room at `*bytes` for `size` bytes of content, which the caller fills before anybody
- * else sees the parcel; what the payload says of content is not looked at. */
-struct ps_parcel *ps_parcel_create_open(const struct ps_allocator *memory,
-                                        const struct ps_program_payload *payload, size_t size,
-                                        uint8_t **bytes);
-
 struct ps_parcel *ps_parcel_acquire(struct ps_parcel *parcel);
 /* NULL is allowed. */
 void ps_parcel_release(struct ps_parcel *parcel);

@@ -206,10 +206,10 @@ static enum ps_status send(struct ps_rendezvous *rendezvous, const struct ps_ren
 
 /* The value was made without the lock, since it may be large, and so it is released without it
  * when it was not taken: what it keeps goes back to the network library. */
-enum ps_status ps_rendezvous_send_part(struct ps_rendezvous *rendezvous,
-                                       const struct ps_rendezvous_of *of,
-                                       const struct ps_rendezvous_sent *sent, uint64_t *epoch,
-                                       bool *is_whole, bool *wakes, struct ps_error *error)
+enum ps_status ps_rendezvous_send(struct ps_rendezvous *rendezvous,
+                                  const struct ps_rendezvous_of *of,
+                                  const struct ps_rendezvous_sent *sent, uint64_t *epoch,
+                                  bool *is_whole, bool *wakes, struct ps_error *error)
 {
     bool is_taken = false;
     PS_ASSERT(sent->value != NULL);
@@ -227,20 +227,6 @@ enum ps_status ps_rendezvous_send_part(struct ps_rendezvous *rendezvous,
     /* A repeat brought its value once more, and a refused one is the client's to send again. */
     if (!is_taken)
         ps_held_value_release(sent->value);
-    return status;
-}
-
-/* A value that came as one. */
-enum ps_status ps_rendezvous_send(struct ps_rendezvous *rendezvous,
-                                  const struct ps_rendezvous_of *of, struct ps_bytes key,
-                                  uint64_t token, struct ps_held_value *value, uint64_t *epoch,
-                                  bool *wakes, struct ps_error *error)
-{
-    bool is_whole;
-    const struct ps_rendezvous_sent sent = {.key = key, .token = token, .value = value};
-    enum ps_status status =
-        ps_rendezvous_send_part(rendezvous, of, &sent, epoch, &is_whole, wakes, error);
-    PS_ASSERT(status != PS_OK || is_whole);
     return status;
 }
 

@@ -91,21 +91,6 @@ void ps_rendezvous_own(struct ps_rendezvous *rendezvous, uint32_t shard);
  * one", and what comes later is of another life. Whoever waits is to be told. */
 void ps_rendezvous_lose(struct ps_rendezvous *rendezvous, uint32_t life);
 
-/* Takes `value` in any case. `*wakes`: a receive that waits has got it. `*epoch` is written on
- * PS_OK. `token` 0: repeats are not told from others.
- *
- * PS_ERR_ABORTED    the step is not the one that the caller knew, was aborted, or is strict and has
- *                   had a send of this key
- * PS_ERR_BAD_INPUT  the key is empty or too long
- * PS_ERR_BUSY       bytes, keys or steps; the text names the step
- * PS_ERR_NO_MEMORY
- */
-PS_MUST_USE enum ps_status ps_rendezvous_send(struct ps_rendezvous *rendezvous,
-                                              const struct ps_rendezvous_of *of,
-                                              struct ps_bytes key, uint64_t token,
-                                              struct ps_held_value *value, uint64_t *epoch,
-                                              bool *wakes, struct ps_error *error);
-
 /* What a sender brings: a value, or a part of one. */
 struct ps_rendezvous_sent {
     struct ps_bytes key;
@@ -114,16 +99,21 @@ struct ps_rendezvous_sent {
     struct ps_held_value *value; /* with the facts of the whole */
 };
 
-/* The same of a part, which is taken in any case as well. `*is_whole`: all of them are there, by
- * this or before.
+/* Takes `sent->value` in any case. `*wakes`: a receive that waits has got it. `*epoch` is written
+ * on PS_OK. `*is_whole`: all of the value is there, by this or before.
  *
- * PS_ERR_BAD_INPUT  also: parts that are not of one value, and parts without a token
+ * PS_ERR_ABORTED    the step is not the one that the caller knew, was aborted, or is strict and has
+ *                   had a send of this key
+ * PS_ERR_BAD_INPUT  the key is empty or too long; parts that are not of one value, or that have no
+ *                   token
+ * PS_ERR_BUSY       bytes, keys or steps; the text names the step
+ * PS_ERR_NO_MEMORY
  */
-PS_MUST_USE enum ps_status ps_rendezvous_send_part(struct ps_rendezvous *rendezvous,
-                                                   const struct ps_rendezvous_of *of,
-                                                   const struct ps_rendezvous_sent *sent,
-                                                   uint64_t *epoch, bool *is_whole, bool *wakes,
-                                                   struct ps_error *error);
+PS_MUST_USE enum ps_status ps_rendezvous_send(struct ps_rendezvous *rendezvous,
+                                              const struct ps_rendezvous_of *of,
+                                              const struct ps_rendezvous_sent *sent,
+                                              uint64_t *epoch, bool *is_whole, bool *wakes,
+                                              struct ps_error *error);
 
 /* Ends and gives back receives, then comes with those that are wished for. On PS_OK the call has
  * `*receiving`, to be collected and then released. A wish that is refused by itself (a second

@@ -104,7 +104,7 @@ static enum ps_status stage(struct ps_step *step, const struct ps_step_part *par
     staged->key_size = part->key.size;
     memcpy(staged->key, part->key.data, part->key.size);
     HASH_ADD(hh, step->staged, token, sizeof staged->token, staged);
-    /* The entry is in no table yet: what was made goes as it came. */
+    /* HASH_ADD writes `refused` (rendezvous_step.h): the entry is in no table, and goes. */
     if (refused) {
         ps_held_value_release(staged->value);
         ps_release(memory, staged);

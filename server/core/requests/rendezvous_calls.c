@@ -131,8 +131,8 @@ enum ps_status ps_service_send_tensor(struct ps_service *service,
                                             .total = request->total,
                                             .offset = request->offset,
                                             .value = value};
-    PS_TRY(ps_rendezvous_send_part(&service->rendezvous, &of, &sent, &made.epoch, &made.is_whole,
-                                   &wakes, error));
+    PS_TRY(ps_rendezvous_send(&service->rendezvous, &of, &sent, &made.epoch, &made.is_whole, &wakes,
+                              error));
     /* On success only, as every result. */
     *reply = made;
     /* A repeat counts once more: what is counted are calls that were answered. */

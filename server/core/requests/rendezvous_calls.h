@@ -36,7 +36,7 @@ struct ps_step_request {
 };
 
 /* A value or a part of one. Keeps the content by `hold`, or copies it. `*reply` is written on
- * PS_OK. Statuses of ps_rendezvous_send_part. */
+ * PS_OK. Statuses of ps_rendezvous_send. */
 PS_MUST_USE enum ps_status ps_service_send_tensor(struct ps_service *service,
                                                   const struct ps_send_tensor_request *request,
                                                   const struct ps_hold *hold,

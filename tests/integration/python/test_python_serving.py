@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import weakref
 
 import numpy as np
 import pserver
@@ -59,8 +60,10 @@ class Pair(unittest.TestCase):
         with self.assertRaises(pserver.NotFoundError):
             self.worker.wait(99)
         handler = self.worker.push_pull([], [], [pulled], [0])
-        with self.assertRaises(pserver.UnknownOutcomeError):
+        with self.assertRaisesRegex(pserver.UnknownOutcomeError, "goes on"):
             self.worker.wait(handler, 0.05)
+        with self.assertRaisesRegex(pserver.UnknownOutcomeError, "1 of 2 .*missing: 1$"):
+            self.worker.barrier(timeout=0.05)
         request, = self.program.get_batch([0], timeout=60)
         with self.assertRaises(pserver.InvalidError):
             self.program.respond([np.zeros(3, np.float32)], request.handler)
@@ -165,6 +168,36 @@ class Keys(unittest.TestCase):
             for wrong in ([5, 1, 7], [1, 1, 2]):
                 with self.assertRaises(pserver.InvalidError):
                     worker.push(wrong, values)
+
+    def test_a_wait_ends_with_its_request(self):
+        with SimpleApp(self.client, app=1, timeout=0.1) as nobody:
+            timestamp = nobody.request(1)
+            for timeout in (3600, 3600):
+                with self.assertRaisesRegex(pserver.UnknownOutcomeError, "carried it out is open"):
+                    nobody.wait(timestamp, timeout)
+
+    def test_a_callback_is_kept_until_it_was_called(self):
+        keys, values = np.array([1], np.uint64), np.ones(1, np.float32)
+        goes_on, called = threading.Event(), []
+
+        class Second:
+            def __call__(self, *word):
+                called.append(word)
+
+        with KVWorker(self.client) as worker:
+            worker.push(keys, values, callback=lambda *word: goes_on.wait(120))
+            second = Second()
+            kept = weakref.ref(second)
+            timestamp = worker.push(keys, values, callback=second)
+            del second
+            try:
+                with self.assertRaisesRegex(pserver.UnknownOutcomeError, "goes on"):
+                    worker.wait(timestamp, 1.5)
+                self.assertIsNotNone(kept())
+            finally:
+                goes_on.set()
+            worker.wait(timestamp)
+            self.assertEqual(called, [(timestamp, 0, "")])
 
     def test_a_simple_request_has_answers(self):
         with SimpleApp(self.client) as app:

@@ -3,113 +3,22 @@
  * bases that are not what they should be. */
 #include "checkpoint/checkpoint.h"
 
+#include "base_pair.h"
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/header_reader.h"
 #include "run_suite.h"
-#include "sample_increment.h"
 #include "tests/support/fault_heap.h"
-#include "tests/support/memory_files.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PARAMETERS 4
-
-static struct memory_files *disk;
-static const struct ps_files *files;
-static struct ps_checkpoint_facts base_facts, own_facts;
-static struct ps_checkpoint_parameter base[PARAMETERS], own[PARAMETERS];
-static struct sample_rows base_rows, own_rows, merged_rows, same_rows;
-static struct ps_checkpoint_reader *reader;
-static struct ps_error error;
-static char base_path[1024], own_path[1024];
-
-static const double numbers[2][3] = {{1, 2, 3}, {4, 5, 6}};
-static const struct ps_bytes runs[2] = {{(const uint8_t *)numbers[0], sizeof numbers[0]},
-                                        {(const uint8_t *)numbers[1], sizeof numbers[1]}};
-static const struct sample_row base_list[] = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}};
-static const struct sample_row own_list[] = {{9, 2}, {2, 2}};
-static const struct sample_row merged_list[] = {{1, 1}, {3, 1}, {5, 1}, {9, 2}, {2, 2}};
-static const uint64_t removed[] = {4};
-
-static struct ps_checkpoint_parameter dense(const char *name, size_t run)
-{
-    return (struct ps_checkpoint_parameter){.name = ps_bytes_of_text(name),
-                                            .dtype = PS_F64,
-                                            .count = 3,
-                                            .version = 1,
-                                            .id = 8,
-                                            .state_count = 1,
-                                            .values = ps_view_of(&runs[run]),
-                                            .states = {ps_view_of(&runs[1 - run])}};
-}
-
-/* In the order of the file: one that is the base's, one that is the file's own, and two tables, of
- * which one has not changed. */
-static void set_up(void)
-{
-    disk = memory_files_create(1);
-    files = memory_files_files(disk);
-    base_facts = sample_base_facts();
-    own_facts = sample_own_facts();
-    sample_rows_init(&base_rows, "t", PS_F32, 3, base_list, 5);
-    sample_rows_init(&same_rows, "u", PS_F32, 1, base_list, 5);
-    sample_rows_init(&own_rows, "t", PS_F32, 3, own_list, 2);
-    sample_rows_remove(&own_rows, removed, 1);
-    sample_rows_init(&merged_rows, "t", PS_F32, 3, merged_list, 5);
-    base[0] = own[0] = dense("a", 0);
-    base[1] = dense("b", 0);
-    own[1] = dense("b", 1);
-    base[2] = base_rows.parameter;
-    own[2] = own_rows.parameter;
-    base[3] = own[3] = same_rows.parameter;
-    own[0].carry = own[3].carry = PS_CARRY_AS_BASE;
-    own[0].version = 77;
-}
-
-static void tear_down(void)
-{
-    ps_checkpoint_close(reader);
-    sample_rows_fini(&base_rows);
-    sample_rows_fini(&same_rows);
-    sample_rows_fini(&own_rows);
-    sample_rows_fini(&merged_rows);
-    memory_files_destroy(disk);
-}
-
-static void write_both(void)
-{
-    sample_increment_write(files, "ck", &base_facts, base, PARAMETERS, base_path);
-    sample_increment_write(files, "ck", &own_facts, own, PARAMETERS, own_path);
-}
-
-static enum ps_status open_own(void)
-{
-    ps_checkpoint_close(reader);
-    reader = NULL;
-    error = (struct ps_error){.status = PS_OK};
-    return ps_checkpoint_open(files, own_path, ps_allocator_heap(), &reader, &error);
-}
-
-static void assert_dense(size_t i, size_t run)
-{
-    double read[3] = {0};
-    for (int32_t state = -1; state < 1; state++) {
-        const struct ps_checkpoint_piece piece = {read, sizeof read};
-        size_t wanted = state < 0 ? run : 1 - run;
-        ck_assert_int_eq(ps_checkpoint_read_array(reader, i, state, &piece, 1, NULL), PS_OK);
-        ps_checkpoint_forget_part(reader, i, state, 0, sizeof read);
-        ck_assert_mem_eq(read, numbers[wanted], sizeof read);
-    }
-}
-
 START_TEST(a_file_and_its_base_are_one_checkpoint)
 {
     write_both();
 
-    ck_assert_msg(open_own() == PS_OK, "%s", error.text);
+    ck_assert_msg(open_own() == PS_OK, "%s", pair_error.text);
 
     ck_assert_str_eq(ps_checkpoint_reader_facts(reader)->uuid, SAMPLE_OWN);
     ck_assert_str_eq(ps_checkpoint_reader_facts(reader)->base, SAMPLE_BASE);
@@ -122,7 +31,8 @@ START_TEST(a_file_and_its_base_are_one_checkpoint)
     ck_assert_int_eq(ps_checkpoint_parameter(reader, 0)->carry, PS_CARRY_AS_BASE);
     ck_assert_int_eq(ps_checkpoint_parameter(reader, 1)->carry, PS_CARRY_WHOLE);
     ck_assert_int_eq(ps_checkpoint_parameter(reader, 2)->carry, PS_CARRY_ROWS);
-    ck_assert_int_eq(ps_checkpoint_verify(files, own_path, ps_allocator_heap(), &error), PS_OK);
+    ck_assert_int_eq(ps_checkpoint_verify(files, own_path, ps_allocator_heap(), &pair_error),
+                     PS_OK);
 }
 END_TEST
 
@@ -187,9 +97,9 @@ START_TEST(a_file_without_its_base_is_refused)
 
     ck_assert_int_eq(open_own(), PS_ERR_CORRUPT);
 
-    ck_assert_str_eq(error.text,
+    ck_assert_str_eq(pair_error.text,
                      PS_CHECKPOINT_CORRUPT "its base " SAMPLE_BASE " is not in the folder");
-    ck_assert_int_eq(ps_checkpoint_verify(files, own_path, ps_allocator_heap(), &error),
+    ck_assert_int_eq(ps_checkpoint_verify(files, own_path, ps_allocator_heap(), &pair_error),
                      PS_ERR_CORRUPT);
 }
 END_TEST
@@ -198,9 +108,10 @@ static void assert_refused(const char *reason)
 {
     write_both();
     ck_assert_int_eq(open_own(), PS_ERR_CORRUPT);
-    ck_assert_msg(strstr(error.text, reason) != NULL, "%s", error.text);
-    ck_assert_msg(strncmp(error.text, PS_CHECKPOINT_CORRUPT, strlen(PS_CHECKPOINT_CORRUPT)) == 0,
-                  "%s", error.text);
+    ck_assert_msg(strstr(pair_error.text, reason) != NULL, "%s", pair_error.text);
+    ck_assert_msg(strncmp(pair_error.text, PS_CHECKPOINT_CORRUPT, strlen(PS_CHECKPOINT_CORRUPT)) ==
+                      0,
+                  "%s", pair_error.text);
     ck_assert_int_eq(files->remove(files->self, base_path, NULL), PS_OK);
     ck_assert_int_eq(files->remove(files->self, own_path, NULL), PS_OK);
     base_facts = sample_base_facts();
@@ -250,7 +161,7 @@ START_TEST(a_base_of_another_uuid_than_its_name_is_refused)
 
     ck_assert_int_eq(open_own(), PS_ERR_CORRUPT);
 
-    ck_assert_ptr_nonnull(strstr(error.text, "another uuid"));
+    ck_assert_ptr_nonnull(strstr(pair_error.text, "another uuid"));
     free(copy);
 }
 END_TEST
@@ -279,112 +190,6 @@ START_TEST(a_table_of_another_width_is_refused)
     sample_rows_init(&base_rows, "t", PS_F32, 4, base_list, 5);
     base[2] = base_rows.parameter;
     assert_refused("has another t");
-}
-END_TEST
-
-static void flip(const char *path, const void *needle, size_t size)
-{
-    struct ps_bytes file;
-    ck_assert(memory_files_get(disk, path, &file));
-    uint8_t *damaged = malloc(file.size);
-    ck_assert_ptr_nonnull(damaged);
-    memcpy(damaged, file.data, file.size);
-    uint8_t *at = memmem(damaged, file.size, needle, size);
-    ck_assert_ptr_nonnull(at);
-    at[size - 1] ^= 4;
-    memory_files_put(disk, path, (struct ps_bytes){damaged, file.size});
-    free(damaged);
-}
-
-/* Every array of the table in turn, in either file. What decides about rows is read when the file
- * is opened, the rest when its sum is asked for; the text says in which file it is. */
-START_TEST(damage_of_a_table_is_found_in_either_file)
-{
-    uint32_t keys = ps_array_of_keys(&base_rows.parameter);
-    for (uint32_t k = 0; k < 2 * ps_array_count(&base_rows.parameter); k++) {
-        uint32_t array = k / 2;
-        bool in_base = k % 2 == 0;
-        const struct sample_rows *rows = in_base ? &base_rows : &own_rows;
-        write_both();
-        flip(in_base ? base_path : own_path, rows->arrays[array],
-             ps_array_bytes(&rows->parameter, array));
-
-        enum ps_status status = open_own();
-        ck_assert_int_eq(status, array == keys ? PS_ERR_CORRUPT : PS_OK);
-        if (status == PS_OK) {
-            uint8_t bytes[256];
-            const struct ps_checkpoint_piece piece = {
-                bytes, ps_array_bytes(&merged_rows.parameter, array)};
-            ck_assert_int_eq(
-                ps_checkpoint_read_array(reader, 2, (int32_t)array - 1, &piece, 1, &error),
-                PS_ERR_CORRUPT);
-        }
-        ck_assert_ptr_nonnull(strstr(error.text, " of t"));
-        ck_assert_int_eq(strstr(error.text, "in its base " SAMPLE_BASE) != NULL, in_base);
-        ck_assert_int_eq(ps_checkpoint_verify(files, own_path, ps_allocator_heap(), &error),
-                         PS_ERR_CORRUPT);
-        ck_assert_int_eq(strstr(error.text, "in its base " SAMPLE_BASE) != NULL, in_base);
-    }
-}
-END_TEST
-
-START_TEST(damage_of_keys_that_went_is_found)
-{
-    write_both();
-    flip(own_path, removed, sizeof removed);
-
-    ck_assert_int_eq(open_own(), PS_ERR_CORRUPT);
-
-    ck_assert_ptr_nonnull(strstr(error.text, "removed keys of t"));
-}
-END_TEST
-
-START_TEST(damage_of_what_is_the_bases_is_said_to_be_there)
-{
-    double read[3];
-    const struct ps_checkpoint_piece piece = {read, sizeof read};
-    write_both();
-    flip(base_path, numbers[0], sizeof numbers[0]);
-    ck_assert_int_eq(open_own(), PS_OK);
-
-    ck_assert_int_eq(ps_checkpoint_read_array(reader, 0, -1, &piece, 1, &error), PS_ERR_CORRUPT);
-
-    ck_assert_str_eq(error.text, PS_CHECKPOINT_CORRUPT "values of a (in its base " SAMPLE_BASE ")");
-}
-END_TEST
-
-START_TEST(of_a_damaged_base_the_files_own_parameters_can_be_had)
-{
-    bool sessions = false;
-    write_both();
-    ck_assert_int_eq(files->remove(files->self, base_path, NULL), PS_OK);
-
-    ck_assert_int_eq(ps_checkpoint_open_damaged(files, own_path, ps_allocator_heap(), &reader,
-                                                &sessions, &error),
-                     PS_OK);
-
-    ck_assert_uint_eq(ps_checkpoint_parameter_count(reader), 1);
-    ck_assert(ps_bytes_equal(ps_checkpoint_parameter(reader, 0)->name, ps_bytes_of_text("b")));
-    assert_dense(0, 1);
-}
-END_TEST
-
-/* A table whose keys are damaged cannot be merged; everything else can. */
-START_TEST(of_a_damaged_table_the_other_parameters_can_be_had)
-{
-    bool sessions = false;
-    uint32_t keys = ps_array_of_keys(&base_rows.parameter);
-    write_both();
-    flip(own_path, own_rows.arrays[keys], 16);
-
-    ck_assert_int_eq(ps_checkpoint_open_damaged(files, own_path, ps_allocator_heap(), &reader,
-                                                &sessions, &error),
-                     PS_OK);
-
-    ck_assert_uint_eq(ps_checkpoint_parameter_count(reader), 3);
-    assert_dense(0, 0);
-    assert_dense(1, 1);
-    sample_rows_assert(reader, 2, &same_rows);
 }
 END_TEST
 
@@ -420,7 +225,7 @@ START_TEST(rows_of_a_source_are_written_as_rows_in_memory)
     own[3].source = own[2].source;
 
     ck_assert_int_eq(ps_checkpoint_write_as(files, "other", &own_facts, own, PARAMETERS, &setup,
-                                            ps_allocator_heap(), &place, &error),
+                                            ps_allocator_heap(), &place, &pair_error),
                      PS_OK);
 
     ck_assert(memory_files_get(disk, own_path, &first));
@@ -444,12 +249,12 @@ START_TEST(a_spare_is_left_to_a_whole_one)
     own_facts.position++;
 
     ck_assert_int_eq(ps_checkpoint_write_as(files, "ck", &own_facts, own, PARAMETERS, &setup,
-                                            ps_allocator_heap(), &place, &error),
+                                            ps_allocator_heap(), &place, &pair_error),
                      PS_OK);
 
     ck_assert(memory_files_get(disk, spare, &file));
     ck_assert_int_eq(ps_checkpoint_write_as(files, "ck", &base_facts, base, PARAMETERS, &setup,
-                                            ps_allocator_heap(), &place, &error),
+                                            ps_allocator_heap(), &place, &pair_error),
                      PS_OK);
     ck_assert(!memory_files_get(disk, spare, &file));
 }
@@ -475,7 +280,7 @@ int main(void)
 {
     Suite *suite = suite_create("checkpoint_base");
     TCase *tests = tcase_create("checkpoint_base");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_checked_fixture(tests, base_pair_begin, base_pair_end);
     tcase_add_test(tests, a_file_and_its_base_are_one_checkpoint);
     tcase_add_test(tests, its_name_says_what_it_adds_to);
     tcase_add_test(tests, older_programs_refuse_it_by_its_format);
@@ -487,11 +292,6 @@ int main(void)
     tcase_add_test(tests, a_base_of_another_uuid_than_its_name_is_refused);
     tcase_add_test(tests, a_base_that_has_another_parameter_is_refused);
     tcase_add_test(tests, a_table_of_another_width_is_refused);
-    tcase_add_test(tests, damage_of_a_table_is_found_in_either_file);
-    tcase_add_test(tests, damage_of_keys_that_went_is_found);
-    tcase_add_test(tests, damage_of_what_is_the_bases_is_said_to_be_there);
-    tcase_add_test(tests, of_a_damaged_base_the_files_own_parameters_can_be_had);
-    tcase_add_test(tests, of_a_damaged_table_the_other_parameters_can_be_had);
     tcase_add_test(tests, rows_of_a_source_are_written_as_rows_in_memory);
     tcase_add_test(tests, a_spare_is_left_to_a_whole_one);
     tcase_add_test(tests, refused_memory_leaves_nothing);

@@ -215,9 +215,7 @@ void kernel_suite_run(struct kernel_suite *suite)
         TEST(kernels_sum_more_groups_than_one_fold_takes),
         TEST(kernels_find_the_first_overflow),
         TEST(kernels_change_nothing_against_the_verdict),
-        TEST(kernels_sort_rows_stably),
         TEST(kernels_update_rows_as_the_cpu_does),
-        TEST(kernels_split_rows_that_come_often_as_the_cpu_does),
         TEST(kernels_move_bodies),
         TEST(kernels_step_different_rows_as_the_cpu_does),
 #undef TEST

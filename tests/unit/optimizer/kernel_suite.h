@@ -47,9 +47,7 @@ void kernels_scan_and_judge_as_the_cpu_does(struct kernel_suite *suite);
 void kernels_sum_more_groups_than_one_fold_takes(struct kernel_suite *suite);
 void kernels_find_the_first_overflow(struct kernel_suite *suite);
 void kernels_change_nothing_against_the_verdict(struct kernel_suite *suite);
-void kernels_sort_rows_stably(struct kernel_suite *suite);
 void kernels_update_rows_as_the_cpu_does(struct kernel_suite *suite);
-void kernels_split_rows_that_come_often_as_the_cpu_does(struct kernel_suite *suite);
 void kernels_move_bodies(struct kernel_suite *suite);
 void kernels_step_different_rows_as_the_cpu_does(struct kernel_suite *suite);
 

@@ -136,7 +136,7 @@ static void compare_steps(struct kernel_suite *suite, enum ps_dtype dtype, uint6
     size_t element = ps_dtype_size(dtype);
     uint8_t *states = (uint8_t *)bodies.twin.device[0] + bodies.stride / 2 * element;
     const struct ps_cuda_rows launch = {.step = &step,
-                                        .sorted = bodies.given,
+                                        .numbers = bodies.given,
                                         .count = count,
                                         .row_count = BODIES,
                                         .width = width,

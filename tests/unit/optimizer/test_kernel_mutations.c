@@ -108,11 +108,6 @@ static void a_missing_barrier_around_a_list_is_found(struct expect *expect)
     is_found_by(expect, PS_KERNELS_CHUNK_LATE, kernels_scatter_lists_as_the_cpu_does);
 }
 
-static void parts_of_a_row_left_apart_are_found(struct expect *expect)
-{
-    is_found_by(expect, PS_KERNELS_PARTS_LEFT, kernels_split_rows_that_come_often_as_the_cpu_does);
-}
-
 static void an_update_that_asks_no_verdict_is_found(struct expect *expect)
 {
     is_found_by(expect, PS_KERNELS_NO_VERDICT, kernels_scan_and_judge_as_the_cpu_does);
@@ -130,7 +125,6 @@ int main(void)
     EXPECT_RUN(&expect, a_missing_barrier_is_found);
     EXPECT_RUN(&expect, a_missing_barrier_around_an_entry_is_found);
     EXPECT_RUN(&expect, a_missing_barrier_around_a_list_is_found);
-    EXPECT_RUN(&expect, parts_of_a_row_left_apart_are_found);
     EXPECT_RUN(&expect, an_update_that_asks_no_verdict_is_found);
     return expect_end(&expect);
 }

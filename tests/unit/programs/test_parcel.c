@@ -66,26 +66,11 @@ START_TEST(small_content_is_copied_and_large_is_kept)
 }
 END_TEST
 
-START_TEST(an_open_parcel_is_filled_by_its_maker)
-{
-    uint8_t *bytes;
-    const struct ps_program_payload payload = {.body = ps_bytes_of_text("b")};
-    struct ps_parcel *parcel = ps_parcel_create_open(ps_allocator_heap(), &payload, 100, &bytes);
-    ck_assert_ptr_nonnull(parcel);
-    ck_assert_uint_eq((uintptr_t)bytes % 64, 0);
-    memset(bytes, 7, 100);
-    ck_assert_uint_eq(parcel->payload.content.size, 100);
-    ck_assert_ptr_eq(parcel->payload.content.pieces[0].data, bytes);
-    ps_parcel_release(parcel);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("parcel");
     TCase *tests = tcase_create("parcel");
     tcase_add_test(tests, small_content_is_copied_and_large_is_kept);
-    tcase_add_test(tests, an_open_parcel_is_filled_by_its_maker);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

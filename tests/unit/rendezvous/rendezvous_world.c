@@ -73,6 +73,18 @@ static struct ps_rendezvous_of of_step(uint64_t step)
     return (struct ps_rendezvous_of){.step = step, .now_ms = world_now_ms};
 }
 
+enum ps_status world_send_value(const struct ps_rendezvous_of *of, const char *key, uint64_t token,
+                                struct ps_held_value *value, uint64_t *epoch, bool *wakes,
+                                struct ps_error *error)
+{
+    bool is_whole;
+    const struct ps_rendezvous_sent sent = {
+        .key = ps_bytes_of_text(key), .token = token, .value = value};
+    enum ps_status status = ps_rendezvous_send(&world, of, &sent, epoch, &is_whole, wakes, error);
+    ck_assert(status != PS_OK || is_whole);
+    return status;
+}
+
 enum ps_status world_send_to(uint64_t step, const char *key, const char *text, uint64_t token)
 {
     const struct ps_rendezvous_of of = of_step(step);
@@ -81,8 +93,7 @@ enum ps_status world_send_to(uint64_t step, const char *key, const char *text, u
     bool wakes;
     struct ps_held_value *value = world_value(text);
     ck_assert(value != NULL);
-    enum ps_status status = ps_rendezvous_send(&world, &of, ps_bytes_of_text(key), token, value,
-                                               &epoch, &wakes, &error);
+    enum ps_status status = world_send_value(&of, key, token, value, &epoch, &wakes, &error);
     if (status != PS_OK)
         note(&error);
     if (wakes)

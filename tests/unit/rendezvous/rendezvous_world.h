@@ -33,6 +33,11 @@ struct ps_rendezvous_bounds world_bounds(void);
 /* A value whose content is this text. */
 struct ps_held_value *world_value(const char *text);
 
+/* Sends a whole value, which it takes; nobody is told. */
+enum ps_status world_send_value(const struct ps_rendezvous_of *of, const char *key, uint64_t token,
+                                struct ps_held_value *value, uint64_t *epoch, bool *wakes,
+                                struct ps_error *error);
+
 /* Sends the text under the key, with this token, and tells who waits. */
 enum ps_status world_send_to(uint64_t step, const char *key, const char *text, uint64_t token);
 

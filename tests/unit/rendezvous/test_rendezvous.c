@@ -34,21 +34,20 @@ START_TEST(a_step_that_was_cleaned_up_is_another_one)
     uint64_t epoch;
     bool wakes;
     struct ps_rendezvous_of of = {.step = WORLD_STEP, .now_ms = 1};
-    const struct ps_bytes key = ps_bytes_of_text("foo");
-    ck_assert_int_eq(
-        ps_rendezvous_send(&world, &of, key, 1, world_value("x"), &epoch, &wakes, NULL), PS_OK);
+    ck_assert_int_eq(world_send_value(&of, "foo", 1, world_value("x"), &epoch, &wakes, NULL),
+                     PS_OK);
     of.epoch = epoch;
-    ck_assert_int_eq(
-        ps_rendezvous_send(&world, &of, key, 2, world_value("x"), &epoch, &wakes, NULL), PS_OK);
+    ck_assert_int_eq(world_send_value(&of, "foo", 2, world_value("x"), &epoch, &wakes, NULL),
+                     PS_OK);
     world_cleanup(WORLD_STEP);
 
     ck_assert_int_eq(
-        ps_rendezvous_send(&world, &of, key, 3, world_value("x"), &epoch, &wakes, &world_error),
+        world_send_value(&of, "foo", 3, world_value("x"), &epoch, &wakes, &world_error),
         PS_ERR_ABORTED);
     ck_assert_str_eq(world_error.text, "Cleanup 123");
     ps_rendezvous_lose(&world, 78);
     ck_assert_int_eq(
-        ps_rendezvous_send(&world, &of, key, 4, world_value("x"), &epoch, &wakes, &world_error),
+        world_send_value(&of, "foo", 4, world_value("x"), &epoch, &wakes, &world_error),
         PS_ERR_ABORTED);
     ck_assert_str_eq(world_error.text, moved);
     ck_assert_int_eq(world_send("foo", "of the new one"), PS_OK);
@@ -137,8 +136,7 @@ START_TEST(sending_and_receiving_survive_any_refused_allocation)
     world_begin_with(&memory, &bounds);
 
     struct ps_held_value *value = world_value("x");
-    if (value == NULL || ps_rendezvous_send(&world, &of, ps_bytes_of_text("a"), 1, value, &epoch,
-                                            &wakes, NULL) != PS_OK)
+    if (value == NULL || world_send_value(&of, "a", 1, value, &epoch, &wakes, NULL) != PS_OK)
         failed = true;
     ps_rendezvous_check(&world);
     if (world_ask(WORLD_STEP, 1, "b", &calls[0]) != PS_OK)

@@ -154,10 +154,10 @@ START_TEST(transfer_dummy_device_context)
     const struct ps_hold none = {.keep = NULL};
     uint64_t epoch;
     bool wakes;
-    ck_assert_int_eq(ps_rendezvous_send(&world, &of, ps_bytes_of_text("foo"), 0,
-                                        ps_held_value_create(ps_allocator_heap(), &facts,
-                                                             ps_view_of(&bytes), &none),
-                                        &epoch, &wakes, NULL),
+    ck_assert_int_eq(world_send_value(&of, "foo", 0,
+                                      ps_held_value_create(ps_allocator_heap(), &facts,
+                                                           ps_view_of(&bytes), &none),
+                                      &epoch, &wakes, NULL),
                      PS_OK);
 
     ck_assert_int_eq(begin_receive(0, "foo"), PS_OK);

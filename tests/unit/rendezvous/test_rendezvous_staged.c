@@ -23,7 +23,7 @@ static enum ps_status send_of_total(const char *key, uint64_t token, const char 
     uint64_t epoch = 0;
     bool wakes;
     enum ps_status status =
-        ps_rendezvous_send_part(&world, &of, &sent, &epoch, &is_whole, &wakes, &world_error);
+        ps_rendezvous_send(&world, &of, &sent, &epoch, &is_whole, &wakes, &world_error);
     ps_rendezvous_check(&world);
     return status;
 }
