@@ -149,8 +149,8 @@ enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold *
     return PS_OK;
 }
 
-/* The bits of a page: some words of the stripe's, or a part of one, where a page has fewer rows than
- * a word has bits. */
+/* The bits of a page: some words of the stripe's, or a part of one, where a page has fewer rows
+ * than a word has bits. */
 static void copy_bits(const struct ps_row_shape *shape, const struct ps_row_stripe *stripe,
                       uint32_t page, uint64_t *words)
 {
