@@ -37,7 +37,7 @@ uint64_t ps_row_index_bytes(uint64_t rows)
 bool ps_row_index_create(struct ps_row_index *index, const struct ps_allocator *memory,
                          uint64_t rows)
 {
-    /* A table of 256 stripes of so many rows has 4,294 million, which are 150 GiB at least. */
+    /* A table of 256 stripes of so many rows has 4,294 million, which are 88 GiB at least. */
     if (rows > PS_ROW_NUMBERS)
         return false;
     uint64_t lines = lines_for(rows);
