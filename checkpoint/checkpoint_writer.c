@@ -39,7 +39,7 @@ struct job {
     struct ps_block_output blocks;
     struct ps_summed_output output;
     struct ps_file_edges edges; /* of `blocks`, where there are large tables */
-    struct ps_rows_keys *keys;  /* owned; by slot; NULL where there is no large table */
+    struct ps_rows_place *wide; /* owned; by slot; NULL where there is no large table */
     bool over;                  /* the file was another checkpoint */
     const struct ps_checkpoint_setup *setup;          /* borrowed */
     const struct ps_checkpoint_parameter *parameters; /* borrowed */
@@ -118,7 +118,7 @@ enum ps_status ps_checkpoint_write_as(const struct ps_files *files, const char *
     ps_block_output_fini(&job.blocks);
     ps_summed_output_fini(&job.output);
     ps_file_edges_fini(&job.edges);
-    ps_release(memory, job.keys);
+    ps_release(memory, job.wide);
     ps_release(memory, job.slots);
     ps_buffer_fini(&job.head);
     return status;
@@ -171,8 +171,8 @@ static enum ps_status prepare_large(struct job *job, struct ps_error *error)
                                  job->memory, error));
     if (large == 0)
         return PS_OK;
-    job->keys = ps_zeroed_array(job->memory, job->slot_count, sizeof *job->keys);
-    if (job->keys == NULL)
+    job->wide = ps_zeroed_array(job->memory, job->slot_count, sizeof *job->wide);
+    if (job->wide == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu tables", large);
     PS_TRY(ps_file_edges_init(&job->edges, large * PS_ROWS_EDGES_EACH + PS_ROWS_EDGES_BESIDE,
                               job->files, job->memory, error));
@@ -325,8 +325,7 @@ static enum ps_status write_head(struct job *job, struct ps_checkpoint_place *pl
 }
 
 /* The arrays of one width, in the order of the header (array_layout.h). Only tables have arrays of
- * both widths: their keys are written with the wide arrays of all parameters, long before or behind
- * their values. */
+ * both widths. */
 static enum ps_status write_slots(struct job *job, bool wide, struct ps_error *error)
 {
     for (size_t i = 0; i < job->slot_count; i++) {
@@ -345,18 +344,17 @@ static enum ps_status write_slots(struct job *job, bool wide, struct ps_error *e
     return PS_OK;
 }
 
-/* Keys of rows whose other arrays are narrow are left out where they stand, and written with
- * those. */
+/* The wide arrays are left out where they stand, and written with the narrow ones: of any table the
+ * clock is one. */
 static enum ps_status write_large(struct job *job, size_t slot, bool wide, struct ps_error *error)
 {
     const struct ps_checkpoint_parameter *parameter = job->slots[slot].parameter;
-    bool has_wide_values = ps_array_is_wide(parameter, 0);
-    PS_ASSERT(job->keys != NULL);
-    if (wide && !has_wide_values)
-        return ps_rows_output_leave_keys(&job->output, parameter, &job->keys[slot], error);
+    PS_ASSERT(job->wide != NULL);
+    if (wide)
+        return ps_rows_output_leave_wide(&job->output, parameter, &job->wide[slot], error);
     return ps_rows_output_write(&job->output, parameter, (size_t)(parameter - job->parameters),
-                                wide, has_wide_values ? NULL : &job->keys[slot],
-                                job->setup->watcher, job->slots[slot].crc32c, error);
+                                &job->wide[slot], job->setup->watcher, job->slots[slot].crc32c,
+                                error);
 }
 
 /* `watcher` is told how far each array is, so that the snapshot can let go of blocks that are

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Array by array all of a table's memory would be gone through once for each of them, a line or two
  * of every row, and every row would be held until the last array is read. So the arrays are written
- * side by side (file_runs.h), keys with the others though they stand far before them.
+ * side by side (file_runs.h), though some stand far before the others.
  *
  * For a server this is the difference between a checkpoint that needs three quarters of the table's
  * memory more, beside pushes to all rows, and one that needs an eighth (docs/performance.md, "A
@@ -33,25 +33,23 @@ _Static_assert(PS_CHECKPOINT_ARRAYS_MAX <= PS_FILE_RUNS_MAX, "a run for every ar
 _Static_assert(PS_ROWS_EDGES_BESIDE > PS_FILE_RUNS_MAX,
                "an edge between all runs, and at the ends");
 
-/* The arrays that are written together: those of one width, and keys that were left out before.
- * What is counted in rows is the same for all of them. */
+/* The arrays that are written together. What is counted in rows is the same for all of them. */
 struct group {
     const struct ps_checkpoint_parameter *parameter; /* borrowed */
     size_t index;
     const struct ps_checkpoint_watcher *watcher; /* borrowed; may be NULL */
     uint32_t *crc32c;                            /* borrowed; by the number of an array */
     uint64_t row_bytes;                          /* of all of them */
-    size_t count;
+    uint32_t count;
     struct {
-        uint32_t array;
         uint64_t row_bytes;
         size_t part;    /* of the output's sums */
         uint32_t crc32; /* so far */
     } of[PS_CHECKPOINT_ARRAYS_MAX];
 };
 
-static uint64_t collect(struct group *group, struct ps_summed_output *output, bool wide,
-                        const struct ps_rows_keys *keys, struct ps_file_runs *runs);
+static void collect(struct group *group, struct ps_summed_output *output,
+                    const struct ps_rows_place *wide, struct ps_file_runs *runs);
 static enum ps_status write_rows(struct group *group, struct ps_file_runs *runs,
                                  struct ps_error *error);
 
@@ -68,22 +66,29 @@ bool ps_rows_output_is_large(const struct ps_checkpoint_parameter *parameter)
     return bytes > PS_ROWS_TOGETHER_BYTES;
 }
 
-/* The place is known, and the sum will be: whatever comes behind the keys can be written now. */
-enum ps_status ps_rows_output_leave_keys(struct ps_summed_output *output,
+/* The place is known, and the sums will be: whatever comes behind can be written now. Keys are
+ * wide, so that every table leaves something out. */
+enum ps_status ps_rows_output_leave_wide(struct ps_summed_output *output,
                                          const struct ps_checkpoint_parameter *parameter,
-                                         struct ps_rows_keys *keys, struct ps_error *error)
+                                         struct ps_rows_place *wide, struct ps_error *error)
 {
-    uint64_t bytes = ps_array_bytes(parameter, ps_array_of_keys(parameter));
-    PS_ASSERT(!ps_array_is_wide(parameter, 0));
-    /* Its own arrays are narrow, or they would stand beside the keys. */
-    keys->begin = output->bytes;
-    keys->part = ps_summed_output_leave_out(output, bytes);
+    size_t last = 0;
+    size_t count = 0;
+    wide->begin = output->bytes;
+    for (uint32_t array = 0; array < ps_array_count(parameter); array++)
+        if (ps_array_is_wide(parameter, array)) {
+            last = ps_summed_output_leave_out(output, ps_array_bytes(parameter, array));
+            count++;
+        }
+    PS_ASSERT(count > 0);
+    PS_ASSERT(last + 1 >= count);
+    wide->part = last + 1 - count;
     return ps_block_output_go_to(output->blocks, output->bytes, error);
 }
 
 enum ps_status ps_rows_output_write(struct ps_summed_output *output,
                                     const struct ps_checkpoint_parameter *parameter, size_t index,
-                                    bool wide, const struct ps_rows_keys *keys,
+                                    const struct ps_rows_place *wide,
                                     const struct ps_checkpoint_watcher *watcher, uint32_t *crc32c,
                                     struct ps_error *error)
 {
@@ -94,8 +99,8 @@ enum ps_status ps_rows_output_write(struct ps_summed_output *output,
     /* What is summed and what is written are at the same place. */
     PS_ASSERT(ps_block_output_place(output->blocks) == output->bytes);
     /* The output's buffers are the runs' from here on; what is put next comes behind them. */
-    uint64_t behind = collect(&group, output, wide, keys, &runs);
-    PS_TRY(ps_file_runs_begin(&runs, output->blocks, behind, error));
+    collect(&group, output, wide, &runs);
+    PS_TRY(ps_file_runs_begin(&runs, output->blocks, output->bytes, error));
     PS_TRY(write_rows(&group, &runs, error));
     for (size_t i = 0; i < group.count; i++)
         output->parts[group.of[i].part].crc32 = group.of[i].crc32;
@@ -103,29 +108,26 @@ enum ps_status ps_rows_output_write(struct ps_summed_output *output,
 }
 
 /* In the order of the arrays, so that the clock is the last: with it whoever holds the rows lets go
- * of them. Arrays of the other width are passed over: they have a call of their own. Returns the
- * place in the file behind those of this width. */
-static uint64_t collect(struct group *group, struct ps_summed_output *output, bool wide,
-                        const struct ps_rows_keys *keys, struct ps_file_runs *runs)
+ * of them. */
+static void collect(struct group *group, struct ps_summed_output *output,
+                    const struct ps_rows_place *wide, struct ps_file_runs *runs)
 {
     const struct ps_checkpoint_parameter *parameter = group->parameter;
-    for (uint32_t array = 0; array < ps_array_count(parameter); array++) {
-        bool is_left_out = keys != NULL && array == ps_array_of_keys(parameter);
+    struct ps_rows_place next = *wide;
+    group->count = ps_array_count(parameter);
+    runs->count = group->count;
+    PS_ASSERT(group->count <= PS_CHECKPOINT_ARRAYS_MAX);
+    for (uint32_t array = 0; array < group->count; array++) {
+        bool is_wide = ps_array_is_wide(parameter, array);
         uint64_t row_bytes = ps_array_row_bytes(parameter, array);
         uint64_t bytes = ps_array_bytes(parameter, array);
-        size_t i = group->count;
-        if (ps_array_is_wide(parameter, array) != wide && !is_left_out)
-            continue;
-        uint64_t begin = is_left_out ? keys->begin : output->bytes;
-        group->of[i].array = array;
-        group->of[i].row_bytes = row_bytes;
-        group->of[i].part = is_left_out ? keys->part : ps_summed_output_leave_out(output, bytes);
+        uint64_t begin = is_wide ? next.begin : output->bytes;
+        group->of[array].row_bytes = row_bytes;
+        group->of[array].part = is_wide ? next.part++ : ps_summed_output_leave_out(output, bytes);
+        next.begin += is_wide ? bytes : 0;
         group->row_bytes += row_bytes;
-        group->count++;
-        runs->runs[runs->count++] = ps_file_run_of(begin, bytes, row_bytes);
+        runs->runs[array] = ps_file_run_of(begin, bytes, row_bytes);
     }
-    PS_ASSERT(group->count > 0 && group->count == runs->count);
-    return output->bytes;
 }
 
 /* So many rows are read next: as many as a step has, or as there are left, or as have room in every
@@ -152,9 +154,8 @@ static void tell(const struct group *group, uint64_t rows)
 {
     const struct ps_checkpoint_watcher *watcher = group->watcher;
     PS_ASSERT(rows <= group->parameter->rows);
-    for (size_t i = 0; watcher != NULL && i < group->count; i++)
-        watcher->written(watcher->self, group->index, group->of[i].array,
-                         rows * group->of[i].row_bytes);
+    for (uint32_t array = 0; watcher != NULL && array < group->count; array++)
+        watcher->written(watcher->self, group->index, array, rows * group->of[array].row_bytes);
 }
 
 /* The same rows of every array. They are summed while they are near, and by themselves for the file
@@ -163,17 +164,16 @@ static enum ps_status write_step(struct group *group, struct ps_file_runs *runs,
                                  uint64_t rows, struct ps_error *error)
 {
     const struct ps_checkpoint_source *source = &group->parameter->source;
-    for (size_t i = 0; i < group->count; i++) {
+    for (uint32_t array = 0; array < group->count; array++) {
         size_t room = 0;
-        uint32_t array = group->of[i].array;
-        uint64_t row_bytes = group->of[i].row_bytes;
-        uint8_t *to = ps_file_runs_room(runs, i, &room);
+        uint64_t row_bytes = group->of[array].row_bytes;
+        uint8_t *to = ps_file_runs_room(runs, array, &room);
         const struct ps_bytes read = {to, (size_t)(rows * row_bytes)};
         PS_ASSERT(read.size <= room);
         PS_TRY(source->read(source->self, array, first * row_bytes, to, read.size, error));
         group->crc32c[array] = ps_checksum_crc32c(group->crc32c[array], read);
-        group->of[i].crc32 = ps_checksum_crc32(group->of[i].crc32, read);
-        ps_file_runs_made(runs, i, read.size);
+        group->of[array].crc32 = ps_checksum_crc32(group->of[array].crc32, read);
+        ps_file_runs_made(runs, array, read.size);
     }
     tell(group, first + rows);
     return PS_OK;

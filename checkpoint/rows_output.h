@@ -4,10 +4,9 @@
  * So a row is done with when it has been read, and not when the table has: whoever holds it need
  * not set it aside for a push any more, and what was set aside has room for others.
  *
- * In the file the keys of a table of 4-byte elements stand long before its values, with all arrays
- * of 8-byte elements (array_layout.h): their place is left out, and filled with the others. Of a
- * table of 8-byte elements the clock stands far behind, and is read by itself, so that its rows are
- * held until then.
+ * In the file all arrays of 8-byte elements stand before all of 4-byte ones (array_layout.h): of a
+ * table the keys long before the clock, and its values with one of the two. The place of the wide
+ * ones is left out, and filled when the narrow ones are written.
  *
  * Threads:  one.
  * Blocking: for the disk, and for whoever gives the rows.
@@ -20,10 +19,10 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/summed_output.h"
 
-/* Where keys that were left out belong. */
-struct ps_rows_keys {
-    uint64_t begin; /* in the file */
-    size_t part;    /* of the output's sums */
+/* Where the wide arrays of a table belong, which were left out: one behind the other. */
+struct ps_rows_place {
+    uint64_t begin; /* of the first, in the file */
+    size_t part;    /* of the output's sums; the next array has the next one */
 };
 
 /* What the file's edges and sums have room for: of each large table, and besides. */
@@ -36,24 +35,23 @@ struct ps_rows_keys {
  * longer than all of their bytes. */
 bool ps_rows_output_is_large(const struct ps_checkpoint_parameter *parameter);
 
-/* Leaves out the keys of a large table of 4-byte elements. */
+/* Leaves out the arrays of a large table that have elements of 8 bytes. */
 PS_MUST_USE enum ps_status
-ps_rows_output_leave_keys(struct ps_summed_output *output,
+ps_rows_output_leave_wide(struct ps_summed_output *output,
                           const struct ps_checkpoint_parameter *parameter,
-                          struct ps_rows_keys *keys, struct ps_error *error);
+                          struct ps_rows_place *wide, struct ps_error *error);
 
-/* Writes the arrays of a large table that have elements of 8 bytes (`wide`) or of 4.
+/* Writes all arrays of a large table: those of 4-byte elements come next in the output.
  *
  * index      of the parameter, as the watcher knows it
- * keys       that were left out, which are written with them; NULL: none were
- * watcher    borrowed; may be NULL. Told of all these arrays when some rows of the last have been
- *            read, so that what it hears of any array is true of the others
- * crc32c     by the number of an array: the sums of these arrays, which are 0 before
+ * wide       where the others were left out
+ * watcher    borrowed; may be NULL. Told of all arrays when some rows of the last have been read,
+ *            so that what it hears of any array is true of the others
+ * crc32c     by the number of an array: their sums, which are 0 before
  */
 PS_MUST_USE enum ps_status ps_rows_output_write(struct ps_summed_output *output,
                                                 const struct ps_checkpoint_parameter *parameter,
-                                                size_t index, bool wide,
-                                                const struct ps_rows_keys *keys,
+                                                size_t index, const struct ps_rows_place *wide,
                                                 const struct ps_checkpoint_watcher *watcher,
                                                 uint32_t *crc32c, struct ps_error *error);
 

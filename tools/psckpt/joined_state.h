@@ -5,6 +5,7 @@
  * Blocking: never.
  * Errors:   said at the function.
  * Memory:   a joined state views the arrays of the states that it was made of, which outlive it.
+ *           Its tables have sources that read their rows there (parameter_room_take_tables).
  */
 #ifndef PS_TOOLS_JOINED_STATE_H
 #define PS_TOOLS_JOINED_STATE_H

@@ -118,25 +118,26 @@ enum ps_status parameter_room_settle(const struct parameter_room *room,
     return PS_OK;
 }
 
-/* The row is counted last, when nothing can fail any more: a row in the list is always complete. */
 enum ps_status parameter_room_add(const struct parameter_room *room, struct shard_state *state,
                                   const struct ps_checkpoint_parameter *row, struct ps_error *error)
 {
     struct ps_checkpoint_parameter added = *row;
-    added.name = shard_state_copy(state, row->name, error);
-    added.config = shard_state_copy(state, row->config, error);
-    /* Of the reader as well, which is closed while the state lives on. */
-    if (row->defined.data != NULL)
-        added.defined = shard_state_copy(state, row->defined, error);
-    if (row->ages.size > 0)
-        added.ages = shard_state_copy(state, row->ages, error);
-    bool has_defined = row->defined.data == NULL || added.defined.data != NULL;
-    bool has_ages = row->ages.size == 0 || added.ages.data != NULL;
-    if (added.name.data == NULL || added.config.data == NULL || !has_defined || !has_ages)
-        return PS_ERR_NO_MEMORY;
     PS_TRY(parameter_room_settle(room, row, state->memory, &added, error));
-    /* Wherever its rows came from, they are all here: what is written of the state is whole. */
-    added.carry = PS_CARRY_WHOLE;
-    state->parameters[state->count++] = added;
+    return shard_state_add(state, &added, error);
+}
+
+/* For whoever looks at rows of two states side by side, or in another order than that of a file.
+ * Tables that are in arrays already stay as they are. */
+enum ps_status parameter_room_take_tables(struct shard_state *state, struct ps_error *error)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        struct ps_checkpoint_parameter *row = &state->parameters[i];
+        struct parameter_room room;
+        if (!row->is_table || row->source.read == NULL)
+            continue;
+        PS_TRY(parameter_room_make(&room, state, row, error));
+        PS_TRY(parameter_room_copy(&room, row, error));
+        PS_TRY(parameter_room_settle(&room, row, state->memory, row, error));
+    }
     return PS_OK;
 }

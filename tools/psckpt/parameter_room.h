@@ -55,4 +55,8 @@ PS_MUST_USE enum ps_status parameter_room_add(const struct parameter_room *room,
                                               const struct ps_checkpoint_parameter *row,
                                               struct ps_error *error);
 
+/* Copies the rows of all tables that a source reads into rooms of the state, sorted. */
+PS_MUST_USE enum ps_status parameter_room_take_tables(struct shard_state *state,
+                                                      struct ps_error *error);
+
 #endif

@@ -10,6 +10,7 @@
 #include "tools/psckpt/array_distance.h"
 #include "tools/psckpt/candidate_shards.h"
 #include "tools/psckpt/joined_state.h"
+#include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/state_sections.h"
 #include "tools/psckpt/state_set.h"
 #include "tools/psckpt/table_diff.h"
@@ -116,8 +117,10 @@ static enum ps_status load_joined(const struct psckpt *tool, const char *path,
 {
     size_t uneven = 0;
     PS_TRY(state_set_load(set, tool, path, RECOVERY_TO_END, error));
-    if (set->count > 1)
-        return joined_state_make(set->states, set->count, joined, &uneven, error);
+    if (set->count > 1) {
+        PS_TRY(joined_state_make(set->states, set->count, joined, &uneven, error));
+        return parameter_room_take_tables(joined, error);
+    }
     /* The state moves: what is left behind is empty, so that releasing both frees it once. */
     *joined = set->states[0];
     shard_state_init(&set->states[0], tool->box.memory);

@@ -11,6 +11,7 @@
 #include "tools/psckpt/imported_tables.h"
 #include "tools/psckpt/joined_state.h"
 #include "tools/psckpt/model_set.h"
+#include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/plain_tensors.h"
 #include "tools/psckpt/spread_state.h"
 #include "tools/psckpt/state_sections.h"
@@ -65,6 +66,8 @@ enum ps_status psckpt_export(const struct psckpt *tool, struct ps_error *error)
         status = joined_state_complete(set.states, set.count, error);
         if (status == PS_OK)
             status = joined_state_make(set.states, set.count, &whole, &uneven, error);
+        if (status == PS_OK)
+            status = parameter_room_take_tables(&whole, error);
         if (status == PS_OK)
             status = export_state(tool, &whole, error);
     } else {

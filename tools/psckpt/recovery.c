@@ -51,7 +51,6 @@ static enum ps_status replay(struct recovery *recovery, const struct recovery_wi
 static enum ps_status put_record(void *self, struct ps_journal_row *row, struct ps_error *error);
 static enum ps_status finish_records(void *self, struct ps_error *error);
 static enum ps_status take_state(struct recovery *recovery, struct ps_error *error);
-static enum ps_status take_tables(struct shard_state *state, struct ps_error *error);
 static void omit(struct recovery *recovery, const char *what, const struct ps_error *why);
 
 /* A record whose application failed half-way leaves no state that anybody had. Then everything
@@ -383,28 +382,14 @@ static enum ps_status take_state(struct recovery *recovery, struct ps_error *err
     state->parameters = state->snapshot.parameters;
     state->count = state->snapshot.parameter_count;
     state->facts.sessions = state->snapshot.facts.sessions;
-    PS_TRY(take_tables(state, error));
+    /* Rows lie in pages of the service, in an order that says nothing: they are copied. The
+     * snapshot's own source is not asked a second time, since it may be read once. */
+    PS_TRY(parameter_room_take_tables(state, error));
     /* Given by the snapshot, which the state keeps as long as its parameters: what rounds hold is
      * not copied either. */
     for (size_t i = 0; i < PS_CHECKPOINT_SECTION_COUNT; i++)
         state->facts.sections[i] = state->snapshot.facts.sections[i];
     return shard_state_seal(state, error);
-}
-
-/* Rows lie in pages of the service, in an order that says nothing: they are copied into the state,
- * and sorted. The snapshot's own source is not asked a second time, since it may be read once. */
-static enum ps_status take_tables(struct shard_state *state, struct ps_error *error)
-{
-    for (size_t i = 0; i < state->count; i++) {
-        struct ps_checkpoint_parameter *row = &state->parameters[i];
-        struct parameter_room room;
-        if (!row->is_table)
-            continue;
-        PS_TRY(parameter_room_make(&room, state, row, error));
-        PS_TRY(parameter_room_copy(&room, row, error));
-        PS_TRY(parameter_room_settle(&room, row, state->memory, row, error));
-    }
-    return PS_OK;
 }
 
 /* The first ones are kept word for word, the others only counted. Names of files and reasons are

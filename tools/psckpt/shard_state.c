@@ -84,6 +84,28 @@ struct ps_bytes shard_state_copy(struct shard_state *state, struct ps_bytes byte
     return (struct ps_bytes){copy, bytes.size};
 }
 
+/* The row is counted last, when nothing can fail any more: a row in the list is always complete. */
+enum ps_status shard_state_add(struct shard_state *state, const struct ps_checkpoint_parameter *row,
+                               struct ps_error *error)
+{
+    struct ps_checkpoint_parameter added = *row;
+    added.name = shard_state_copy(state, row->name, error);
+    added.config = shard_state_copy(state, row->config, error);
+    /* Of the reader as well, which is closed while the state lives on. */
+    if (row->defined.data != NULL)
+        added.defined = shard_state_copy(state, row->defined, error);
+    if (row->ages.size > 0)
+        added.ages = shard_state_copy(state, row->ages, error);
+    bool has_defined = row->defined.data == NULL || added.defined.data != NULL;
+    bool has_ages = row->ages.size == 0 || added.ages.data != NULL;
+    if (added.name.data == NULL || added.config.data == NULL || !has_defined || !has_ages)
+        return PS_ERR_NO_MEMORY;
+    /* Wherever its rows came from, they are all here: what is written of the state is whole. */
+    added.carry = PS_CARRY_WHOLE;
+    state->parameters[state->count++] = added;
+    return PS_OK;
+}
+
 /* A failure leaves a state that fini releases; the caller does that, as it owns the state. Used for
  * a file that was named, without its journal. */
 enum ps_status shard_state_read(struct shard_state *state, const struct toolbox *box,

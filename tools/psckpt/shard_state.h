@@ -42,6 +42,12 @@ void *shard_state_room(struct shard_state *state, size_t count, size_t size,
 struct ps_bytes shard_state_copy(struct shard_state *state, struct ps_bytes bytes,
                                  struct ps_error *error);
 
+/* Puts `row` behind the state's other parameters, for which `parameters` has space; name,
+ * configurations and ages are copied. PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status shard_state_add(struct shard_state *state,
+                                           const struct ps_checkpoint_parameter *row,
+                                           struct ps_error *error);
+
 /* Reads a checkpoint file, with every checksum, into an empty state, and seals it. */
 PS_MUST_USE enum ps_status shard_state_read(struct shard_state *state, const struct toolbox *box,
                                             const char *path, struct ps_error *error);

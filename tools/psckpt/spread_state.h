@@ -5,7 +5,7 @@
  * Threads:  one.
  * Blocking: never.
  * Errors:   PS_ERR_BAD_INPUT for a name that no client may use; PS_ERR_NO_MEMORY.
- * Memory:   the shards view the arrays of the whole state, which outlives them.
+ * Memory:   the shards view the arrays of the whole state, and read its tables: it outlives them.
  */
 #ifndef PS_TOOLS_SPREAD_STATE_H
 #define PS_TOOLS_SPREAD_STATE_H

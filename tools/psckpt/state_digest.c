@@ -18,7 +18,13 @@
 #define SHAPE_FOLLOWS 128
 #define TABLE_FOLLOWS 64
 
-static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row);
+/* Asked of a source at a time: on the stack. */
+#define PIECE_BYTES ((size_t)16 << 10)
+
+static enum ps_status add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row,
+                                    struct ps_error *error);
+static enum ps_status add_array(struct sha256 *hash, const struct ps_checkpoint_parameter *row,
+                                uint32_t array, struct ps_error *error);
 static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state *states,
                                    size_t count, struct ps_error *error);
 static int compare_names(const void *a, const void *b);
@@ -51,11 +57,13 @@ enum ps_status state_digest(const struct shard_state *states, size_t state_count
     sha256_init(&hash);
     sha256_add(&hash, ps_bytes_of_text(HEADLINE));
     sha256_add_number(&hash, count, 8);
-    for (size_t i = 0; i < count; i++)
-        add_parameter(&hash, rows[i]);
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < count && status == PS_OK; i++)
+        status = add_parameter(&hash, rows[i], error);
     /* What is counted of keys is the state of a table as much as its rows are: it decides about the
      * pushes to come. */
-    enum ps_status status = candidate_shards_add(states, state_count, &hash, error);
+    if (status == PS_OK)
+        status = candidate_shards_add(states, state_count, &hash, error);
     if (status == PS_OK && sessions)
         status = add_sessions(&hash, states, state_count, error);
     /* The hash has to be ended in any case, since it owns memory; the first failure is the one that
@@ -89,7 +97,8 @@ static void add_type(struct sha256 *hash, const struct ps_checkpoint_parameter *
 
 /* Versions and steps count as well: two states with equal values and different steps go on
  * differently under Adam. */
-static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row)
+static enum ps_status add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row,
+                                    struct ps_error *error)
 {
     sha256_add_number(hash, row->name.size, 4);
     sha256_add(hash, row->name);
@@ -101,7 +110,29 @@ static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parame
     sha256_add_number(hash, row->state_count, 4);
     /* Rows of a table are sorted in a sealed state, so the order of the file does not count. */
     for (uint32_t array = 0; array < ps_array_count(row); array++)
+        PS_TRY(add_array(hash, row, array, error));
+    return PS_OK;
+}
+
+/* What is not in arrays is read in pieces: the digest is of the bytes, and the same whichever way
+ * they come. */
+static enum ps_status add_array(struct sha256 *hash, const struct ps_checkpoint_parameter *row,
+                                uint32_t array, struct ps_error *error)
+{
+    const struct ps_checkpoint_source *source = &row->source;
+    uint8_t piece[PIECE_BYTES];
+    if (source->read == NULL) {
         sha256_add_view(hash, ps_array_view(row, array));
+        return PS_OK;
+    }
+    uint64_t bytes = ps_array_bytes(row, array);
+    for (uint64_t done = 0; done < bytes; done += sizeof piece) {
+        uint64_t left = bytes - done;
+        size_t some = left < sizeof piece ? (size_t)left : sizeof piece;
+        PS_TRY(source->read(source->self, array, done, piece, some, error));
+        sha256_add(hash, (struct ps_bytes){piece, some});
+    }
+    return PS_OK;
 }
 
 /* By index, whatever the order of `states`. A selection by rising index, without sorting: there are

@@ -9,34 +9,30 @@
  * thousand versions old afterwards, too. Which rows go when a table is full depends on that age. */
 #include "tools/psckpt/table_shards.h"
 
+#include "base/assert.h"
 #include "server/core/update/parameter_settings.h"
-#include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/table_ages.h"
-#include "tools/psckpt/table_rows.h"
+#include "tools/psckpt/table_source.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* The new parts, being filled. */
 struct spreading {
     const struct ps_checkpoint_parameter *table;
+    const struct table_source *from;
     struct shard_state *shards;
     uint32_t shard_count;
     struct table_owners owners;
-    struct ps_checkpoint_parameter *rows; /* of each shard one */
-    struct parameter_room *rooms;
-    uint64_t *filled; /* rows so far */
+    uint64_t *rows; /* of each shard */
+    struct table_source **to;
 };
 
 static uint64_t count_own(const struct table_owners *owners, const struct table_part *part);
-static uint64_t join_part(const struct parameter_room *room, uint64_t at,
-                          const struct table_owners *owners, const struct table_part *part,
-                          uint64_t version);
-static void copy_row(const struct parameter_room *room, uint64_t at,
-                     const struct ps_checkpoint_parameter *from, uint64_t row);
-static void move_clock(const struct parameter_room *room, uint64_t at, uint64_t versions);
+static enum ps_status source_of(struct shard_state *state,
+                                const struct ps_checkpoint_parameter *table,
+                                const struct table_source **source, struct ps_error *error);
 static enum ps_status count_rows(struct spreading *spreading, struct ps_error *error);
-static enum ps_status make_rooms(struct spreading *spreading, struct ps_error *error);
+static enum ps_status make_sources(struct spreading *spreading, struct ps_error *error);
 static enum ps_status add_parts(struct spreading *spreading, struct ps_error *error);
 
 /* Bounded, for messages. */
@@ -45,16 +41,16 @@ static int name_size(const struct ps_checkpoint_parameter *table)
     return (int)(table->name.size < 80 ? table->name.size : 80);
 }
 
-/* Two walks: the first counts, so that the room is neither too small nor twice too large. The parts
- * were compared by the caller, so the first speaks for all of them but for versions. */
+/* Two walks: the first counts, so that the list is neither too small nor twice too large. The parts
+ * were compared by the caller, so the first speaks for all of them but for versions. Each part is
+ * sorted, but hashed keys of two shards interleave. What two shards have of one key is no question:
+ * at most one of them owns it. */
 enum ps_status table_join(struct shard_state *joined, const struct table_part *parts, size_t count,
                           uint32_t shard_count, struct ps_checkpoint_parameter *row,
                           struct ps_error *error)
 {
     struct ps_checkpoint_parameter table = *parts[0].row;
-    struct parameter_room room;
     struct table_owners owners;
-    uint64_t at = 0;
     PS_TRY(table_owners_read(&table, shard_count, joined->memory, &owners, error));
     table.rows = 0;
     for (size_t i = 0; i < count; i++) {
@@ -65,12 +61,13 @@ enum ps_status table_join(struct shard_state *joined, const struct table_part *p
     }
     table.count = table.rows * table.width;
     PS_TRY(table_ages_join(joined, parts, count, &owners.settings, &table, error));
-    PS_TRY(parameter_room_make(&room, joined, &table, error));
-    for (size_t i = 0; i < count; i++)
-        at = join_part(&room, at, &owners, &parts[i], table.version);
-    /* Each part is sorted, but hashed keys of two shards interleave. What two shards have of one
-     * key is no question any more: at most one of them owns it. */
-    PS_TRY(parameter_room_settle(&room, &table, joined->memory, &table, error));
+    struct table_source *source =
+        table_source_make(joined, parts, count, table.version, table.rows, error);
+    if (source == NULL)
+        return PS_ERR_NO_MEMORY;
+    PS_TRY(table_source_merge(source, &owners, joined->memory, error));
+    PS_ASSERT(source->rows == table.rows);
+    table.source = table_source_of(source);
     *row = table;
     return PS_OK;
 }
@@ -106,79 +103,59 @@ enum ps_status table_owners_read(const struct ps_checkpoint_parameter *table, ui
     return PS_OK;
 }
 
-/* Asked of each row twice: a hash costs less than a list of answers would. */
-static bool is_own(const struct table_owners *owners, const struct table_part *part, uint64_t row)
-{
-    return ps_partition_shard(&owners->partition, table_key(part->row, row)) == part->shard;
-}
-
 /* A server keeps whatever it is sent of hashed keys, so there may be some of others. */
 static uint64_t count_own(const struct table_owners *owners, const struct table_part *part)
 {
     uint64_t count = 0;
     for (uint64_t row = 0; row < part->row->rows; row++)
-        count += is_own(owners, part, row);
+        count += table_source_is_own(owners, part, row);
     return count;
 }
 
-/* Returns the place behind the last row. */
-static uint64_t join_part(const struct parameter_room *room, uint64_t at,
-                          const struct table_owners *owners, const struct table_part *part,
-                          uint64_t version)
-{
-    for (uint64_t row = 0; row < part->row->rows; row++) {
-        if (!is_own(owners, part, row))
-            continue;
-        /* A shard whose version is the highest has its clocks as they are. */
-        copy_row(room, at, part->row, row);
-        move_clock(room, at, version - part->row->version);
-        at++;
-    }
-    return at;
-}
-
-/* All that the row has, in every array. */
-static void copy_row(const struct parameter_room *room, uint64_t at,
-                     const struct ps_checkpoint_parameter *from, uint64_t row)
-{
-    for (uint32_t array = 0; array < room->count; array++) {
-        size_t bytes = table_row_bytes(from, array);
-        memcpy(room->arrays[array] + at * bytes, table_array(from, array) + row * bytes, bytes);
-    }
-}
-
-/* Clocks are the low bits of versions, and wrap as those do. A row that is older than 2^32 versions
- * looks younger than it is, here as on a server. */
-static void move_clock(const struct parameter_room *room, uint64_t at, uint64_t versions)
-{
-    uint8_t *place = room->arrays[room->count - 1] + at * sizeof(uint32_t);
-    uint32_t clock;
-    memcpy(&clock, place, sizeof clock);
-    clock += (uint32_t)versions;
-    memcpy(place, &clock, sizeof clock);
-}
-
 /* Three walks over the keys' hashes would be one too many for a table of a hundred million rows:
- * one counts, so that each part has just the room it needs, and one copies. */
+ * one counts, so that each part has just the list it needs, and one fills the lists. */
 enum ps_status table_spread(const struct ps_checkpoint_parameter *table, struct shard_state *shards,
                             uint32_t shard_count, struct ps_error *error)
 {
     struct spreading spreading = {.table = table, .shards = shards, .shard_count = shard_count};
     /* In a room of the first shard, since all of them are released together. */
     spreading.rows = shard_state_room(&shards[0], shard_count, sizeof *spreading.rows, error);
-    spreading.rooms = shard_state_room(&shards[0], shard_count, sizeof *spreading.rooms, error);
-    spreading.filled = shard_state_room(&shards[0], shard_count, sizeof *spreading.filled, error);
-    if (spreading.rows == NULL || spreading.rooms == NULL || spreading.filled == NULL)
+    spreading.to = shard_state_room(&shards[0], shard_count, sizeof(struct table_source *), error);
+    if (spreading.rows == NULL || spreading.to == NULL)
         return PS_ERR_NO_MEMORY;
-    /* What can be refused comes before the first row is copied. */
     PS_TRY(table_owners_read(table, shard_count, shards[0].memory, &spreading.owners, error));
+    PS_TRY(source_of(&shards[0], table, &spreading.from, error));
     PS_TRY(count_rows(&spreading, error));
-    PS_TRY(make_rooms(&spreading, error));
+    PS_TRY(make_sources(&spreading, error));
+    /* Rows come to each shard in the order of their keys, so nothing is sorted. */
     for (uint64_t row = 0; row < table->rows; row++) {
-        uint32_t shard = ps_partition_shard(&spreading.owners.partition, table_key(table, row));
-        copy_row(&spreading.rooms[shard], spreading.filled[shard]++, table, row);
+        uint64_t key = table_source_key(spreading.from, row);
+        struct table_source *to =
+            spreading.to[ps_partition_shard(&spreading.owners.partition, key)];
+        to->places[to->rows++] = spreading.from->places[row];
     }
     return add_parts(&spreading, error);
+}
+
+/* A joined table's own, or one of the single part that a table in arrays is, as those that were
+ * imported: behind this both are one. The number of that part's shard does not matter, since all of
+ * its rows are asked for. */
+static enum ps_status source_of(struct shard_state *state,
+                                const struct ps_checkpoint_parameter *table,
+                                const struct table_source **source, struct ps_error *error)
+{
+    if (table->source.read != NULL) {
+        *source = table->source.self;
+        return PS_OK;
+    }
+    struct table_part *part = shard_state_room(state, 1, sizeof *part, error);
+    if (part == NULL)
+        return PS_ERR_NO_MEMORY;
+    part->row = table;
+    struct table_source *made =
+        table_source_make(state, part, 1, table->version, table->rows, error);
+    *source = made;
+    return made != NULL ? table_source_merge(made, NULL, state->memory, error) : PS_ERR_NO_MEMORY;
 }
 
 /* A range partition has no shard for keys that were let in before it was made smaller. */
@@ -186,46 +163,66 @@ static enum ps_status count_rows(struct spreading *spreading, struct ps_error *e
 {
     const struct ps_checkpoint_parameter *table = spreading->table;
     for (uint64_t row = 0; row < table->rows; row++) {
-        uint64_t key = table_key(table, row);
+        uint64_t key = table_source_key(spreading->from, row);
         uint32_t shard = ps_partition_shard(&spreading->owners.partition, key);
         if (shard >= spreading->shard_count)
             return ps_fail(error, PS_ERR_CORRUPT, "table %.*s: no shard has the key %" PRIu64,
                            name_size(table), (const char *)table->name.data, key);
-        spreading->rows[shard].rows++;
+        spreading->rows[shard]++;
     }
     return PS_OK;
 }
 
-/* What is refused here would be refused by the server that loads the file. */
-static enum ps_status make_rooms(struct spreading *spreading, struct ps_error *error)
+/* A limit that was lowered leaves a shard with more rows than it says, which go as pushes come, or
+ * stay (row_evict.h): so a shard may have as many as the fullest of before. A table that comes of
+ * no shard has the limit alone. */
+static uint64_t rows_allowed(const struct spreading *spreading)
+{
+    uint64_t allowed = spreading->owners.settings.rows_max;
+    bool is_joined = spreading->table->source.read != NULL;
+    for (size_t i = 0; is_joined && i < spreading->from->part_count; i++) {
+        uint64_t rows = spreading->from->parts[i].row->rows;
+        allowed = rows > allowed ? rows : allowed;
+    }
+    return allowed;
+}
+
+/* A server would load more rows than the limit, and then let rows go that nobody has given up:
+ * fewer shards have room for fewer. */
+static enum ps_status make_sources(struct spreading *spreading, struct ps_error *error)
 {
     const struct ps_checkpoint_parameter *table = spreading->table;
+    const struct table_source *from = spreading->from;
     uint64_t rows_max = spreading->owners.settings.rows_max;
+    uint64_t allowed = rows_allowed(spreading);
     for (uint32_t i = 0; i < spreading->shard_count; i++) {
-        struct ps_checkpoint_parameter *row = &spreading->rows[i];
-        uint64_t rows = row->rows;
-        if (rows_max > 0 && rows > rows_max)
+        uint64_t rows = spreading->rows[i];
+        if (rows_max > 0 && rows > allowed)
             return ps_fail(error, PS_ERR_BAD_INPUT,
                            "table %.*s: shard %" PRIu32 " would have %" PRIu64
                            " rows, and rows_max is %" PRIu64 ": give it more (psctl set) first",
                            name_size(table), (const char *)table->name.data, i, rows, rows_max);
-        /* The number, the configuration and the name are the same on every shard, as the clients
-         * that defined the table sent them. */
-        *row = *table;
-        row->rows = rows;
-        row->count = rows * table->width;
-        /* Positions are of one shard: in another one the table is as old as the shard. */
-        row->birth = 0;
-        PS_TRY(parameter_room_make(&spreading->rooms[i], &spreading->shards[i], row, error));
+        spreading->to[i] = table_source_make(&spreading->shards[i], from->parts, from->part_count,
+                                             from->version, rows, error);
+        if (spreading->to[i] == NULL)
+            return PS_ERR_NO_MEMORY;
     }
     return PS_OK;
 }
 
-/* Rows of a sorted table come to each shard in order, so nothing is sorted again. */
+/* The number, the configuration and the name are the same on every shard, as the clients that
+ * defined the table sent them. So are version and ages: clocks were moved up to them when the table
+ * was joined. */
 static enum ps_status add_parts(struct spreading *spreading, struct ps_error *error)
 {
-    for (uint32_t i = 0; i < spreading->shard_count; i++)
-        PS_TRY(parameter_room_add(&spreading->rooms[i], &spreading->shards[i], &spreading->rows[i],
-                                  error));
+    for (uint32_t i = 0; i < spreading->shard_count; i++) {
+        struct ps_checkpoint_parameter part = *spreading->table;
+        part.rows = spreading->rows[i];
+        part.count = part.rows * part.width;
+        /* Positions are of one shard: in another one the table is as old as the shard. */
+        part.birth = 0;
+        part.source = table_source_of(spreading->to[i]);
+        PS_TRY(shard_state_add(&spreading->shards[i], &part, error));
+    }
     return PS_OK;
 }

@@ -221,7 +221,7 @@ static void check_stripe(const struct ps_row_table *table, uint32_t number)
     const struct ps_row_stripe *stripe = &candidates->stripes[number];
     uint32_t end = stripe->page_count << candidates->shape.page_bits;
     for (uint32_t row = 0; row < end; row++) {
-        if (!ps_row_is_live(&candidates->shape, stripe, row))
+        if (!ps_row_is_live(stripe, row))
             continue;
         const uint8_t *at = ps_row_at(&candidates->shape, stripe, row);
         uint64_t key = ps_row_key(at);

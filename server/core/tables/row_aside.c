@@ -142,6 +142,13 @@ static bool find_page(const struct ps_row_table *table, const struct ps_row_asid
     return *page < aside->first_pages[number + 1];
 }
 
+/* The bit of a row in a hold's word, which begins with a page. */
+static uint64_t due_bit(const struct ps_row_table *table, uint32_t row)
+{
+    PS_ASSERT(row != PS_ROW_NONE);
+    return (uint64_t)1 << (row & ((1u << table->shape.page_bits) - 1)) % 64;
+}
+
 /* The bits of a row that is due, by which page they lie. */
 static uint64_t *due_word(const struct ps_row_table *table, const struct ps_row_aside *aside,
                           uint64_t page, uint32_t row)
@@ -170,7 +177,7 @@ static void ask_row(const struct ps_row_table *table, const struct ps_row_aside 
     if (!find_page(table, aside, number, row, &page))
         return;
     /* A row that was set aside before is not looked at again. */
-    if ((*due_word(table, aside, page, row) & ps_row_live_bit(shape, row)) == 0)
+    if ((*due_word(table, aside, page, row) & due_bit(table, row)) == 0)
         return;
     const uint8_t *at = ps_row_at(shape, &table->stripes[number], row);
     for (size_t i = 0; i < shape->stride; i += LINE_BYTES)
@@ -189,9 +196,9 @@ static bool keep_row(struct ps_row_table *table, struct ps_row_aside *aside, uin
     if (!find_page(table, aside, number, row, &page))
         return true;
     uint64_t *due = due_word(table, aside, page, row);
-    if ((*due & ps_row_live_bit(shape, row)) == 0)
+    if ((*due & due_bit(table, row)) == 0)
         return true;
-    if (the_gone_are_lost && !ps_row_is_live(shape, &table->stripes[number], row))
+    if (the_gone_are_lost && !ps_row_is_live(&table->stripes[number], row))
         return true;
     /* A list that was made for a row that is then refused has no row, and serves the next one. */
     struct ps_row_old *old = take_place(table, aside, number, page);
@@ -205,7 +212,7 @@ static bool keep_row(struct ps_row_table *table, struct ps_row_aside *aside, uin
     old->rows[old->count] = kept;
     old->places[old->count] = (uint8_t)(row & ((1u << shape->page_bits) - 1));
     old->count++;
-    *due &= ~ps_row_live_bit(shape, row);
+    *due &= ~due_bit(table, row);
     return true;
 }
 
@@ -265,7 +272,7 @@ static bool is_due(const struct ps_row_table *table, const struct ps_row_aside *
     uint64_t page = 0;
     PS_ASSERT(number < PS_ROW_STRIPES);
     return find_page(table, aside, number, row, &page) &&
-           (*due_word(table, aside, page, row) & ps_row_live_bit(&table->shape, row)) != 0;
+           (*due_word(table, aside, page, row) & due_bit(table, row)) != 0;
 }
 
 /* Asked row by row: few are stale and due while a checkpoint is read, since reading brings its rows
@@ -277,7 +284,7 @@ enum ps_status ps_row_aside_call(struct ps_row_table *table, uint32_t number, ui
     bool wanted = false;
     PS_ASSERT(table->bodies != NULL);
     if (row >> table->shape.page_bits >= table->stripes[number].page_count ||
-        !ps_row_is_stale(&table->shape, &table->stripes[number], row))
+        !ps_row_is_stale(&table->stripes[number], row))
         return PS_OK;
     ps_mutex_lock(&table->holds_lock);
     if (table->asides != NULL) {

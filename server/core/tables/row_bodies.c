@@ -227,15 +227,6 @@ static uint32_t take_seat(struct ps_row_bodies *bodies)
     return bodies->free_count > 0 ? bodies->free[--bodies->free_count] : (uint32_t)bodies->seated++;
 }
 
-/* As ps_row_live_word, of the other bits. */
-static uint64_t *stale_word(const struct ps_row_shape *shape, const struct ps_row_stripe *stripe,
-                            uint32_t row)
-{
-    uint32_t place = row & ((1u << shape->page_bits) - 1);
-    PS_ASSERT(stripe->stale != NULL);
-    return &stripe->stale[(row >> shape->page_bits) * shape->live_words + place / 64];
-}
-
 /* Rows of the host are stepped in runs, as they stand in the push: a table has rows of both kinds
  * only where the device is full, and then they come mixed.
  *
@@ -259,7 +250,7 @@ void ps_row_bodies_take(struct ps_row_push *push, uint32_t number,
         /* Without a seat it says so, fresh or not. */
         push->seats[i] |= *seat;
         if (is_seated)
-            *stale_word(&table->shape, stripe, row) |= ps_row_live_bit(&table->shape, row);
+            stripe->stale[row / 64] |= ps_row_bit(row);
         /* The run goes up to before a row that has a seat, or to the end. */
         uint32_t run_end = is_seated ? i : i + 1;
         if (run_end > run && (is_seated || i + 1 == end))
@@ -348,7 +339,7 @@ void ps_row_bodies_leave(struct ps_row_table *table, struct ps_row_stripe *strip
     PS_ASSERT(bodies->free_count < bodies->seated);
     bodies->free[bodies->free_count++] = *seat;
     *seat = PS_ROW_NONE;
-    *stale_word(&table->shape, stripe, row) &= ~ps_row_live_bit(&table->shape, row);
+    stripe->stale[row / 64] &= ~ps_row_bit(row);
     atomic_fetch_sub_explicit(&bodies->seats_taken, 1, memory_order_relaxed);
 }
 
@@ -359,7 +350,7 @@ enum ps_status ps_row_bodies_call(struct ps_row_table *table, uint32_t stripe, u
 {
     struct ps_row_bodies *bodies = table->bodies;
     PS_ASSERT(stripe < PS_ROW_STRIPES);
-    if (!ps_row_is_stale(&table->shape, &table->stripes[stripe], row))
+    if (!ps_row_is_stale(&table->stripes[stripe], row))
         return PS_OK;
     if (bodies->called == PS_ROW_BODIES_CALLED)
         PS_TRY(ps_row_bodies_fetch(table, error));
@@ -378,10 +369,10 @@ static void come_home(struct ps_row_table *table, struct ps_row_called called, c
     struct ps_row_stripe *stripe = &table->stripes[called.stripe];
     ps_mutex_lock(ps_row_lock_of(table, called.stripe));
     uint8_t *row = ps_row_at(shape, stripe, called.row);
-    PS_ASSERT(ps_row_is_live(shape, stripe, called.row));
+    PS_ASSERT(ps_row_is_live(stripe, called.row));
     for (uint32_t i = 0; i < body->array_count; i++)
         ps_row_copy(row + shape->arrays[i].offset, piece + body->offsets[i], body->sizes[i]);
-    *stale_word(shape, stripe, called.row) &= ~ps_row_live_bit(shape, called.row);
+    stripe->stale[called.row / 64] &= ~ps_row_bit(called.row);
     ps_mutex_unlock(ps_row_lock_of(table, called.stripe));
 }
 

@@ -104,14 +104,9 @@ PS_MUST_USE enum ps_status ps_row_bodies_get(struct ps_row_table *table, const u
                                              const uint32_t *places, uint32_t count, uint8_t *to,
                                              struct ps_error *error);
 
-static inline bool ps_row_is_stale(const struct ps_row_shape *shape,
-                                   const struct ps_row_stripe *stripe, uint32_t row)
+static inline bool ps_row_is_stale(const struct ps_row_stripe *stripe, uint32_t row)
 {
-    if (stripe->stale == NULL)
-        return false;
-    uint32_t place = row & ((1u << shape->page_bits) - 1);
-    return (stripe->stale[(row >> shape->page_bits) * shape->live_words + place / 64] &
-            ps_row_live_bit(shape, row)) != 0;
+    return stripe->stale != NULL && (stripe->stale[row / 64] & ps_row_bit(row)) != 0;
 }
 
 #endif

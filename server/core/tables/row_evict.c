@@ -302,16 +302,13 @@ static void add_candidate(const struct ps_row_push *push, uint32_t number, uint3
 static void add_candidates(const struct ps_row_push *push, uint32_t number,
                            struct candidates *candidates)
 {
-    const struct ps_row_shape *shape = &push->table->shape;
     const struct ps_row_stripe *stripe = &push->table->stripes[number];
-    PS_ASSERT(shape->live_words > 0);
-    for (uint32_t page = 0; page < stripe->page_count; page++)
-        for (uint32_t i = 0; i < shape->live_words; i++) {
-            uint32_t first = (page << shape->page_bits) + 64 * i;
-            uint64_t live = stripe->live[page * (size_t)shape->live_words + i];
-            for (; live != 0; live &= live - 1)
-                add_candidate(push, number, first + (uint32_t)__builtin_ctzll(live), candidates);
-        }
+    size_t words = ps_row_words(&push->table->shape, stripe->page_count);
+    PS_ASSERT(number < PS_ROW_STRIPES);
+    for (size_t i = 0; i < words; i++)
+        for (uint64_t live = stripe->live[i]; live != 0; live &= live - 1)
+            add_candidate(push, number, (uint32_t)(64 * i) + (uint32_t)__builtin_ctzll(live),
+                          candidates);
 }
 
 /* Sixteen bytes a row while one group is looked at, some hundred kilobytes of a large table. */

@@ -149,6 +149,20 @@ enum ps_status ps_row_hold_take(struct ps_row_table *table, struct ps_row_hold *
     return PS_OK;
 }
 
+/* The bits of a page: some words of the stripe's, or a part of one, where a page has fewer rows
+ * than a word has bits. */
+static void copy_bits(const struct ps_row_shape *shape, const struct ps_row_stripe *stripe,
+                      uint32_t page, uint64_t *words)
+{
+    uint64_t first = (uint64_t)page << shape->page_bits;
+    const uint64_t *live = &stripe->live[first / 64];
+    PS_ASSERT(page < stripe->page_count);
+    if (shape->page_bits < 6)
+        words[0] = live[0] >> first % 64 & (((uint64_t)1 << (1u << shape->page_bits)) - 1);
+    else
+        memcpy(words, live, shape->live_words * sizeof *words);
+}
+
 /* All rows of the instant are due: none has been set aside. Which rows there are is the hold's own,
  * since taking a row out, or making one, changes that without touching a row of the hold. */
 static void hold_stripe(struct ps_row_hold *hold, uint32_t number)
@@ -160,13 +174,13 @@ static void hold_stripe(struct ps_row_hold *hold, uint32_t number)
     if (stripe->page_count == 0)
         return;
     PS_ASSERT(page + stripe->page_count <= hold->page_count);
-    size_t bytes = (size_t)stripe->page_count * words * sizeof *hold->live;
-    memcpy(hold->live + page * words, stripe->live, bytes);
-    memcpy(hold->aside.due + page * words, stripe->live, bytes);
     memset(hold->aside.old + page, 0, stripe->page_count * sizeof *hold->aside.old);
     for (uint32_t i = 0; i < stripe->page_count; i++, page++) {
+        uint64_t *live = hold->live + page * words;
+        copy_bits(&hold->table->shape, stripe, i, live);
+        memcpy(hold->aside.due + page * words, live, words * sizeof *live);
         hold->firsts[page] = hold->rows;
-        hold->rows += ps_held_rows(stripe->live + (size_t)i * words, words);
+        hold->rows += ps_held_rows(live, words);
     }
 }
 

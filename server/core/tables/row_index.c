@@ -2,7 +2,7 @@
 /* Lines of tags. A full line sends rows on to the next one and counts them, which is what a look-up
  * for a key that is not there needs: it ends where nobody went past.
  *
- * A tag has one byte of the hash. A line that is three quarters full has nine, so that about one
+ * A tag has one byte of the hash. A line that is three quarters full has eleven, so that about one
  * look-up in twenty finds a wrong row first, or finds that its row lies in the next line. Larger
  * tags would help little, since the key in the row decides in the end.
  *
@@ -37,10 +37,10 @@ uint64_t ps_row_index_bytes(uint64_t rows)
 bool ps_row_index_create(struct ps_row_index *index, const struct ps_allocator *memory,
                          uint64_t rows)
 {
-    uint64_t lines = lines_for(rows);
-    /* Numbers of rows have 32 bits. A stripe of so many rows would have 300 GiB. */
-    if (lines > UINT32_MAX / PS_ROW_LINE_ROWS)
+    /* A table of 256 stripes of so many rows has 4,294 million, which are 88 GiB at least. */
+    if (rows > PS_ROW_NUMBERS)
         return false;
+    uint64_t lines = lines_for(rows);
     void *allocated = ps_zeroed(memory, ps_row_index_bytes(rows));
     if (allocated == NULL)
         return false;
@@ -49,7 +49,8 @@ bool ps_row_index_create(struct ps_row_index *index, const struct ps_allocator *
     index->allocated = allocated;
     index->line_count = (uint32_t)lines;
     index->spread = ps_row_hash_spread(allocated);
-    index->rows_max = (uint32_t)(lines * PS_ROW_LINE_ROWS * PLACES_USED / 100);
+    uint64_t rows_max = lines * PS_ROW_LINE_ROWS * PLACES_USED / 100;
+    index->rows_max = rows_max < PS_ROW_NUMBERS ? (uint32_t)rows_max : PS_ROW_NUMBERS;
     PS_ASSERT(index->rows_max >= rows);
     return true;
 }
@@ -66,7 +67,7 @@ void ps_row_index_destroy(struct ps_row_index *index, const struct ps_allocator 
  * passes only lines that it was counted in. */
 void ps_row_index_insert(struct ps_row_index *index, uint64_t hash, uint32_t row)
 {
-    PS_ASSERT(index->lines != NULL && row != PS_ROW_NONE);
+    PS_ASSERT(index->lines != NULL && row < PS_ROW_NUMBERS);
     uint32_t at = ps_row_home(index, hash);
     uint32_t free_places;
     /* The index is never full, so that this ends: its limit is below the number of places. */
@@ -78,7 +79,7 @@ void ps_row_index_insert(struct ps_row_index *index, uint64_t hash, uint32_t row
     uint32_t place = (uint32_t)__builtin_ctz(free_places);
     PS_ASSERT(index->lines[at].tags[place] == 0);
     index->lines[at].tags[place] = ps_row_tag(hash);
-    index->lines[at].rows[place] = row;
+    ps_row_line_set_number(&index->lines[at], place, row);
 }
 
 /* The place of `row` in a line, or -1. */
@@ -87,7 +88,7 @@ static int place_of(const struct ps_row_line *line, uint8_t tag, uint32_t row)
     PS_ASSERT(tag != 0);
     for (uint32_t found = ps_row_line_match(line, tag); found != 0; found &= found - 1) {
         int place = __builtin_ctz(found);
-        if (line->rows[place] == row)
+        if (ps_row_line_number(line, (uint32_t)place) == row)
             return place;
     }
     return -1;
@@ -110,5 +111,5 @@ void ps_row_index_remove(struct ps_row_index *index, uint64_t hash, uint32_t row
     /* The number goes too: a look-up may follow it before it has looked at the tag
      * (row_look_up.c), and must then find a page. */
     index->lines[at].tags[place] = 0;
-    index->lines[at].rows[place] = 0;
+    ps_row_line_set_number(&index->lines[at], (uint32_t)place, 0);
 }

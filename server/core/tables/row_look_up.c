@@ -124,7 +124,8 @@ static void take_number(struct look_up *look, uint32_t at)
         return;
     const struct ps_row_line *line = (const struct ps_row_line *)(const void *)look->rows[at];
     uint32_t found = ps_row_line_match(line, ps_row_tag(look->hashes[at]));
-    uint32_t row = line->rows[__builtin_ctz(found | 1u << (PS_ROW_LINE_ROWS - 1))];
+    uint32_t place = (uint32_t)__builtin_ctz(found | 1u << (PS_ROW_LINE_ROWS - 1));
+    uint32_t row = ps_row_line_number(line, place);
     look->numbers[at] = row;
     look->tagged[at % TAGS_KEPT] = found != 0;
     PS_PREFETCH(&stripe_at(look, at)->pages[row >> look->table->shape.page_bits]);
@@ -173,8 +174,10 @@ static bool ask_rows(const struct look_up *look, uint32_t at, const struct ps_ro
 {
     const struct ps_row_stripe *stripe = stripe_at(look, at);
     uint32_t found = ps_row_line_match(line, ps_row_tag(look->hashes[at]));
-    for (; found != 0; found &= found - 1)
-        PS_PREFETCH(ps_row_at(&look->table->shape, stripe, line->rows[__builtin_ctz(found)]));
+    for (; found != 0; found &= found - 1) {
+        uint32_t row = ps_row_line_number(line, (uint32_t)__builtin_ctz(found));
+        PS_PREFETCH(ps_row_at(&look->table->shape, stripe, row));
+    }
     return line->past > 0;
 }
 

@@ -127,7 +127,7 @@ static void note_elsewhere(struct pull *pull, uint32_t i)
         return;
     const struct ps_row_stripe *stripe = &table->stripes[ps_row_stripe_of(pull->hashes[i])];
     PS_ASSERT(pull->numbers[i] != PS_ROW_NONE);
-    if (!ps_row_is_stale(&table->shape, stripe, pull->numbers[i]))
+    if (!ps_row_is_stale(stripe, pull->numbers[i]))
         return;
     /* Written over keys that are in order elsewhere by now. */
     pull->asked[pull->seated] = stripe->seats[pull->numbers[i]];

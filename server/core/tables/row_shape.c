@@ -11,9 +11,10 @@
 
 #define LIVE_BITS 64
 
-/* Rows that share a page's entry of 16 bytes, at least, as far as twice the usual page goes: half a
- * byte for each. */
+/* Rows that share a page's entry of 8 bytes, at least: 32 as far as twice the usual page goes, a
+ * quarter of a byte for each, and eight as far as three times that goes. */
 #define PAGE_ROWS 32
+#define PAGE_ROWS_LEAST 8
 
 /* The next part of a row, behind those that are placed. */
 static void place(struct ps_row_shape *shape, uint32_t array, size_t *at, size_t size)
@@ -24,17 +25,24 @@ static void place(struct ps_row_shape *shape, uint32_t array, size_t *at, size_t
     *at += size;
 }
 
-/* A power of two, so that a row's page is found with a shift. A page may be a quarter larger than
- * asked for: rows of 76 bytes get 128 to a page, not 64. Wide rows have pages of twice that, until
- * there are PAGE_ROWS to a page. */
-static uint32_t page_bits_of(size_t stride)
+/* Bytes of a page with so many rows, at most. It may be a quarter larger than asked for: rows of 76
+ * bytes get 128 to a page, not 64. */
+static size_t page_bytes_max(size_t rows)
 {
     size_t bytes = PS_ROW_PAGE_BYTES + PS_ROW_PAGE_BYTES / 4;
+    PS_ASSERT(rows > 0);
+    if (rows > PAGE_ROWS)
+        return bytes;
+    return rows > PAGE_ROWS_LEAST ? 2 * bytes : 3 * bytes;
+}
+
+/* A power of two, so that a row's page is found with a shift. */
+static uint32_t page_bits_of(size_t stride)
+{
     PS_ASSERT(stride > 0);
     /* A row that is longer than a page is a page of its own. */
     uint32_t bits = 0;
-    while (bits < PS_ROW_PAGE_BITS_MAX &&
-           ((size_t)2 << bits) * stride <= (((size_t)1 << bits) < PAGE_ROWS ? 2 * bytes : bytes))
+    while (bits < PS_ROW_PAGE_BITS_MAX && stride << (bits + 1) <= page_bytes_max((size_t)2 << bits))
         bits++;
     return bits;
 }

@@ -20,7 +20,7 @@
 
 /* Bytes of a page of rows, about: small, since each stripe's last page is half empty; large enough
  * for some rows of several states, whose pages would else take much for their entries. Of wide rows
- * up to twice that. */
+ * up to twice or three times that. */
 #ifndef PS_ROW_PAGE_BYTES
 #define PS_ROW_PAGE_BYTES 8192
 #endif
@@ -50,7 +50,7 @@ struct ps_row_shape {
     size_t element;
     size_t stride;       /* from row to row */
     uint32_t page_bits;  /* a page has 1 << page_bits rows */
-    uint32_t live_words; /* words of 64 bits that say which rows of a page there are */
+    uint32_t live_words; /* words of 64 bits in which a hold has the rows of a page */
     size_t page_bytes;
 };
 

@@ -180,7 +180,7 @@ static bool look(struct walk *walk, const struct ps_row_stripe *stripe, uint32_t
     const struct ps_row_shape *shape = &walk->table->shape;
     PS_ASSERT(walk->row <= end);
     for (; walk->row < end; walk->row++) {
-        if (!ps_row_is_live(shape, stripe, walk->row))
+        if (!ps_row_is_live(stripe, walk->row))
             continue;
         const uint8_t *row = ps_row_at(shape, stripe, walk->row);
         if (!is_newer(walk, row)) {
@@ -206,8 +206,7 @@ static enum ps_status bring_home(const struct walk *walk, struct ps_error *error
     uint32_t all = stripe->page_count << table->shape.page_bits;
     PS_ASSERT(table->bodies != NULL);
     for (uint32_t row = walk->row; row < all && row - walk->row < AT_ONCE; row++)
-        if (ps_row_is_stale(&table->shape, stripe, row) &&
-            is_newer(walk, ps_row_at(&table->shape, stripe, row)))
+        if (ps_row_is_stale(stripe, row) && is_newer(walk, ps_row_at(&table->shape, stripe, row)))
             PS_TRY(ps_row_bodies_call(table, walk->stripe, row, error));
     return ps_row_bodies_fetch(table, error);
 }

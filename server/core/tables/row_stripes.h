@@ -40,7 +40,7 @@
 struct ps_row_stripe {
     struct ps_row_index index;
     uint8_t **pages; /* where each begins; it stays there */
-    uint64_t *live;  /* live_words for each page: bit i says that its row i is one */
+    uint64_t *live;  /* bit i says that there is a row of number i */
     /* With bodies on a device (row_bodies.h); else NULL. */
     uint64_t *stale; /* as `live`: what lies in the page is older than the row */
     uint32_t *seats; /* of each row, or PS_ROW_NONE */
@@ -107,23 +107,21 @@ static inline uint8_t *ps_row_at(const struct ps_row_shape *shape,
     return stripe->pages[row >> shape->page_bits] + place * shape->stride;
 }
 
-/* The word and the bit that say whether there is a row with this number. */
-static inline uint64_t *ps_row_live_word(const struct ps_row_shape *shape,
-                                         const struct ps_row_stripe *stripe, uint32_t row)
+/* Words of 64 bits for the rows of so many pages. */
+static inline size_t ps_row_words(const struct ps_row_shape *shape, uint32_t pages)
 {
-    uint32_t place = row & ((1u << shape->page_bits) - 1);
-    return &stripe->live[(row >> shape->page_bits) * shape->live_words + place / 64];
+    return (((size_t)pages << shape->page_bits) + 63) / 64;
 }
 
-static inline uint64_t ps_row_live_bit(const struct ps_row_shape *shape, uint32_t row)
+/* The bit of a row in the word of its number. */
+static inline uint64_t ps_row_bit(uint32_t row)
 {
-    return (uint64_t)1 << ((row & ((1u << shape->page_bits) - 1)) % 64);
+    return (uint64_t)1 << row % 64;
 }
 
-static inline bool ps_row_is_live(const struct ps_row_shape *shape,
-                                  const struct ps_row_stripe *stripe, uint32_t row)
+static inline bool ps_row_is_live(const struct ps_row_stripe *stripe, uint32_t row)
 {
-    return (*ps_row_live_word(shape, stripe, row) & ps_row_live_bit(shape, row)) != 0;
+    return (stripe->live[row / 64] & ps_row_bit(row)) != 0;
 }
 
 /* The number of the key's row, or PS_ROW_NONE. */

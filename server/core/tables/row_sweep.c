@@ -53,7 +53,7 @@ static void look_at_stripe(struct ps_row_table *table, struct ps_row_walk *walk,
     PS_ASSERT(begun <= end);
     uint32_t until = end - begun > most ? begun + most : end;
     for (; walk->row < until && found->count < PS_ROW_FOUND_MAX; walk->row++) {
-        if (!ps_row_is_live(&table->shape, stripe, walk->row))
+        if (!ps_row_is_live(stripe, walk->row))
             continue;
         const uint8_t *row = ps_row_at(&table->shape, stripe, walk->row);
         if (is_old(row, walk->before, now))
@@ -104,7 +104,7 @@ static void bring_home(struct ps_row_table *table, const struct ps_row_removal *
         uint32_t number = ps_row_stripe_of(hash);
         const struct ps_row_stripe *stripe = &table->stripes[number];
         uint32_t row = ps_row_stripe_find(table, stripe, removal->keys[i], hash);
-        if (row != PS_ROW_NONE && ps_row_is_stale(&table->shape, stripe, row) &&
+        if (row != PS_ROW_NONE && ps_row_is_stale(stripe, row) &&
             is_old(ps_row_at(&table->shape, stripe, row), removal->before, now))
             (void)!ps_row_aside_call(table, number, row, NULL);
     }
@@ -206,7 +206,7 @@ uint64_t ps_row_table_digest(struct ps_row_table *table)
             ps_rwlock_unlock(&table->bodies->lock);
         }
         for (uint32_t row = 0; row < end; row++)
-            if (ps_row_is_live(&table->shape, stripe, row))
+            if (ps_row_is_live(stripe, row))
                 digest += digest_row(&table->shape, ps_row_at(&table->shape, stripe, row));
     }
     /* Mixed, so that a row and a candidate never stand for each other. */

@@ -208,7 +208,7 @@ static void check_stripe(struct ps_row_table *table, uint32_t number)
     uint32_t rows = 0;
     PS_ASSERT(stripe->page_count <= stripe->page_room);
     for (uint32_t row = 0; row < stripe->page_count << table->shape.page_bits; row++) {
-        bool live = ps_row_is_live(&table->shape, stripe, row);
+        bool live = ps_row_is_live(stripe, row);
         PS_ASSERT(live || row >= stripe->free_from);
         if (!live)
             continue;

@@ -22,21 +22,16 @@ static struct ps_file_edges edges;
 static struct sample_table table;
 static uint64_t told[PS_CHECKPOINT_ARRAYS_MAX];
 
-/* The arrays that are written in this call. */
-static bool is_written[PS_CHECKPOINT_ARRAYS_MAX];
-
 /* All of them have been asked for the rows that are told of one. */
 static void see_written(void *self, size_t parameter, uint32_t array, uint64_t bytes)
 {
     uint64_t rows = bytes / ps_array_row_bytes(&table.parameter, array);
     (void)self;
     ck_assert_uint_eq(parameter, 3);
-    ck_assert(is_written[array]);
     ck_assert_uint_gt(bytes, told[array]);
     told[array] = bytes;
     for (uint32_t i = 0; i < ps_array_count(&table.parameter); i++)
-        if (is_written[i])
-            ck_assert_uint_eq(table.next[i], rows * ps_array_row_bytes(&table.parameter, i));
+        ck_assert_uint_eq(table.next[i], rows * ps_array_row_bytes(&table.parameter, i));
 }
 
 static void set_up(void)
@@ -103,36 +98,25 @@ static const struct {
 };
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
-static enum ps_status write_arrays(bool wide, const struct ps_rows_keys *keys, uint32_t *crc32c)
-{
-    const struct ps_checkpoint_watcher watcher = {see_written, NULL};
-    const struct ps_checkpoint_parameter *parameter = &table.parameter;
-    for (uint32_t i = 0; i < ps_array_count(parameter); i++)
-        is_written[i] = ps_array_is_wide(parameter, i) == wide ||
-                        (keys != NULL && i == ps_array_of_keys(parameter));
-    return ps_rows_output_write(&output, parameter, 3, wide, keys, &watcher, crc32c, NULL);
-}
-
-/* Keys first, whose place is left out where the values are narrow; something between. */
+/* Wide arrays first, whose place is left out; something between. */
 START_TEST(arrays_stand_where_they_belong_with_their_sums)
 {
     static const uint8_t other[1001] = {1, 2, 3};
     uint32_t crc32c[PS_CHECKPOINT_ARRAYS_MAX + 1] = {0};
     uint32_t unused = 0;
     struct ps_bytes content;
-    struct ps_rows_keys keys;
+    struct ps_rows_place wide;
+    const struct ps_checkpoint_watcher watcher = {see_written, NULL};
     sample_table_init(&table, "t", cases[_i % CASES].dtype, cases[_i % CASES].rows,
                       cases[_i % CASES].width, cases[_i % CASES].states);
-    bool leaves = !ps_array_is_wide(&table.parameter, 0);
     const struct ps_bytes between = {other, sizeof other};
     ck_assert(ps_rows_output_is_large(&table.parameter));
     begin(memory_files_files(disk), _i >= CASES);
     ck_assert_int_eq(ps_summed_output_put(&output, between, &unused, NULL), PS_OK);
-    ck_assert_int_eq(leaves ? ps_rows_output_leave_keys(&output, &table.parameter, &keys, NULL)
-                            : write_arrays(true, NULL, crc32c),
-                     PS_OK);
+    ck_assert_int_eq(ps_rows_output_leave_wide(&output, &table.parameter, &wide, NULL), PS_OK);
     ck_assert_int_eq(ps_summed_output_put(&output, between, &unused, NULL), PS_OK);
-    ck_assert_int_eq(write_arrays(false, leaves ? &keys : NULL, crc32c), PS_OK);
+    ck_assert_int_eq(
+        ps_rows_output_write(&output, &table.parameter, 3, &wide, &watcher, crc32c, NULL), PS_OK);
     ck_assert_int_eq(ps_summed_output_put(&output, (struct ps_bytes){other, 7}, &unused, NULL),
                      PS_OK);
     ck_assert_int_eq(ps_block_output_end(&blocks, NULL), PS_OK);
@@ -182,13 +166,14 @@ START_TEST(a_failure_of_the_source_or_the_disk_is_said)
     struct fault_files fault = {
         .under = memory_files_files(disk), .calls = FAULT_WRITE, .fail_at = _i == 0 ? -1 : _i - 1};
     struct ps_files faulty = fault_files_files(&fault);
+    struct ps_rows_place wide;
     sample_table_init(&table, "t", PS_F32, 65535, 32, 1);
     if (_i == 0)
         table.parameter.source.read = fail_late;
     begin(&faulty, false);
-    ck_assert_int_eq(
-        ps_rows_output_write(&output, &table.parameter, 0, false, NULL, NULL, crc32c, NULL),
-        _i == 0 ? PS_ERR_UNAVAILABLE : PS_ERR_IO);
+    ck_assert_int_eq(ps_rows_output_leave_wide(&output, &table.parameter, &wide, NULL), PS_OK);
+    ck_assert_int_eq(ps_rows_output_write(&output, &table.parameter, 0, &wide, NULL, crc32c, NULL),
+                     _i == 0 ? PS_ERR_UNAVAILABLE : PS_ERR_IO);
     ps_block_output_close(&blocks);
     ck_assert_int_eq(fault.open, 0);
 }

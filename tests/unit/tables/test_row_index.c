@@ -10,7 +10,7 @@ static bool has(const struct ps_row_index *index, uint64_t hash, uint32_t row)
     for (uint32_t at = ps_row_home(index, hash);; at = ps_row_line_after(index, at)) {
         uint32_t found = ps_row_line_match(&index->lines[at], ps_row_tag(hash));
         for (; found != 0; found &= found - 1)
-            if (index->lines[at].rows[__builtin_ctz(found)] == row)
+            if (ps_row_line_number(&index->lines[at], (uint32_t)__builtin_ctz(found)) == row)
                 return true;
         if (index->lines[at].past == 0)
             return false;
@@ -21,7 +21,7 @@ static void expect_empty(const struct ps_row_index *index)
 {
     for (uint32_t i = 0; i < index->line_count; i++) {
         ck_assert_uint_eq(index->lines[i].past, 0);
-        ck_assert_uint_eq(ps_row_line_match(&index->lines[i], 0), 0xFFF);
+        ck_assert_uint_eq(ps_row_line_match(&index->lines[i], 0), 0x7FFF);
     }
 }
 
@@ -100,9 +100,32 @@ START_TEST(hashes_that_somebody_chose_are_spread_over_the_lines)
 }
 END_TEST
 
-START_TEST(it_takes_under_seven_bytes_for_a_row)
+START_TEST(it_takes_five_bytes_for_a_row_when_it_is_full)
 {
-    ck_assert_uint_le(ps_row_index_bytes(1000000), 6400000);
+    ck_assert_uint_le(ps_row_index_bytes(1000000), 5100000);
+}
+END_TEST
+
+/* Every number that there is comes back, and those beside it stay. */
+START_TEST(numbers_of_three_bytes_are_kept_apart)
+{
+    struct ps_row_line line;
+    struct ps_random random;
+    uint32_t rows[PS_ROW_LINE_ROWS] = {0, PS_ROW_NUMBERS - 1};
+    ps_random_init(&random, 4);
+    memset(&line, 0xFF, sizeof line);
+    for (uint32_t i = 0; i < PS_ROW_LINE_ROWS; i++)
+        ps_row_line_set_number(&line, i, rows[i]);
+    for (int round = 0; round < 1000; round++) {
+        uint32_t place = (uint32_t)ps_random_below(&random, PS_ROW_LINE_ROWS);
+        rows[place] = (uint32_t)ps_random_below(&random, PS_ROW_NUMBERS);
+        ps_row_line_set_number(&line, place, rows[place]);
+        for (uint32_t i = 0; i < PS_ROW_LINE_ROWS; i++) {
+            ck_assert_uint_eq(ps_row_line_number(&line, i), rows[i]);
+            ck_assert_uint_eq(line.tags[i], 0xFF);
+        }
+        ck_assert_uint_eq(line.past, UINT32_MAX);
+    }
 }
 END_TEST
 
@@ -110,7 +133,13 @@ START_TEST(more_rows_than_numbers_are_refused)
 {
     struct ps_row_index index = {0};
     ck_assert(!ps_row_index_create(&index, ps_allocator_heap(), (uint64_t)1 << 40));
+    ck_assert(!ps_row_index_create(&index, ps_allocator_heap(), (uint64_t)PS_ROW_NUMBERS + 1));
     ck_assert_ptr_null(index.lines);
+    ck_assert(ps_row_index_create(&index, ps_allocator_heap(), PS_ROW_NUMBERS));
+    ck_assert_uint_eq(index.rows_max, PS_ROW_NUMBERS);
+    ps_row_index_insert(&index, 7, PS_ROW_NUMBERS - 1);
+    ck_assert(has(&index, 7, PS_ROW_NUMBERS - 1));
+    ps_row_index_destroy(&index, ps_allocator_heap());
 }
 END_TEST
 
@@ -120,7 +149,8 @@ int main(void)
     tcase_add_test(tests, a_line_says_which_places_have_a_tag);
     tcase_add_test(tests, rows_are_found_until_they_are_taken_out);
     tcase_add_loop_test(tests, hashes_that_somebody_chose_are_spread_over_the_lines, 0, 4);
-    tcase_add_test(tests, it_takes_under_seven_bytes_for_a_row);
+    tcase_add_test(tests, it_takes_five_bytes_for_a_row_when_it_is_full);
+    tcase_add_test(tests, numbers_of_three_bytes_are_kept_apart);
     tcase_add_test(tests, more_rows_than_numbers_are_refused);
     return run_tests("row_index", tests);
 }

@@ -76,11 +76,40 @@ START_TEST(wide_rows_are_32_to_a_page)
 }
 END_TEST
 
+/* What a table of so many rows has beside values and states, by arithmetic: of each stripe the head
+ * of its rows, an index that is full by one part in nine less than it may be, as indexes that grow
+ * by a quarter are in the middle, lists of pages that grow by an eighth, and half of its last page.
+ */
+static double overhead(const struct ps_row_shape *shape, double rows)
+{
+    double stripe_rows = rows / PS_ROW_STRIPES;
+    double page_rows = 1U << shape->page_bits;
+    uint32_t pages = (uint32_t)(stripe_rows / page_rows) + 1;
+    double index = (double)ps_row_index_bytes((uint64_t)(stripe_rows * 1.125));
+    double lists = 1.0625 * (double)(pages * sizeof(uint8_t *) + ps_row_words(shape, pages) * 8);
+    return 12 + (index + lists + (double)shape->page_bytes / 2) / stripe_rows;
+}
+
+/* Ten million rows, or as many as 14 GiB have. */
+START_TEST(a_row_has_twenty_bytes_beside_values_and_states)
+{
+    for (uint32_t width = 1; width <= 256; width *= 2)
+        for (uint32_t states = 0; states <= 2; states++) {
+            struct ps_row_shape shape;
+            ps_row_shape_init(&shape, &(struct ps_row_layout){
+                                          .dtype = PS_F32, .width = width, .state_count = states});
+            double most = 14.0 * 1024 * 1024 * 1024 / (double)shape.stride;
+            ck_assert_double_le(overhead(&shape, most < 1e7 ? most : 1e7), 20);
+        }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("row_shape");
     tcase_add_test(tests, parts_are_aligned_and_apart);
     tcase_add_test(tests, sixteen_floats_are_76_bytes_and_128_to_a_page);
     tcase_add_test(tests, wide_rows_are_32_to_a_page);
+    tcase_add_test(tests, a_row_has_twenty_bytes_beside_values_and_states);
     return run_tests("row_shape", tests);
 }

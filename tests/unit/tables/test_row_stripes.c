@@ -130,8 +130,9 @@ static uint32_t id_in(const struct row_model *model, const struct ps_row_stripe 
     for (uint32_t id = first; id < end; id++)
         for (uint32_t place = 0; place < PS_ROW_LINE_ROWS; place++) {
             const struct ps_row_line *at = &stripe->index.lines[line];
-            if (at->tags[place] != 0 && ps_row_key(ps_row_at(&model->table->shape, stripe,
-                                                             at->rows[place])) == model->keys[id])
+            uint32_t row = ps_row_line_number(at, place);
+            if (at->tags[place] != 0 &&
+                ps_row_key(ps_row_at(&model->table->shape, stripe, row)) == model->keys[id])
                 return id;
         }
     return end;

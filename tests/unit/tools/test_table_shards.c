@@ -8,6 +8,7 @@
 #include "run_suite.h"
 #include "tests/support/fault_heap.h"
 #include "tools/psckpt/joined_state.h"
+#include "tools/psckpt/parameter_room.h"
 #include "tools/psckpt/spread_state.h"
 #include "tools/psckpt/table_rows.h"
 
@@ -73,13 +74,22 @@ static enum ps_status spread(uint32_t count, const struct ps_allocator *memory)
     return spread_state(&whole, 1 << 20, shards, count, &error);
 }
 
+/* The tables of the shards in arrays, as a file has them that was written of their sources. */
+static enum ps_status take(uint32_t count)
+{
+    enum ps_status status = PS_OK;
+    for (uint32_t i = 0; i < count && status == PS_OK; i++)
+        status = parameter_room_take_tables(&shards[i], &error);
+    return status;
+}
+
 static enum ps_status join(uint32_t count, const struct ps_allocator *memory)
 {
     size_t uneven = 9;
     shard_state_init(&joined, memory);
     enum ps_status status = joined_state_make(shards, count, &joined, &uneven, &error);
     ck_assert(status != PS_OK || uneven == 0);
-    return status;
+    return status == PS_OK ? parameter_room_take_tables(&joined, &error) : status;
 }
 
 static void release(uint32_t count)
@@ -131,6 +141,7 @@ static void expect_spread(uint32_t count)
 static void there_and_back(uint32_t count)
 {
     ck_assert_msg(spread(count, ps_allocator_heap()) == PS_OK, "%s", error.text);
+    ck_assert_int_eq(take(count), PS_OK);
     expect_spread(count);
     ck_assert_msg(join(count, ps_allocator_heap()) == PS_OK, "%s", error.text);
     expect_joined();
@@ -172,6 +183,7 @@ END_TEST
 START_TEST(a_table_without_rows_is_on_every_shard)
 {
     ck_assert_int_eq(spread(3, ps_allocator_heap()), PS_OK);
+    ck_assert_int_eq(take(3), PS_OK);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_uint_eq(shards[i].parameters[0].rows, 0);
         ck_assert(shards[i].parameters[0].is_table);
@@ -186,6 +198,7 @@ START_TEST(rows_of_keys_that_nobody_asks_a_shard_for_are_left_out)
 {
     fill();
     ck_assert_int_eq(spread(2, ps_allocator_heap()), PS_OK);
+    ck_assert_int_eq(take(2), PS_OK);
     /* The first shard says that it is the second, whose keys it does not have, and the other way
      * round. */
     shards[0].facts.index = 1;
@@ -200,6 +213,7 @@ START_TEST(rows_keep_their_age_when_parts_have_other_versions)
 {
     fill();
     ck_assert_int_eq(spread(2, ps_allocator_heap()), PS_OK);
+    ck_assert_int_eq(take(2), PS_OK);
     /* Ten versions later on one of two shards. */
     shards[1].parameters[0].version = 20;
     shards[1].parameters[0].step = 15;
@@ -226,6 +240,7 @@ START_TEST(parts_that_do_not_fit_together_are_corrupt)
 {
     fill();
     ck_assert_int_eq(spread(2, ps_allocator_heap()), PS_OK);
+    ck_assert_int_eq(take(2), PS_OK);
     shards[1].facts.index = 0;
     ck_assert_int_eq(join(2, ps_allocator_heap()), PS_ERR_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, "parameter emb is there twice"));
@@ -258,6 +273,60 @@ START_TEST(more_rows_than_a_shard_may_have_are_refused)
 }
 END_TEST
 
+/* A limit that was lowered leaves what was there before (psctl set). */
+START_TEST(a_shard_may_have_as_many_rows_as_the_fullest_of_before)
+{
+    fill();
+    ck_assert_int_eq(spread(2, ps_allocator_heap()), PS_OK);
+    ck_assert_int_eq(take(2), PS_OK);
+    settings.rows_max = 3;
+    configure();
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_gt(shards[i].parameters[0].rows, settings.rows_max);
+        shards[i].parameters[0].config = table.row.config;
+    }
+    shard_state_init(&joined, ps_allocator_heap());
+    size_t uneven = 0;
+    ck_assert_int_eq(joined_state_make(shards, 2, &joined, &uneven, &error), PS_OK);
+    struct shard_state again[4];
+    for (uint32_t count = 1; count <= 4; count++) {
+        for (uint32_t i = 0; i < count; i++)
+            shard_state_init(&again[i], ps_allocator_heap());
+        enum ps_status status = spread_state(&joined, 1 << 20, again, count, &error);
+        /* One shard has no room for what two had. */
+        ck_assert_int_eq(status, count == 1 ? PS_ERR_BAD_INPUT : PS_OK);
+        for (uint32_t i = 0; i < count; i++)
+            shard_state_fini(&again[i]);
+    }
+    release(2);
+}
+END_TEST
+
+/* Any bytes, in any order, are those of the arrays. */
+START_TEST(a_source_is_read_in_any_pieces)
+{
+    fill();
+    ck_assert_int_eq(spread(2, ps_allocator_heap()), PS_OK);
+    struct ps_checkpoint_source sources[2] = {shards[0].parameters[0].source,
+                                              shards[1].parameters[0].source};
+    ck_assert_int_eq(take(2), PS_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t array = 0; array < ps_array_count(&table.row); array++) {
+            const struct ps_checkpoint_parameter *part = &shards[i].parameters[0];
+            const uint8_t *expected = table_array(part, array);
+            uint8_t bytes[64];
+            for (uint64_t end = ps_array_bytes(part, array); end > 0;) {
+                size_t size = (size_t)(end % 37 + 1 < end ? end % 37 + 1 : end);
+                end -= size;
+                ck_assert_int_eq(sources[i].read(sources[i].self, array, end, bytes, size, &error),
+                                 PS_OK);
+                ck_assert_mem_eq(bytes, expected + end, size);
+            }
+        }
+    release(2);
+}
+END_TEST
+
 START_TEST(a_refused_allocation_leaves_nothing)
 {
     enum ps_status status = PS_ERR_NO_MEMORY;
@@ -266,6 +335,8 @@ START_TEST(a_refused_allocation_leaves_nothing)
         struct fault_heap heap = {.refuse_at = refused};
         struct ps_allocator memory = fault_heap_allocator(&heap);
         status = spread(3, &memory);
+        if (status == PS_OK)
+            status = take(3);
         if (status == PS_OK)
             status = join(3, &memory);
         release(3);
@@ -290,6 +361,8 @@ int main(void)
     tcase_add_test(tests, parts_that_do_not_fit_together_are_corrupt);
     tcase_add_test(tests, a_configuration_of_another_width_is_corrupt);
     tcase_add_test(tests, more_rows_than_a_shard_may_have_are_refused);
+    tcase_add_test(tests, a_shard_may_have_as_many_rows_as_the_fullest_of_before);
+    tcase_add_test(tests, a_source_is_read_in_any_pieces);
     tcase_add_test(tests, a_refused_allocation_leaves_nothing);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
