@@ -6,7 +6,6 @@
  *
  * The pushing thread reads stripes without their locks here: it is the only one that changes them.
  *
- *
  * The other half of the promise is in row_apply.c: what has been prepared can be applied, whatever
  * memory there is by then. So every index has room for the rows to come, every row that will be
  * made has its number, and every row that will be written may be.
@@ -46,8 +45,10 @@ enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left
             continue;
         if (!place_rows(push, i))
             return ps_fail(error, PS_ERR_NO_MEMORY,
-                           "no memory for %" PRIu32 " more rows of a table of %" PRIu64 " bytes",
-                           push->made, atomic_load(&table->pages.bytes));
+                           "no memory for %" PRIu32 " more rows of a table of %" PRIu64
+                           " bytes and %" PRIu64 " rows (of %" PRIu64 " that a server can have)",
+                           push->made, atomic_load(&table->pages.bytes), ps_row_table_rows(table),
+                           (uint64_t)PS_ROW_NUMBERS * PS_ROW_STRIPES);
     }
     if (table->bodies != NULL) {
         PS_TRY(ps_row_bodies_expect(push, error));
