@@ -6,8 +6,8 @@
  * Every write but a last one begins and ends at a multiple of PS_FILE_DIRECT_BYTES, from memory
  * that is aligned to it, and no block that was flushed is written again: a write that a crash cuts
  * short cannot harm an earlier one. Two buffers and one write at a time keep a disk busy as well as
- * anything does (docs/performance.md, "The journal past the cache"); small writes are made by the
- * caller, since waking another thread takes longer than the copying that it would save.
+ * anything does (docs/performance-disk.md, "The journal past the cache"); small writes are made by
+ * the caller, since waking another thread takes longer than the copying that it would save.
  *
  * A file may have parts that are written by somebody else, or later: the output then goes on behind
  * them (go_to). Blocks that a part and something else share wait among its edges (file_edges.h).

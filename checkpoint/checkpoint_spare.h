@@ -4,9 +4,9 @@
  *
  * A write to blocks that were written before takes about half of the time of one to a file that
  * grows, and removing a large file may keep the disk from everything else for a while (the figures
- * are in docs/performance.md). Only files of the writer's own epoch are kept, as with segments of
- * the journal (journal_spares.h); and one that somebody else reads, or has under another name, is
- * not written over.
+ * are in docs/performance-disk.md). Only files of the writer's own epoch are kept, as with segments
+ * of the journal (journal_spares.h); and one that somebody else reads, or has under another name,
+ * is not written over.
  *
  * Threads:  one at a time for each folder.
  * Blocking: for the disk.

@@ -4,8 +4,8 @@
  *
  * A write to blocks that were written before changes nothing else on the disk. One to a file that
  * grows changes its size and its map of blocks as well, and takes up to twice as long (the figures
- * are in docs/performance.md). Only segments of the writer's own epoch are kept: a former owner
- * that does not know yet that it is one may go on writing to files of its own epoch.
+ * are in docs/performance-disk.md). Only segments of the writer's own epoch are kept: a former
+ * owner that does not know yet that it is one may go on writing to files of its own epoch.
  *
  * Threads:  any; the writer and the sweep need not know of each other.
  * Blocking: for the disk.

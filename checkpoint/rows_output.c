@@ -4,8 +4,8 @@
  * side by side (file_runs.h), though some stand far before the others.
  *
  * For a server this is the difference between a checkpoint that needs three quarters of the table's
- * memory more, beside pushes to all rows, and one that needs an eighth (docs/performance.md, "A
- * table's rows read once for a checkpoint"). */
+ * memory more, beside pushes to all rows, and one that needs an eighth
+ * (docs/performance-tables.md, "A table's rows read once for a checkpoint"). */
 #include "checkpoint/rows_output.h"
 
 #include "base/assert.h"

@@ -38,7 +38,7 @@ void ps_process_begin(struct ps_process *process, const struct ps_pserver_option
 {
     struct ps_error error = {0};
     /* Freed message buffers stay in the process: giving each back to the kernel costs a 1 MiB
-     * message more than half its speed (docs/performance.md). */
+     * message more than half its speed (docs/performance-calls.md). */
     if (options->tune_malloc)
         ps_allocator_keep_freed();
     /* The gRPC library writes lines of its own to standard error, which no log parser knows. */

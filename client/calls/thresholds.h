@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every size by which the client chooses a way for content, with its reason, and what must hold
- * between them. docs/performance.md has the measurements.
+ * between them. docs/performance-calls.md has the measurements.
  *
  * Threads:  constants.
  * Blocking: never.

@@ -4,8 +4,8 @@
 
     bench_python.py BENCH_PYTHON_LOOP [--rounds 7] [--seconds 0.3]
 
-Needs PYTHONPATH and PSERVER_PROGRAM of one build. Prints a table for docs/performance.md: medians
-in microseconds, and the ratio of C's time to Python's, with the lowest and highest round.
+Needs PYTHONPATH and PSERVER_PROGRAM of one build. Prints a table for docs/performance-calls.md:
+medians in microseconds, and the ratio of C's time to Python's, with the lowest and highest round.
 """
 
 import argparse
