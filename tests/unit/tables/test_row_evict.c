@@ -69,6 +69,20 @@ START_TEST(shares_are_within_the_limit)
 }
 END_TEST
 
+/* A journal is replayed by other programs than the one that wrote it: which rows went is in no
+ * record, so that these numbers are part of the format. */
+START_TEST(limits_and_targets_are_what_they_always_were)
+{
+    const struct ps_row_shares shares = {.groups = 32, .share = 2560};
+    ck_assert_uint_eq(ps_row_share_limit(&shares, 0), 2560);
+    ck_assert_uint_eq(ps_row_share_limit(&shares, 1), 2550);
+    ck_assert_uint_eq(ps_row_share_limit(&shares, 15), 2410);
+    ck_assert_uint_eq(ps_row_share_limit(&shares, 16), 2560);
+    ck_assert_uint_eq(ps_row_share_target(&shares, 0), 2400);
+    ck_assert_uint_eq(ps_row_share_target(&shares, 15), 2250);
+}
+END_TEST
+
 /* The rows of a group that the push does not step, the first to go at the front. */
 struct old {
     uint32_t id;
@@ -400,6 +414,7 @@ int main(void)
     TCase *tests = tcase_create("row_evict");
     tcase_add_test(tests, a_push_of_more_rows_than_the_limit_is_refused_as_a_whole);
     tcase_add_test(tests, shares_are_within_the_limit);
+    tcase_add_test(tests, limits_and_targets_are_what_they_always_were);
     tcase_add_test(tests, the_oldest_rows_of_a_group_go);
     tcase_add_test(tests, a_small_table_loses_no_more_than_it_must);
     tcase_add_test(tests, a_loaded_table_lets_the_same_rows_go);

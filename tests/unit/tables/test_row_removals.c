@@ -134,6 +134,9 @@ START_TEST(a_list_of_more_than_a_quarter_of_the_rows_is_given_up)
     expect(two, three, 7, 1);
     ps_row_mark_destroy(two);
     ps_row_mark_destroy(three);
+    /* One that was lost is not counted as gone once more. */
+    ps_row_removals_add(removals, 8, MANY);
+    ck_assert_uint_eq(ps_row_removals_bytes(removals), empty);
 }
 END_TEST
 
