@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For how long each shard has had an owner with a lease. Nobody can push to rows while it has none,
  * so that they may not age then: what a server counts of that is compared with what is counted
- * here, from outside, over all servers that the shard ever had. Of the time between a checkpoint and
- * the start from it a server may count a sixteenth of a table's span, so that starts are counted.
+ * here, from outside, over all servers that the shard ever had. Of the time between a checkpoint
+ * and the start from it a server may count a sixteenth of a table's span: so starts are counted.
  *
  * Threads:  one.
  * Blocking: never.
