@@ -8,6 +8,7 @@
 #include "tests/sim/sim_history.h"
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_states.h"
+#include "tests/sim/sim_table_leases.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <inttypes.h>
@@ -96,6 +97,8 @@ void sim_checker_after_event(struct sim_world *world)
         ps_service_check(server->service);
         ps_coordinator_check(ps_coordinator_driver_coordinator(server->driver));
     }
+    if (world->options.rows_expire)
+        sim_leases_look(sim_rows_leases(world), world);
     if (world->heap.live > LIVE_MAX)
         sim_fail(world, "P6: %" PRId64 " allocations live", world->heap.live);
 }

@@ -66,6 +66,9 @@ static void choose_tables(struct ps_random *random, enum sim_mutation mutation,
     bool has_rounds = options->rounds && pick(random, 0, 1) > 0;
     if (pick(random, 0, 2) == 0 || needs_rows || has_rounds)
         options->tables = (uint32_t)pick(random, 1, SIM_TABLES_MAX);
+    /* One trainer more is all that notices it, and most worlds of tables are slow. */
+    if (mutation == SIM_MUTATION_DROP_UNREMEMBERED)
+        options->tables = 0;
     options->rows_expire = options->tables > 0 && pick(random, 0, 1) > 0;
     if (mutation == SIM_MUTATION_NONE && pick(random, 0, 1) > 0) /* others bend whole checkpoints */
         options->increments = (uint32_t)pick(random, 1, 3);

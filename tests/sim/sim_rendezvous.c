@@ -173,9 +173,6 @@ static void finish(struct sim_small *small)
 
 /* ---- The kind ---- */
 
-/* Nothing comes twice over one connection: of 10,000 worlds in which it does one loses a value, to
- * the repeat of a receive that knew no epoch and comes when its step was cleaned up, its client is
- * dead, and another step has the number. A receive that was answered is forgotten with its step. */
 const struct sim_small_kind sim_small_kind = {.counted = {"values sent", "delivered", "dropped",
                                                           "taken along by receivers that died",
                                                           "operations refused", "timed out"},
@@ -184,6 +181,7 @@ const struct sim_small_kind sim_small_kind = {.counted = {"values sent", "delive
                                               .shards_max = RDV_SHARDS_MAX,
                                               .workers_max = RDV_CLIENTS_MAX,
                                               .turns_max = TURNS_MAX,
+                                              .repeats = true,
                                               .start_client = sim_rdv_client_start,
                                               .end_server = sim_rdv_server_end,
                                               .end_client = sim_rdv_client_end,

@@ -39,7 +39,7 @@ static void choose_limit(struct sim_world *world, struct sim_table *table,
 static void choose_rule(struct sim_world *world, struct sim_table *table,
                         struct ps_optimizer_config *config)
 {
-    table->rule = (enum sim_table_rule)sim_between(world, SIM_TABLE_SGD, SIM_TABLE_ADD);
+    table->rule = (enum sim_table_rule)sim_between(world, SIM_TABLE_SGD, SIM_TABLE_MIN);
     table->dtype = sim_chance(world, 500) ? PS_F32 : PS_F64;
     config->learning_rate = SIM_TABLE_RATE;
     if (table->rule == SIM_TABLE_MOMENTUM)
@@ -47,6 +47,11 @@ static void choose_rule(struct sim_world *world, struct sim_table *table,
     if (table->rule == SIM_TABLE_ADD) {
         (void)ps_optimizer_config_choose(config, "add");
         table->dtype = PS_I64;
+    }
+    if (table->rule >= SIM_TABLE_ASSIGN) {
+        static const char *const names[] = {"assign", "max", "min"};
+        (void)ps_optimizer_config_choose(config, names[table->rule - SIM_TABLE_ASSIGN]);
+        table->dtype = sim_chance(world, 300) ? PS_I64 : table->dtype;
     }
     if (table->rule == SIM_TABLE_ROW_WISE) {
         (void)ps_optimizer_config_choose(config, "adagrad");

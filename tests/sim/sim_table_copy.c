@@ -78,6 +78,21 @@ static void make_row(const struct sim_table_copy *copy, uint32_t key, struct sim
         row->values[k] = rounded(about->dtype, row->values[k]);
 }
 
+/* What the rule makes of a gradient that follows another one: most rules see the sum. */
+static double joined(const struct sim_table *about, double one, double next)
+{
+    switch (about->rule) {
+    case SIM_TABLE_ASSIGN:
+        return next;
+    case SIM_TABLE_MAX:
+        return next > one ? next : one;
+    case SIM_TABLE_MIN:
+        return next < one ? next : one;
+    default:
+        return rounded(about->dtype, one + next);
+    }
+}
+
 /* A gradient of -0 becomes 0 on its way through the rule, where nothing is added to it. */
 static void step(const struct sim_table *about, struct sim_row *row, uint32_t k, double gradient)
 {
@@ -86,6 +101,8 @@ static void step(const struct sim_table *about, struct sim_row *row, uint32_t k,
     double share = rounded(dtype, SIM_TABLE_RATE * (gradient + 0.0)) + 0.0;
     if (about->rule == SIM_TABLE_ADD) {
         *value += gradient;
+    } else if (about->rule >= SIM_TABLE_ASSIGN) {
+        *value = joined(about, *value, gradient);
     } else if (about->rule == SIM_TABLE_SGD) {
         *value = rounded(dtype, *value - share);
     } else {
@@ -223,9 +240,8 @@ static void add_gradient(const struct sim_table *about, struct summed *sums, uin
 {
     for (uint32_t k = 0; k < about->width; k++) {
         double product = rounded(about->dtype, weight * gradient[k]);
-        sums->gradients[key][k] = sums->is_named[key]
-                                      ? rounded(about->dtype, sums->gradients[key][k] + product)
-                                      : product;
+        sums->gradients[key][k] =
+            sums->is_named[key] ? joined(about, sums->gradients[key][k], product) : product;
     }
     sums->is_named[key] = true;
 }
@@ -351,7 +367,9 @@ static uint32_t evicted_by_end(const struct sim_table_copy *copy)
 void sim_table_copy_end_round(struct sim_table_copy *copy)
 {
     const struct sim_table *about = copy->about;
-    struct summed joined = {0};
+    struct summed all = {0};
+    /* Of values that no sum is made of none is weighted, and none divided. */
+    int combine = about->rule < SIM_TABLE_ASSIGN ? copy->combine : SIM_COMBINE_SUM;
     double weights = 0;
     struct sim_when last = {0};
     const struct demand demand = demand_of_held(copy);
@@ -360,7 +378,7 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
     make_room(copy, &demand);
     for (uint32_t i = 0; i < SIM_CLIENTS_MAX; i++) {
         struct sim_table_held *held = &copy->held[i];
-        double weight = copy->combine == SIM_COMBINE_WEIGHTED ? held->weight : 1;
+        double weight = combine == SIM_COMBINE_WEIGHTED ? held->weight : 1;
         struct sim_row_push push;
         struct summed own;
         if (!held->is_there)
@@ -369,9 +387,11 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
         sum_push(about, &push, &own);
         for (uint32_t key = 0; key < SIM_TABLE_KEYS; key++)
             if (own.is_named[key])
-                add_gradient(about, &joined, key, own.gradients[key], weight);
+                add_gradient(about, &all, key, own.gradients[key], weight);
         weights = rounded(about->dtype, weights + weight);
         last.ms = held->at.ms > last.ms ? held->at.ms : last.ms;
+        last.served_ms = held->at.served_ms > last.served_ms ? held->at.served_ms : last.served_ms;
+        last.starts = held->at.starts > last.starts ? held->at.starts : last.starts;
         /* Clocks of which some were removed between begin at 0 again. */
         if (held->at.since > last.since)
             last.clock = 0, last.since = held->at.since;
@@ -379,10 +399,10 @@ void sim_table_copy_end_round(struct sim_table_copy *copy)
             last.clock = held->at.clock;
         held->is_there = false;
     }
-    for (uint32_t key = 0; key < SIM_TABLE_KEYS && copy->combine != SIM_COMBINE_SUM; key++)
+    for (uint32_t key = 0; key < SIM_TABLE_KEYS && combine != SIM_COMBINE_SUM; key++)
         for (uint32_t k = 0; k < about->width; k++)
-            joined.gradients[key][k] = rounded(about->dtype, joined.gradients[key][k] / weights);
-    apply_sums(copy, &joined, last);
+            all.gradients[key][k] = rounded(about->dtype, all.gradients[key][k] / weights);
+    apply_sums(copy, &all, last);
 }
 
 void sim_table_copy_expire(struct sim_table_copy *copy, const uint8_t gone[SIM_TABLE_KEYS])

@@ -16,8 +16,10 @@
 /* When something was pushed. */
 struct sim_when {
     uint64_t ms;
-    uint64_t clock; /* the minimum of the workers' clocks, as the server had it */
-    uint64_t since; /* which clocks these were: sim_clocks_since */
+    uint64_t served_ms; /* of all time so far, in which the shard's owner had its lease */
+    uint64_t starts;    /* of the shard, so far */
+    uint64_t clock;     /* the minimum of the workers' clocks, as the server had it */
+    uint64_t since;     /* which clocks these were: sim_clocks_since */
 };
 
 struct sim_row {

@@ -13,6 +13,7 @@
 #include "tests/sim/sim_clocks_told.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_table_copy.h"
+#include "tests/sim/sim_table_leases.h"
 #include "tests/sim/sim_table_rows.h"
 
 #include <inttypes.h>
@@ -70,10 +71,12 @@ uint64_t sim_rows_clock(const struct sim_server *server)
 
 /* Of a row that is missing: nobody has pushed to it for the table's time. */
 static void look_at_age(struct sim_server *server, const struct sim_table_copy *copy, uint32_t i,
-                        uint64_t before)
+                        uint64_t before, uint32_t index)
 {
     const struct sim_row *row = &copy->rows[i];
     uint64_t now_ms = sim_now(server->world);
+    const struct sim_leases *leases = sim_rows_leases(server->world);
+    uint64_t served_ms = sim_leases_served_ms(leases, index, now_ms);
     if (row->touched >= before)
         sim_fail(server->world,
                  "rows: %s lets a row of %s go that was pushed to in version %" PRIu64
@@ -82,6 +85,14 @@ static void look_at_age(struct sim_server *server, const struct sim_table_copy *
     if (row->pushed.ms + copy->about->expire_ms > now_ms)
         sim_fail(server->world, "rows: %s lets a row of %s go after %" PRIu64 " ms", server->name,
                  copy->about->name, now_ms - row->pushed.ms);
+    /* Nobody can push to a row whose shard has no owner with a lease. */
+    uint64_t starts = sim_leases_starts(leases, index) - row->pushed.starts;
+    uint64_t known_ms = served_ms - row->pushed.served_ms + starts * (copy->about->expire_ms / 16);
+    if (known_ms < copy->about->expire_ms)
+        sim_fail(server->world,
+                 "rows: %s lets a row of %s go that was there to be pushed to for %" PRIu64
+                 " of %" PRIu64 " ms",
+                 server->name, copy->about->name, known_ms, now_ms - row->pushed.ms);
     /* The minimum only rises, so that it is no lower now than when the row became due; not so when
      * the clocks went between. */
     uint64_t clock = sim_rows_clock(server);
@@ -169,7 +180,7 @@ static void look_at_table(struct sim_server *server, const struct sim_table *abo
     for (uint32_t i = 0; i < SIM_TABLE_KEYS; i++) {
         if (copy->rows[i].is_there && !has_key(parameter->rows, i)) {
             gone[i] = SIM_GONE_ROW;
-            look_at_age(server, copy, i, before);
+            look_at_age(server, copy, i, before, now.index);
         } else if (copy->rows[i].counted > 0 && candidates != NULL && !has_key(candidates, i)) {
             gone[i] = SIM_GONE_COUNT;
             look_at_count(server, copy, i, before);

@@ -11,6 +11,7 @@
 #include "tests/sim/sim_rounds.h"
 #include "tests/sim/sim_table_copy.h"
 #include "tests/sim/sim_table_follow.h"
+#include "tests/sim/sim_table_leases.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ struct sim_rows {
     struct shard_rows shards[SIM_SHARDS_MAX];
     uint64_t answers[ANSWERS_MAX]; /* hashes of what servers gave */
     uint64_t answer_count;
+    struct sim_leases leases;
     struct sim_moments *moments; /* owned */
 };
 
@@ -70,6 +72,11 @@ struct sim_rows *sim_rows_create(void)
 struct sim_moments *sim_rows_moments(const struct sim_world *world)
 {
     return sim_checker_rows(world)->moments;
+}
+
+struct sim_leases *sim_rows_leases(const struct sim_world *world)
+{
+    return &sim_checker_rows(world)->leases;
 }
 
 void sim_rows_destroy(struct sim_rows *rows)
@@ -223,6 +230,9 @@ static void remember(struct sim_world *world, uint32_t index, struct event event
         PS_ASSERT(shard->events != NULL);
     }
     event.at.ms = sim_now(world);
+    event.at.served_ms =
+        sim_leases_served_ms(&sim_checker_rows(world)->leases, index, sim_now(world));
+    event.at.starts = sim_leases_starts(&sim_checker_rows(world)->leases, index);
     event.size = content.size;
     event.content = malloc(content.size + 1);
     PS_ASSERT(event.content != NULL);

@@ -23,6 +23,7 @@
 struct sim_rows;
 struct sim_table_copy;
 struct sim_moments;
+struct sim_leases;
 
 struct sim_rows *sim_rows_create(void);
 void sim_rows_destroy(struct sim_rows *rows);
@@ -73,6 +74,9 @@ void sim_rows_turned(struct sim_server *server);
 
 /* The minimum of the workers' clocks, as the server has it. */
 uint64_t sim_rows_clock(const struct sim_server *server);
+
+/* For how long shards could be pushed to (sim_table_leases.h). */
+struct sim_leases *sim_rows_leases(const struct sim_world *world);
 
 /* Is it in the midst of a sweep? */
 bool sim_rows_sweep(const struct sim_server *server);

@@ -26,7 +26,16 @@
 
 struct sim_follower;
 
-enum sim_table_rule { SIM_TABLE_SGD, SIM_TABLE_MOMENTUM, SIM_TABLE_ROW_WISE, SIM_TABLE_ADD };
+/* To those from SIM_TABLE_ASSIGN on the sum of two gradients means nothing. */
+enum sim_table_rule {
+    SIM_TABLE_SGD,
+    SIM_TABLE_MOMENTUM,
+    SIM_TABLE_ROW_WISE,
+    SIM_TABLE_ADD,
+    SIM_TABLE_ASSIGN,
+    SIM_TABLE_MAX,
+    SIM_TABLE_MIN
+};
 
 /* What the trainers of a world agree on. */
 struct sim_table {

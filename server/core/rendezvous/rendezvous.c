@@ -32,10 +32,11 @@ void ps_rendezvous_init(struct ps_rendezvous *rendezvous, const struct ps_alloca
     *rendezvous =
         (struct ps_rendezvous){.memory = memory, .bounds = *bounds, .life = life != 0 ? life : 1};
     ps_mutex_init(&rendezvous->lock, PS_RANK_QUEUE);
-    /* Two rings: with one, a flood of sends would make the receives forgotten, whose ids must be
-     * known for as long as a call of theirs may be on its way. */
+    /* A ring for each: with one, a flood of sends would make the receives forgotten, whose ids must
+     * be known for as long as a call of theirs may be on its way. */
     ps_recent_ids_init(&rendezvous->sent, memory, PS_RENDEZVOUS_RECENT_MAX);
     ps_recent_ids_init(&rendezvous->over, memory, PS_RENDEZVOUS_RECENT_MAX);
+    ps_recent_ids_init(&rendezvous->unfenced, memory, PS_RENDEZVOUS_RECENT_MAX);
 }
 
 /* As at the end of a service: what nobody has received is dropped, since nothing of it was ever
@@ -46,6 +47,7 @@ void ps_rendezvous_fini(struct ps_rendezvous *rendezvous)
     PS_ASSERT(rendezvous->steps == NULL && rendezvous->bytes == 0);
     ps_recent_ids_fini(&rendezvous->sent);
     ps_recent_ids_fini(&rendezvous->over);
+    ps_recent_ids_fini(&rendezvous->unfenced);
     ps_mutex_fini(&rendezvous->lock);
 }
 
@@ -363,5 +365,6 @@ void ps_rendezvous_check(struct ps_rendezvous *rendezvous)
     PS_ASSERT(bytes == rendezvous->bytes);
     ps_recent_ids_check(&rendezvous->sent);
     ps_recent_ids_check(&rendezvous->over);
+    ps_recent_ids_check(&rendezvous->unfenced);
     ps_mutex_unlock(&rendezvous->lock);
 }

@@ -9,12 +9,13 @@
  * A send says a token, the same in each repeat; the last tokens are remembered, and a repeat is
  * answered PS_OK and adds nothing. A receive says an id, and the value that it gets is that
  * receive's until it says that it is done with it: who asks again under the id gets it again. So a
- * reply that is lost neither loses a value nor consumes two.
+ * reply that is lost neither loses a value nor consumes two. A receive that names no epoch is of
+ * the step in which it came first: behind the end of that one a copy of it is PS_ERR_ABORTED, too.
  *
  * Threads:  every function is safe from any thread.
  * Blocking: never.
  * Errors:   each function lists its own; what is refused has changed nothing.
- * Memory:   bounded by struct ps_rendezvous_bounds, and 2 * 24 bytes for each of
+ * Memory:   bounded by struct ps_rendezvous_bounds, and 3 * 24 bytes for each of
  *           PS_RENDEZVOUS_RECENT_MAX numbers.
  */
 #ifndef PS_SERVER_CORE_RENDEZVOUS_H
@@ -37,6 +38,7 @@ struct ps_rendezvous {
     uint32_t steps_made;                /* the lower half of the last */
     struct ps_recent_ids sent;          /* tokens of sends */
     struct ps_recent_ids over;          /* receives that are done with, or gave back */
+    struct ps_recent_ids unfenced;      /* receives that named no epoch, and each in its step */
 };
 
 /* For which step a request is, and when. */

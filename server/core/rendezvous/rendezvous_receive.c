@@ -8,6 +8,12 @@
 #include "base/assert.h"
 #include "server/core/rendezvous/rendezvous_parts.h"
 
+#include <inttypes.h>
+
+/* Numbers of a receive and of its step come and go together, so that the ring never has one of them
+ * alone. */
+_Static_assert(PS_RENDEZVOUS_RECENT_MAX % 2 == 0, "pairs fill the ring");
+
 static void leave(struct ps_receiving *receiving);
 
 /* Before the wishes: a value that was given back may be one of those. Each of these ids is
@@ -80,6 +86,64 @@ static enum ps_status wish_all(struct ps_rendezvous *rendezvous, struct ps_step 
     return PS_OK;
 }
 
+/* ---- Receives that name no epoch ---- */
+
+/* The receive in this life of its step, and in no other of the same number. */
+static uint64_t number_here(const struct ps_step *step, uint64_t number)
+{
+    PS_ASSERT(step->epoch != 0);
+    return ps_rendezvous_number_of(step->epoch, number);
+}
+
+/* A receive that names no epoch is of the step in which it came first. A copy of it that the
+ * network brings when that step has ended would wait in the next one of the number, for a client
+ * that has its answer or is dead, and take a value along. It hears what its epoch would have told
+ * it. Of sends the tokens are remembered, which does as much for them. */
+static enum ps_status check_first_steps(const struct ps_rendezvous *rendezvous,
+                                        const struct ps_step *step,
+                                        const struct ps_rendezvous_asked *asked,
+                                        struct ps_error *error)
+{
+    PS_ASSERT(asked->wishes != NULL || asked->wish_count == 0);
+    for (size_t i = 0; i < asked->wish_count; i++) {
+        uint64_t number = ps_rendezvous_number_of(step->id, asked->wishes[i].id);
+        if (ps_recent_ids_has(&rendezvous->unfenced, number) &&
+            !ps_recent_ids_has(&rendezvous->unfenced, number_here(step, number)))
+            return ps_fail(error, PS_ERR_ABORTED, "Cleanup %" PRIu64, step->id);
+    }
+    return PS_OK;
+}
+
+/* Behind all that can be refused: a receive that found no room has come to no step yet. */
+static void note_first_steps(struct ps_rendezvous *rendezvous, const struct ps_step *step,
+                             const struct ps_rendezvous_asked *asked)
+{
+    PS_ASSERT(asked->wishes != NULL || asked->wish_count == 0);
+    for (size_t i = 0; i < asked->wish_count; i++) {
+        uint64_t number = ps_rendezvous_number_of(step->id, asked->wishes[i].id);
+        ps_recent_ids_add(&rendezvous->unfenced, number);
+        ps_recent_ids_add(&rendezvous->unfenced, number_here(step, number));
+    }
+}
+
+/* With the lock. What names the epoch of its step is told from others by that. */
+static enum ps_status wish_in_step(struct ps_rendezvous *rendezvous,
+                                   const struct ps_rendezvous_of *of, struct ps_step *step,
+                                   const struct ps_rendezvous_asked *asked,
+                                   struct ps_receiving *receiving, struct ps_error *error)
+{
+    PS_ASSERT(of->epoch == 0 || of->epoch == step->epoch);
+    if (of->epoch != 0 || asked->wish_count == 0)
+        return wish_all(rendezvous, step, asked, receiving, error);
+    PS_TRY(ps_recent_ids_reserve(&rendezvous->unfenced, error));
+    PS_TRY(check_first_steps(rendezvous, step, asked, error));
+    PS_TRY(wish_all(rendezvous, step, asked, receiving, error));
+    note_first_steps(rendezvous, step, asked);
+    return PS_OK;
+}
+
+/* ---- Calls ---- */
+
 /* All wishes are checked before the first is queued: a message that is malformed changes
  * nothing. */
 static enum ps_status check_wishes(const struct ps_rendezvous_asked *asked, struct ps_error *error)
@@ -121,7 +185,7 @@ enum ps_status ps_rendezvous_receive(struct ps_rendezvous *rendezvous,
     if (status == PS_OK)
         status = end_receives(rendezvous, step, asked, wakes, error);
     if (status == PS_OK)
-        status = wish_all(rendezvous, step, asked, receiving, error);
+        status = wish_in_step(rendezvous, of, step, asked, receiving, error);
     ps_mutex_unlock(&rendezvous->lock);
     if (status != PS_OK)
         ps_rendezvous_release(rendezvous, receiving);

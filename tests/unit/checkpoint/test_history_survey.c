@@ -112,6 +112,7 @@ START_TEST(checkpoints_and_segments_say_their_own)
     ck_assert_uint_eq(survey.files[3].begin, 5);
     ck_assert_uint_eq(survey.files[3].previous, 2);
     ck_assert_uint_eq(survey.mixed_count, 2);
+    ck_assert_uint_eq(survey.void_count, 0);
     ck_assert(survey.is_told);
     ck_assert_int_eq(ps_history_survey_checkpoint(&survey, strrchr(older.path, '/') + 1),
                      PS_HISTORY_OWN);

@@ -171,6 +171,22 @@ START_TEST(with_everybody_evicted_the_minimum_stays)
 }
 END_TEST
 
+START_TEST(with_everybody_evicted_the_minimum_is_the_highest_of_them)
+{
+    say(0, 5);
+    say(1, 3);
+    now_ms += TTL;
+    ck_assert_int_eq(evict_all_overdue(), 3);
+
+    ck_assert_uint_eq(ps_clock_group_minimum(group), 5);
+    ck_assert(say(0, 5));
+    /* A clock of the machine that goes back is no silence. */
+    now_ms -= 10;
+    ck_assert_uint_eq(ps_clock_group_silent_ms(group, 0, now_ms), 0);
+    ck_assert(!ps_clock_group_overdue(group, now_ms, &becomes));
+}
+END_TEST
+
 START_TEST(nobody_is_evicted_where_the_others_wait)
 {
     configure(group, (struct ps_clocks_record){.workers = 3, .consistency = PS_CONSISTENCY_SSP});
@@ -264,6 +280,22 @@ START_TEST(a_task_begins_with_all_clocks_at_one_and_nobody_evicted)
 }
 END_TEST
 
+START_TEST(fresh_clocks_begin_where_their_settings_say)
+{
+    struct ps_clock_group *other = fresh();
+    struct ps_clocks_record asked = group->settings;
+    struct ps_clocks_record settings;
+    asked.clock = 5;
+    ck_assert_int_eq(ps_clock_group_settle(other, &asked, &settings, &error), PS_OK);
+    ck_assert(settings.begins);
+    configure(other, settings);
+    ck_assert_uint_eq(ps_clock_group_minimum(other), 5);
+    settings.task++;
+    ck_assert(!ps_clock_settings_equal(&settings, &other->settings));
+    ps_clock_group_destroy(other);
+}
+END_TEST
+
 /* Whoever asks for a task that is begun finds it there, wherever its workers are by then. */
 START_TEST(a_task_begins_once_and_one_that_is_over_is_refused)
 {
@@ -273,6 +305,8 @@ START_TEST(a_task_begins_once_and_one_that_is_over_is_refused)
 
     ck_assert(!task_of(2, 5, 0).begins);
     ck_assert(!task_of(0, 0, 0).begins);
+    ck_assert_uint_eq(task_of(0, 0, 0).task, 2);
+    ck_assert_uint_eq(task_of(2, 99, 0).clock, 5);
     settings = task_of(2, 99, 0);
     ck_assert(ps_clock_settings_equal(&settings, &group->settings));
     ck_assert_uint_eq(ps_clock_group_clock(group, 0), 6);
@@ -448,10 +482,12 @@ int main(void)
     tcase_add_test(tests, who_is_silent_too_long_at_the_minimum_is_evicted_and_nobody_else);
     tcase_add_test(tests, who_comes_back_stands_with_the_slowest);
     tcase_add_test(tests, with_everybody_evicted_the_minimum_stays);
+    tcase_add_test(tests, with_everybody_evicted_the_minimum_is_the_highest_of_them);
     tcase_add_test(tests, nobody_is_evicted_where_the_others_wait);
     tcase_add_test(tests, ranks_that_come_begin_at_the_minimum_and_those_beyond_go);
     tcase_add_test(tests, settings_that_cannot_be_are_refused_by_name);
     tcase_add_test(tests, a_task_begins_with_all_clocks_at_one_and_nobody_evicted);
+    tcase_add_test(tests, fresh_clocks_begin_where_their_settings_say);
     tcase_add_test(tests, a_task_begins_once_and_one_that_is_over_is_refused);
     tcase_add_test(tests, who_takes_no_part_is_not_there_and_not_waited_for);
     tcase_add_test(tests, rows_are_read_ahead_when_nobody_slower_has_announced_them);

@@ -131,6 +131,44 @@ START_TEST(clocks_that_are_set_again_begin_anew)
 }
 END_TEST
 
+/* A worker is not silent since before anybody could have heard of it, nor behind a record of it. */
+START_TEST(who_begins_or_is_replayed_was_heard_of)
+{
+    struct ps_clocks_record settings = {
+        .workers = 2, .straggler = PS_STRAGGLER_EVICT, .ttl_ms = 100, .begins = true};
+    struct ps_clock_record becomes;
+    ck_assert_int_eq(make("a"), PS_OK);
+    ps_clock_group_configure(group, &settings, 5000);
+    ck_assert(!ps_clock_group_overdue(group, 5099, &becomes));
+    ck_assert(ps_clock_group_overdue(group, 5100, &becomes));
+
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        const struct ps_clock_record record = {.worker = rank, .clock = 1};
+        ps_clock_group_apply(group, &record, 6000);
+    }
+    ck_assert(!ps_clock_group_overdue(group, 6099, &becomes));
+}
+END_TEST
+
+/* One bound for all: what one group has announced the others cannot. */
+START_TEST(announced_keys_of_all_groups_take_room)
+{
+    static const char *const names[] = {"a", "b"};
+    const uint64_t keys[] = {1, 2, 3};
+    const struct ps_bytes piece = {(const uint8_t *)keys, sizeof keys};
+    const struct ps_clocks_record settings = {.workers = 2,
+                                              .consistency = PS_CONSISTENCY_SPARSE_SSP};
+    const struct ps_sparse_read read = {.keys = ps_view_of(&piece), .room = 3};
+    bool is_new;
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(make(names[i]), PS_OK);
+        ps_clock_group_configure(group, &settings, 0);
+        ck_assert_int_eq(ps_sparse_ssp_announce(&group->sparse, 0, &read, &is_new, &error), PS_OK);
+    }
+    ck_assert_uint_eq(ps_clocks_room(&clocks), PS_CLOCK_ANNOUNCED_KEYS_MAX - 6);
+}
+END_TEST
+
 START_TEST(making_clocks_survives_any_refused_allocation)
 {
     heap = (struct fault_heap){.refuse_at = _i};
@@ -150,6 +188,8 @@ int main(void)
     tcase_add_test(tests, names_and_their_number_are_bounded);
     tcase_add_loop_test(tests, a_removal_makes_room_and_leaves_the_others, 0, 3);
     tcase_add_test(tests, clocks_that_are_set_again_begin_anew);
+    tcase_add_test(tests, who_begins_or_is_replayed_was_heard_of);
+    tcase_add_test(tests, announced_keys_of_all_groups_take_room);
     tcase_add_loop_test(tests, making_clocks_survives_any_refused_allocation, 0, 5);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -92,6 +92,18 @@ START_TEST(what_was_not_announced_is_waited_for)
 }
 END_TEST
 
+/* As far ahead as SSP lets a worker be it needs no announcement of its own. */
+START_TEST(a_read_within_the_staleness_asks_for_no_announcement)
+{
+    start(1, 2, 0, 1);
+    end_iteration(2);
+    end_iteration(3);
+    end_iteration(2);
+
+    ck_assert_int_eq(read_of(2, 2), PS_OK);
+}
+END_TEST
+
 /* A crash of the server: reads wait as under SSP until workers have announced again. */
 START_TEST(announcements_that_are_lost_cost_a_wait_and_no_update)
 {
@@ -167,6 +179,10 @@ START_TEST(a_repeat_changes_nothing_and_other_keys_are_refused)
 
     ck_assert_int_eq(announce(2, 0, keys + 1, 1, &is_new), PS_ERR_MISMATCH);
     ck_assert_str_eq(error.text, "worker 2 reads other keys at clock 0 than it has announced");
+    /* The same keys of another table are others. */
+    const struct ps_bytes piece = {(const uint8_t *)keys, sizeof keys};
+    const struct ps_sparse_read read = {.rank = 2, .table = TABLE + 1, .keys = ps_view_of(&piece)};
+    ck_assert_int_eq(ps_sparse_ssp_announce(&sparse, 0, &read, &is_new, &error), PS_ERR_MISMATCH);
 }
 END_TEST
 
@@ -372,6 +388,7 @@ int main(void)
     TCase *tests = tcase_create("sparse_ssp");
     tcase_add_checked_fixture(tests, begin, end);
     tcase_add_test(tests, what_was_not_announced_is_waited_for);
+    tcase_add_test(tests, a_read_within_the_staleness_asks_for_no_announcement);
     tcase_add_test(tests, announcements_that_are_lost_cost_a_wait_and_no_update);
     tcase_add_test(tests, what_a_read_has_met_is_asked_first);
     tcase_add_test(tests, a_read_with_no_keys_is_an_announcement_too);

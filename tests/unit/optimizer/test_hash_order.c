@@ -59,12 +59,26 @@ START_TEST(what_is_in_order_stays)
 }
 END_TEST
 
+/* Of two hashes that agree in all sorted bits the rest decides, wherever the two came from. */
+START_TEST(two_that_agree_in_their_upper_bits_are_put_right)
+{
+    for (uint32_t at = 0; at + 1 < 100; at++) {
+        for (uint32_t i = 0; i < 100; i++)
+            hashes[i] = (uint64_t)(i * 7 % 100) << 40;
+        hashes[at + 1] = hashes[at];
+        hashes[at] |= 1;
+        expect_by_hash(100);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("hash_order");
     TCase *tests = tcase_create("hash_order");
     tcase_add_test(tests, keys_are_sorted_whatever_bits_they_share);
     tcase_add_test(tests, what_is_in_order_stays);
+    tcase_add_test(tests, two_that_agree_in_their_upper_bits_are_put_right);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

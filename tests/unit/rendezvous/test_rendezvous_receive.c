@@ -125,6 +125,59 @@ START_TEST(a_receive_that_has_left_takes_nothing)
 }
 END_TEST
 
+/* Its client knew no epoch, and has gone or has its answer: nobody would read what it took. */
+START_TEST(a_copy_of_a_receive_takes_nothing_of_the_next_step_of_the_number)
+{
+    struct ps_receiving *copy = &calls[1];
+    ck_assert_int_eq(world_send("foo", "of the first"), PS_OK);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &calls[0]), PS_OK);
+    ck_assert_int_eq(world_look(&calls[0], text), PS_OK);
+    world_cleanup(WORLD_STEP);
+    ck_assert_int_eq(world_send("foo", "of the second"), PS_OK);
+
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", copy), PS_ERR_ABORTED);
+    ck_assert_str_eq(world_error.text, "Cleanup 123");
+    ck_assert_int_eq(world_poll(WORLD_STEP, "foo", text), PS_OK);
+    ck_assert_str_eq(text, "of the second");
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", copy), PS_ERR_ABORTED);
+}
+END_TEST
+
+/* One that waited and has left with nothing, too; in its own step it may come again. */
+START_TEST(a_receive_that_got_nothing_is_of_its_step_as_well)
+{
+    struct ps_receiving *copy = &calls[1];
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &calls[0]), PS_OK);
+    ps_rendezvous_release(&world, &calls[0]);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &calls[0]), PS_OK);
+    ps_rendezvous_release(&world, &calls[0]);
+    ps_rendezvous_lose(&world, 78);
+
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", copy), PS_ERR_ABORTED);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 6, "foo", &calls[0]), PS_OK);
+    ck_assert_int_eq(world_ask(9, 5, "foo", copy), PS_OK);
+    ps_rendezvous_release(&world, &calls[0]);
+    ps_rendezvous_release(&world, copy);
+}
+END_TEST
+
+/* What was refused has changed nothing: the next step may be the first to have room for it. */
+START_TEST(a_receive_that_found_no_room_is_of_no_step)
+{
+    struct ps_rendezvous_bounds bounds = world_bounds();
+    world_end();
+    bounds.step_entries_max = 2;
+    world_begin_with(ps_allocator_heap(), &bounds);
+    ck_assert_int_eq(world_send("a", "x"), PS_OK);
+    ck_assert_int_eq(world_send("b", "x"), PS_OK);
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &calls[0]), PS_ERR_BUSY);
+    world_cleanup(WORLD_STEP);
+
+    ck_assert_int_eq(world_ask(WORLD_STEP, 5, "foo", &calls[0]), PS_OK);
+    ps_rendezvous_release(&world, &calls[0]);
+}
+END_TEST
+
 START_TEST(keys_and_ids_are_checked)
 {
     char longest[1026];
@@ -177,6 +230,9 @@ int main(void)
     tcase_add_test(tests, a_receive_that_is_cancelled_keeps_what_it_has);
     tcase_add_test(tests, a_receive_that_is_cancelled_without_a_value_gets_none);
     tcase_add_test(tests, a_receive_that_has_left_takes_nothing);
+    tcase_add_test(tests, a_copy_of_a_receive_takes_nothing_of_the_next_step_of_the_number);
+    tcase_add_test(tests, a_receive_that_got_nothing_is_of_its_step_as_well);
+    tcase_add_test(tests, a_receive_that_found_no_room_is_of_no_step);
     tcase_add_test(tests, keys_and_ids_are_checked);
     tcase_add_test(tests, a_reply_has_one_value_at_least_and_no_more_than_fit);
     suite_add_tcase(suite, tests);

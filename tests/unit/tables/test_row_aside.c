@@ -187,6 +187,22 @@ START_TEST(so_many_pages_have_room_for_so_many_rows)
 }
 END_TEST
 
+/* Of long rows a page has one, with whatever is beside it: each takes a page. */
+START_TEST(of_long_rows_each_takes_a_page)
+{
+    for (uint32_t width = 1000; width <= PS_TABLE_WIDTH_MAX; width += 516) {
+        struct row_model wide;
+        row_model_open(&wide, PS_RULE_ADAGRAD, PS_F32, width, 10);
+        const struct ps_row_shape *shape = &wide.table->shape;
+        uint64_t pages = ps_row_aside_pages(wide.table, 1000);
+        ck_assert_uint_ge(pages * shape->page_bytes, 1000 * shape->stride);
+        if (shape->page_bits == 0)
+            ck_assert_uint_ge(pages, 1000);
+        row_model_close(&wide);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("row_aside");
@@ -197,5 +213,6 @@ int main(void)
     tcase_add_test(tests, what_was_set_aside_of_pages_that_are_let_go_is_free);
     tcase_add_test(tests, rows_of_pages_that_are_let_go_are_not_set_aside);
     tcase_add_test(tests, so_many_pages_have_room_for_so_many_rows);
+    tcase_add_test(tests, of_long_rows_each_takes_a_page);
     return run_tests("row_aside", tests);
 }

@@ -69,6 +69,20 @@ START_TEST(shares_are_within_the_limit)
 }
 END_TEST
 
+/* A journal is replayed by other programs than the one that wrote it: which rows went is in no
+ * record, so that these numbers are part of the format. */
+START_TEST(limits_and_targets_are_what_they_always_were)
+{
+    const struct ps_row_shares shares = {.groups = 32, .share = 2560};
+    ck_assert_uint_eq(ps_row_share_limit(&shares, 0), 2560);
+    ck_assert_uint_eq(ps_row_share_limit(&shares, 1), 2550);
+    ck_assert_uint_eq(ps_row_share_limit(&shares, 15), 2410);
+    ck_assert_uint_eq(ps_row_share_limit(&shares, 16), 2560);
+    ck_assert_uint_eq(ps_row_share_target(&shares, 0), 2400);
+    ck_assert_uint_eq(ps_row_share_target(&shares, 15), 2250);
+}
+END_TEST
+
 /* The rows of a group that the push does not step, the first to go at the front. */
 struct old {
     uint32_t id;
@@ -297,6 +311,38 @@ START_TEST(a_lower_limit_is_reached_by_the_next_pushes)
 }
 END_TEST
 
+/* A push steps all rows of one group, of which there are more than there may be since the limit was
+ * lowered, and makes a row in the other one. */
+START_TEST(rows_that_there_are_may_be_pushed_to_however_many_they_are)
+{
+    static uint32_t ids[IDS];
+    struct row_model model;
+    size_t size;
+    uint32_t count = 0;
+    const struct ps_row_shares shares = ps_row_shares(2048);
+    open(&model, 0, PS_TABLE_REFUSE);
+    ck_assert_int_eq(push_ids(&model, 0, IDS / 2, 1), PS_OK);
+    model.options.settings.full = PS_TABLE_OLDEST;
+    lower(&model, 2048);
+    for (uint32_t id = 0; id < IDS / 2; id++)
+        if (group_of(&model, &shares, id) == 0)
+            ids[count++] = id;
+    ck_assert_uint_gt(count, ps_row_share_limit(&shares, 0));
+    uint32_t fresh = IDS / 2;
+    while (group_of(&model, &shares, fresh) != 1)
+        fresh++;
+    ids[count++] = fresh;
+    uint8_t *content = row_model_content(&model, ids, count, &size);
+    struct ps_bytes bytes = {content, size};
+
+    ck_assert_int_eq(row_table_push(model.table, bytes, &model.settings, 2), PS_OK);
+
+    ck_assert_uint_le(ps_row_table_rows(model.table), IDS / 2);
+    free(content);
+    row_model_close(&model);
+}
+END_TEST
+
 /* The largest pushes that are let in: what goes for them is more than what one group has. */
 START_TEST(a_table_above_its_limit_never_grows)
 {
@@ -400,6 +446,8 @@ int main(void)
     TCase *tests = tcase_create("row_evict");
     tcase_add_test(tests, a_push_of_more_rows_than_the_limit_is_refused_as_a_whole);
     tcase_add_test(tests, shares_are_within_the_limit);
+    tcase_add_test(tests, limits_and_targets_are_what_they_always_were);
+    tcase_add_test(tests, rows_that_there_are_may_be_pushed_to_however_many_they_are);
     tcase_add_test(tests, the_oldest_rows_of_a_group_go);
     tcase_add_test(tests, a_small_table_loses_no_more_than_it_must);
     tcase_add_test(tests, a_loaded_table_lets_the_same_rows_go);

@@ -133,7 +133,12 @@ START_TEST(a_list_of_more_than_a_quarter_of_the_rows_is_given_up)
     ps_row_mark_destroy(one);
     expect(two, three, 7, 1);
     ps_row_mark_destroy(two);
+    /* The one that was lost is not counted as gone once more: the last is still there. */
+    ps_row_removals_add(removals, 8, MANY);
+    struct ps_row_mark *four = ps_row_mark_create(removals);
+    expect(three, four, 8, 1);
     ps_row_mark_destroy(three);
+    ps_row_mark_destroy(four);
 }
 END_TEST
 
