@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's file system behind the interface of base/file.h.
  *
- * Durability rests on three habits of this file. Data is synced with fdatasync before a name points
- * at it, a new name is durable only after an fsync of its folder, and an error of either is
- * reported and never tried again on the same descriptor: Linux marks the pages clean after a failed
- * writeback, so a second sync would report success for data that is lost. */
+ * Durability rests on four habits of this file. Data is synced with fdatasync before a name points
+ * at it, a new name is durable only after an fsync of its folder, a sync counts only while the file
+ * system behind it still answers, and an error of any is reported and never tried again on the same
+ * descriptor: Linux marks the pages clean after a failed writeback, so a second sync would report
+ * success for data that is lost. */
 #include "base/assert.h"
 #include "base/file.h"
 
@@ -270,12 +271,22 @@ static bool real_is_alone(void *self, struct ps_file file)
     return true;
 }
 
+/* XFS that shuts itself down after an I/O error forgets what was not in its log yet, and then fsync
+ * of a folder finds nothing left to do and says success: a rename of before was acknowledged and
+ * lost. fdatasync has the same gap behind its own look. Every other call on such a file system
+ * fails, so a sync counts when one succeeds behind it; this one costs less than a microsecond. */
+static bool has_not_shut_down(int descriptor)
+{
+    struct stat facts;
+    return fstat(descriptor, &facts) == 0;
+}
+
 /* fdatasync writes the length, too, when it changed (it is needed to find the data), and saves the
  * journal's second write for the times of the inode, which nobody reads. */
 static enum ps_status real_sync(void *self, struct ps_file file, struct ps_error *error)
 {
     (void)self;
-    if (fdatasync((int)file.handle) != 0)
+    if (fdatasync((int)file.handle) != 0 || !has_not_shut_down((int)file.handle))
         return fail_on_file(error, "sync", file);
     return PS_OK;
 }
@@ -314,7 +325,7 @@ static enum ps_status real_sync_folder(void *self, const char *path, struct ps_e
     if (descriptor < 0)
         return fail_with_errno(error, "open folder", path);
     /* fsync and not fdatasync: some file systems treat a folder's entries as metadata. */
-    int failed = fsync(descriptor);
+    bool failed = fsync(descriptor) != 0 || !has_not_shut_down(descriptor);
     enum ps_status status = failed ? fail_with_errno(error, "sync folder", path) : PS_OK;
     (void)close(descriptor);
     return status;

@@ -232,12 +232,11 @@ static enum ps_status load(struct file_store *store, struct ps_error *error)
         return PS_OK;
     if (status != PS_OK)
         return status;
-    struct ps_error why = {0};
-    status = ps_kv_file_read((struct ps_bytes){content, size}, &store->table, &why);
+    status = ps_kv_file_read_of(store->content_path, (struct ps_bytes){content, size},
+                                &store->table, error);
     ps_release(store->memory, content);
     if (status != PS_OK)
-        /* The path in front: an operator has to find the file. */
-        return ps_fail(error, status, "%.120s: %.120s", store->content_path, why.text);
+        return status;
     ps_kv_table_check(&store->table);
     return PS_OK;
 }

@@ -150,6 +150,18 @@ enum ps_status ps_kv_file_read(struct ps_bytes text, struct ps_kv_table *table,
     return status;
 }
 
+/* The advice holds for every damage: what a store knows beside leases is in the shards' files, too,
+ * but for which of them are sets. */
+enum ps_status ps_kv_file_read_of(const char *path, struct ps_bytes text, struct ps_kv_table *table,
+                                  struct ps_error *error)
+{
+    struct ps_error why = {0};
+    enum ps_status status = ps_kv_file_read(text, table, &why);
+    if (status != PS_ERR_CORRUPT)
+        return status == PS_OK ? status : ps_fail(error, status, "%.120s: %.120s", path, why.text);
+    return ps_fail(error, status, "%.120s: %.80s; move it away (docs/recover.md)", path, why.text);
+}
+
 /* The sizes are compared first, then the title, then the sum. The newline at the end is demanded
  * since a file that was cut by an editor often lacks just that. */
 static enum ps_status check_first_line(struct ps_bytes text, struct ps_error *error)

@@ -25,4 +25,9 @@ void ps_kv_file_write(const struct ps_kv_table *table, struct ps_buffer *text);
 PS_MUST_USE enum ps_status ps_kv_file_read(struct ps_bytes text, struct ps_kv_table *table,
                                            struct ps_error *error);
 
+/* The same for the content of the file `path`, which the error names, with what to do: a damaged
+ * store is refused by whoever opens it, and an operator may see one line. */
+PS_MUST_USE enum ps_status ps_kv_file_read_of(const char *path, struct ps_bytes text,
+                                              struct ps_kv_table *table, struct ps_error *error);
+
 #endif

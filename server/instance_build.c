@@ -55,6 +55,7 @@ static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_err
         return PS_OK;
     PS_TRY(ps_data_folder_check(folder, instance->data_dir, sizeof instance->data_dir, error));
     instance->own.data_dir = instance->data_dir;
+    ps_data_files_init(&instance->data_files, instance->data_dir);
     return PS_OK;
 }
 
@@ -221,7 +222,7 @@ static enum ps_status build_journal(struct ps_instance *instance, struct ps_erro
     if (!instance->options->journal)
         return PS_OK;
     const struct ps_journal_thread_options wish = {
-        .files = ps_files_real(),
+        .files = &instance->data_files.files,
         .memory = ps_allocator_heap(),
         .clock = ps_clock_real(),
         .log = instance->log,
@@ -234,7 +235,7 @@ static enum ps_status build_journal(struct ps_instance *instance, struct ps_erro
     /* A note in the store says how far the journal is durable, so that the next owner notices files
      * that end before that. */
     const struct ps_note_thread_options noted = {
-        .files = ps_files_real(),
+        .files = &instance->data_files.files,
         .memory = ps_allocator_heap(),
         .clock = ps_clock_real(),
         .log = instance->log,
@@ -260,6 +261,7 @@ static enum ps_status build_tasks(struct ps_instance *instance, struct ps_error 
         .journal_keep = instance->options->journal_keep,
         .increments = (uint32_t)instance->options->increments,
         .data_dir = instance->options->data_dir,
+        .files = &instance->data_files.files,
         .job = instance->options->job,
         /* What is loaded goes to the device: no memory of the host is made ready for it. */
         .pool = ps_device_guard_store(&instance->device) == NULL ? instance->pool : NULL,

@@ -17,6 +17,7 @@
 #include "server/cluster_thread.h"
 #include "server/core/ownership/coordinator_driver.h"
 #include "server/core/values/block_pool.h"
+#include "server/data_files.h"
 #include "server/device_guard.h"
 #include "server/front_errand.h"
 #include "server/instance.h"
@@ -33,6 +34,7 @@ struct ps_instance {
     const struct ps_pserver_options *options; /* `own` */
     struct ps_pserver_options own;            /* a copy; its texts are borrowed */
     char data_dir[4096];                      /* as a path from the root */
+    struct ps_data_files data_files;          /* where there is a data_dir */
     const struct ps_log *log;                 /* borrowed */
     struct ps_metrics *metrics;
     struct ps_device_guard device;

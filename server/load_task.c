@@ -48,7 +48,7 @@ void ps_tasks_prepare_memory(struct ps_tasks *tasks)
         return;
     char folder[PS_SHARD_FOLDER_BYTES];
     ps_tasks_job_folder(tasks, folder);
-    uint64_t bytes = ps_forecast_bytes(ps_files_real(), folder, options->memory);
+    uint64_t bytes = ps_forecast_bytes(options->files, folder, options->memory);
     /* What is free now may be wanted by others, too. */
     uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
     if (options->memory_bytes > 0 && options->memory_bytes < most)
@@ -105,7 +105,7 @@ static enum ps_status load_state(struct ps_tasks *tasks, const struct ps_task *t
         return status;
     struct ps_recovery recovery = {
         .service = options->service,
-        .files = ps_files_real(),
+        .files = options->files,
         .folder = folder,
         .memory = options->memory,
         .log = options->log,
@@ -221,7 +221,7 @@ static enum ps_status begin_epoch(struct ps_tasks *tasks, const struct ps_task *
 {
     PS_ASSERT(task->claim.epoch > 0);
     const struct ps_tasks_options *options = &tasks->options;
-    PS_TRY(ps_shard_epoch(ps_files_real(), folder, task->claim.epoch, options->memory,
+    PS_TRY(ps_shard_epoch(options->files, folder, task->claim.epoch, options->memory,
                           &tasks->epoch, error));
     /* The usual case: the store is older than every file. */
     if (tasks->epoch == task->claim.epoch)

@@ -43,7 +43,7 @@ enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
     struct pace pace = {.tasks = tasks, .since_ns = ps_clock_precise_ns()};
     struct ps_saver saver = {
         .service = options->service,
-        .files = ps_files_real(),
+        .files = options->files,
         .folder = folder,
         .registry = options->registry,
         .claim = &task->claim,

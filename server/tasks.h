@@ -42,6 +42,7 @@ struct ps_tasks_options {
     bool journal_keep;                 /* segments stay when checkpoints cover them */
     uint32_t increments;               /* most of them between two whole checkpoints; 0: none */
     const char *data_dir;              /* NULL: nothing is loaded or saved */
+    const struct ps_files *files;      /* of data_dir */
     const char *job;
     struct ps_block_pool *pool; /* made ready for what will be loaded; NULL: there is none */
     uint64_t memory_bytes;      /* most that is made ready; 0: no limit */

@@ -63,11 +63,12 @@ enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
     ps_json_begin_array(&listing.document.json, NULL);
     enum ps_status status = published_open(&listing.published, &wish, tool->box.memory, error);
     /* The store of the folder is asked for one column only, and by a copy: where there is no room
-     * for one, the rest is worth as much. */
+     * for one, the rest is worth as much. One that is damaged is a finding. */
     if (status != PS_OK && wish.etcd == NULL) {
         int code = *tool->code;
         say_unknown(tool, status, error);
-        *tool->code = code;
+        if (status != PS_ERR_CORRUPT)
+            *tool->code = code;
         status = PS_OK;
     }
     if (status == PS_OK)

@@ -78,6 +78,12 @@ static void conclude(const struct verifying *verifying)
     if (verifying->is_mixed)
         (void)fprintf(stderr, "psckpt: move the files that do not belong to the shard out of its "
                               "folder; no server serves it before\n");
+    else if (verifying->is_store)
+        /* First, since no command that writes works before. */
+        (void)fprintf(stderr,
+                      "psckpt: move %s/store/store out of the way, the servers stopped; "
+                      "then ask again\n",
+                      path);
     else if (verifying->damaged_count > 0 && path_is_folder(tool->box.files, path))
         (void)fprintf(stderr, "psckpt: %s %s --out NEWDIR\n",
                       verifying->is_salvage
@@ -107,6 +113,7 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
     }
     struct shard_folders folders;
     PS_TRY(shard_folders_init(&folders, &tool->box, path, error));
+    psckpt_verify_store(verifying);
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < folders.count && status == PS_OK; i++)
         status = verify_folder(verifying, &folders.rows[i], error);

@@ -25,6 +25,7 @@ struct verifying {
     size_t damaged_count;
     size_t whole_count;            /* checkpoints that are whole by themselves, or may be */
     bool is_mixed;                 /* a folder has files of several histories */
+    bool is_store;                 /* the store of the data folder is damaged */
     bool is_salvage;               /* a folder has checkpoints, and no recovery can begin there */
     uint64_t missing_count;        /* pushes that were noted as durable, and are not there */
     uint64_t given_up_count;       /* of them, those that an operator gave up: a server begins */
@@ -42,6 +43,9 @@ struct shard_folder;
 PS_MUST_USE enum ps_status psckpt_verify_histories(struct verifying *verifying,
                                                    const struct shard_folder *folder,
                                                    struct ps_error *error);
+
+/* Is the store of the data folder, if it has one, whole? If not, that is a finding. */
+void psckpt_verify_store(struct verifying *verifying);
 
 /* Does the journal go on where the newest checkpoint ends, and come as far as was noted? After
  * psckpt_verify_journal has read it. */

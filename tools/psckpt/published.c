@@ -22,6 +22,17 @@
 /* Longest JSON pointer: a path and a few numbers. */
 #define POINTER_BYTES_MAX 8192
 
+/* Before it is copied, since of a damaged copy an error would name a file that is removed. */
+static enum ps_status check_content(const struct published *published, const char *path,
+                                    struct ps_bytes content, struct ps_error *error)
+{
+    struct ps_kv_table table;
+    ps_kv_table_init(&table, published->memory);
+    enum ps_status status = ps_kv_file_read_of(path, content, &table, error);
+    ps_kv_table_fini(&table);
+    return status;
+}
+
 /* A store is a file and two locks, which whoever asks holds for a moment and so has to open for
  * writing. The copy has no lock of a living process: a lease in it counts as that of a server which
  * is gone, and one that cannot renew it any more will be. */
@@ -48,6 +59,8 @@ static enum ps_status open_copy(struct published *published, const char *store,
     (void)snprintf(to, sizeof to, "%s/store", published->copy);
     enum ps_status status = ps_file_read_all(files, from, PS_KV_FILE_BYTES_MAX, published->memory,
                                              &content, &size, error);
+    if (status == PS_OK)
+        status = check_content(published, from, (struct ps_bytes){content, size}, error);
     if (status == PS_OK)
         status =
             ps_file_replace(files, published->copy, to, (struct ps_bytes){content, size}, error);

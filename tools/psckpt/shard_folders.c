@@ -16,7 +16,12 @@
 /* Servers make their folders with this name and the index, in decimal. */
 #define PREFIX "shard-"
 
+/* Behind it, what takes the place of a shard's folder in place is called so (in_place.c). */
+#define FRESH ".new"
+
 static bool read_index(const char *path, uint32_t *index);
+static enum ps_status check_exchange(const struct name_list *names, const char *path,
+                                     const char *fresh, struct ps_error *error);
 static enum ps_status look_at(struct shard_folders *folders, const struct ps_files *files,
                               const char *path, struct ps_error *error);
 static enum ps_status look_inside(struct shard_folders *folders, const struct ps_files *files,
@@ -132,11 +137,36 @@ static enum ps_status look_inside(struct shard_folders *folders, const struct ps
         return PS_OK;
     for (size_t i = 0; i < names.count && status == PS_OK; i++) {
         uint32_t index;
-        if (read_index(names.names[i], &index))
+        status = check_exchange(&names, path, names.names[i], error);
+        if (status == PS_OK && read_index(names.names[i], &index))
             status = add(folders, path, names.names[i], job, error);
     }
     name_list_fini(&names);
     return status;
+}
+
+/* A command that was killed between the two renames of an exchange leaves shard-<i>.new and no
+ * shard-<i>. Whoever then works on the others takes the job for a smaller one, so every command
+ * says what to do instead. The kept folder is named, and not the new one: the store still points
+ * into what was there. */
+static enum ps_status check_exchange(const struct name_list *names, const char *path,
+                                     const char *fresh, struct ps_error *error)
+{
+    char own[32];
+    uint32_t index = 0;
+    size_t length = strlen(fresh);
+    if (!path_ends_with(fresh, FRESH) || length >= sizeof own)
+        return PS_OK;
+    (void)snprintf(own, sizeof own, "%.*s", (int)(length - (sizeof FRESH - 1)), fresh);
+    if (!read_index(own, &index))
+        return PS_OK;
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->names[i], own) == 0)
+            return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_FOUND,
+                   "%.120s/%s is not there: a command was broken off. Rename %s.before-N, of the "
+                   "highest N, to %s, remove %s" FRESH ", and type it again",
+                   path, own, own, own, own);
 }
 
 /* Is the last part of a path "shard-<index>"? "shard-007" is refused: servers never write it, and

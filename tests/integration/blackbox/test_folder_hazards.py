@@ -7,9 +7,11 @@ import glob
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 import unittest
 
+import grpc
 from blackbox import Calls, Server, patiently, run
 from cluster import wait_until
 
@@ -115,6 +117,50 @@ class FolderHazards(unittest.TestCase):
 
     def test_a_folder_that_was_removed_is_made_again_and_filled(self):
         self.gone(shutil.rmtree)
+
+    def test_a_disk_that_is_taken_away_hides_nothing_that_was_acknowledged(self):
+        """Below where it was mounted is a folder of another file system, which could be written to.
+        A link in the place of a folder above is to a server what umount -l is."""
+        top = tempfile.TemporaryDirectory(prefix="pserver-test-")
+        below = tempfile.TemporaryDirectory(prefix="pserver-test-", dir="/dev/shm")
+        for folder in (top, below):
+            self.addCleanup(folder.cleanup)
+        if os.stat(top.name).st_dev == os.stat(below.name).st_dev:
+            self.skipTest("all folders are on one file system")
+        mount, aside = os.path.join(top.name, "mount"), os.path.join(top.name, "aside")
+        os.mkdir(mount)
+        os.mkdir(os.path.join(below.name, "data"))
+        self.start("--ack", "logged", "--etcd-ttl", "60s", data=os.path.join(mount, "data"))
+        self.push(3)
+
+        def take_away():
+            os.rename(mount, aside)
+            os.symlink(below.name, mount)
+
+        def mount_again():
+            os.unlink(mount)
+            os.rename(aside, mount)
+
+        def push_until_refused():
+            """By the journal's next file, or by the look at the present one: whichever is first."""
+            after = 0
+            while after < 20:
+                after += "the journal's file is gone" in self.server.process.log()
+                try:
+                    self.server.calls.push("w", [1.0] * COUNT)
+                except grpc.RpcError as refused:
+                    return refused.code()
+                self.pushed += 1
+            return None
+
+        self.pushed = 3
+        take_away()
+        self.assertEqual(push_until_refused(), grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(os.listdir(os.path.join(below.name, "data")), [])
+        mount_again()
+        self.push(2)  # it goes on by itself
+        # Pushes without an id: the one that was refused may have been applied.
+        self.assertIn(self.after_a_kill() - self.pushed, (2, 3))
 
     def test_a_journal_that_was_removed_goes_on_in_another_file(self):
         def remove(folder):

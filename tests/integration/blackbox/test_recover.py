@@ -424,6 +424,30 @@ class Around(Recovery):
             world.cluster.data = right
             self.check(world, lost=0)
 
+    def test_the_store_of_a_server_alone_is_damaged(self):
+        heading = "The store of a server without etcd is damaged"
+        for damage in (lambda text: bytes(len(text)), lambda text: text[:-40]):
+            with World(1) as world:
+                world.work()
+                self.keep(world)
+                store = os.path.join(world.data, "store", "store")
+                with open(store, "r+b") as file:
+                    text = file.read()
+                    file.seek(0)
+                    file.truncate()
+                    file.write(damage(text))
+
+                self.refuse(world, "the store of a server without etcd damaged", heading)
+                for command in ("verify", "list", "publish"):
+                    found = subprocess.run([os.path.join(BIN, "psckpt"), command, world.data],
+                                           capture_output=True, text=True, check=False)
+                    self.assertEqual(found.returncode, 65, found)
+                    self.assertRegex(found.stdout + found.stderr,
+                                     store + ": not a whole store file: .*; move it away")
+                world.type(self.page.blocks(heading)[0])
+
+                self.check(world, lost=0)
+
     @in_each_world
     def test_the_disk_is_full(self, world):
         world.work()

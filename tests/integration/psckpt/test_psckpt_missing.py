@@ -39,6 +39,18 @@ class Missing(Folder):
             os.remove(path)
         self.assertGreater(psckpt_json("verify", self.data, code=DATAERR)["missing_pushes"], 0)
 
+    def test_an_exchange_that_was_broken_off_is_named(self):
+        kept = self.shards[1] + ".before-1"
+        os.rename(self.shards[1], kept)
+        os.mkdir(self.shards[1] + ".new")
+        for words in (("verify",), ("list",), ("digest",), ("repair", "--in-place")):
+            psckpt(*words, self.data, code=NOINPUT)
+            self.assertIn("shard-1 is not there: a command was broken off. Rename "
+                          "shard-1.before-N, of the highest N, to shard-1, remove shard-1.new",
+                          psckpt.errors)
+        os.rename(kept, self.shards[1])
+        psckpt("verify", self.data)
+
     def test_a_journal_that_was_kept_and_is_not_there_at_all_is_missed(self):
         psckpt("verify", self.data)
         self.note(8, 1)  # before the newest checkpoint: by its position nothing would be missing
