@@ -93,8 +93,9 @@ enum psclient_status {
     PSCLIENT_UNAUTHENTICATED, /* the server, or this client to the server, is not who it should be:
                                    the certificate or the token; the text says which */
     PSCLIENT_DENIED,          /* known, and not allowed to do this */
-    PSCLIENT_TABLE_FULL,      /* a table has all rows that it may: nothing was added, and coming
-                               * again helps when its limit was raised or rows have gone */
+    PSCLIENT_TABLE_FULL,      /* a table has all rows that it may, or memory for no more of them:
+                               * nothing was added, and coming again helps when the limit was
+                               * raised or rows have gone */
     PSCLIENT_ABORTED          /* its step of a rendezvous was given up, or the server lost */
 };
 

@@ -25,8 +25,8 @@
  *           that after a failure some rows of a call were added and others were not. The gradients
  *           of one server go in one push, and it has all of them or none, unless they are larger
  *           than a message (1 MiB, which every server of the job must take). PSCLIENT_INVALID: a
- *           key that no server has. PSCLIENT_TABLE_FULL: the table's row limit. PSCLIENT_EXHAUSTED:
- *           a server's memory; repeated until the timeout.
+ *           key that no server has. PSCLIENT_TABLE_FULL: the table's row limit, or the server's
+ *           --memory-bytes. PSCLIENT_EXHAUSTED: the machine's memory; repeated until the timeout.
  * Memory:   everything is borrowed for the call. After a failed get the rows are undefined.
  */
 #ifndef PSCLIENT_TABLE_H

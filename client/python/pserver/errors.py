@@ -103,10 +103,12 @@ class ExhaustedError(Error):
 
 
 class TableFullError(ExhaustedError):
-    """A table has as many rows as it may have; nothing of the push was applied."""
+    """A table has as many rows as it may have, or its server as much memory; nothing of the push
+    was applied."""
 
     retryable = False
-    hint = "raise rows_max, let rows expire, or make the table with full=\"oldest\""
+    hint = ("raise rows_max or the server's --memory-bytes, let rows expire, or make the table with "
+            "full=\"oldest\"")
 
 
 class DataLossError(Error):

@@ -33,7 +33,7 @@ PS_MUST_USE enum ps_status ps_contribute_rows_read(const struct ps_parameter *pa
 /* May the open round have these rows beside those that are held? What they will take is counted.
  *
  * PS_ERR_TABLE_FULL  the round would make more rows than rows_max
- * PS_ERR_NO_MEMORY   or the limit of memory
+ * PS_ERR_NO_MEMORY   or the limit of memory, of which rounds that end give something back
  */
 PS_MUST_USE enum ps_status ps_contribute_rows_admit(struct ps_parameter *parameter,
                                                     struct ps_held_rows *rows,

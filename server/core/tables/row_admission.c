@@ -71,7 +71,9 @@ enum ps_status ps_row_admission_decide(struct ps_row_push *push, uint64_t *bytes
     uint64_t before = ps_row_table_bytes(candidates);
     PS_TRY(ps_row_push_prepare(push->counted, *bytes_left, error));
     uint64_t more = ps_row_table_bytes(candidates) - before;
-    *bytes_left -= more < *bytes_left ? more : *bytes_left;
+    /* What has no limit has none behind this, either. */
+    if (*bytes_left < UINT64_MAX)
+        *bytes_left -= more < *bytes_left ? more : *bytes_left;
     drop_others(push);
     return PS_OK;
 }

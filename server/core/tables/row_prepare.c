@@ -21,6 +21,7 @@
 
 #include <inttypes.h>
 
+static enum ps_status refuse(const struct ps_row_push *push, struct ps_error *error);
 static void look_up(struct ps_row_push *push);
 static bool place_rows(struct ps_row_push *push, uint32_t stripe);
 static enum ps_status bring_home(struct ps_row_push *push, struct ps_error *error);
@@ -44,11 +45,7 @@ enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left
         if (push->begins[i] == push->begins[i + 1])
             continue;
         if (!place_rows(push, i))
-            return ps_fail(error, PS_ERR_NO_MEMORY,
-                           "no memory for %" PRIu32 " more rows of a table of %" PRIu64
-                           " bytes and %" PRIu64 " rows (of %" PRIu64 " that a server can have)",
-                           push->made, atomic_load(&table->pages.bytes), ps_row_table_rows(table),
-                           (uint64_t)PS_ROW_NUMBERS * PS_ROW_STRIPES);
+            return refuse(push, error);
     }
     if (table->bodies != NULL) {
         PS_TRY(ps_row_bodies_expect(push, error));
@@ -64,6 +61,26 @@ enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left
         ps_row_stripes_grow_ahead(table, push->made);
     push->prepared = true;
     return PS_OK;
+}
+
+/* A limit that somebody has set is as rows_max is: the same again is refused again, and a trainer
+ * that waited for memory would look like one that hangs. Without one the heap has refused, which
+ * may be otherwise a moment later. */
+static enum ps_status refuse(const struct ps_row_push *push, struct ps_error *error)
+{
+    const struct ps_row_table *table = push->table;
+    uint64_t bytes = atomic_load(&table->pages.bytes);
+    uint64_t rows = ps_row_table_rows(table);
+    PS_ASSERT(push->made > 0);
+    if (atomic_load(&table->pages.bytes_limit) < UINT64_MAX)
+        return ps_fail(error, PS_ERR_TABLE_FULL,
+                       "%" PRIu32 " more rows beside %" PRIu64 ", of %" PRIu64
+                       " bytes, would take more than --memory-bytes leaves",
+                       push->made, rows, bytes);
+    return ps_fail(error, PS_ERR_NO_MEMORY,
+                   "no memory for %" PRIu32 " more rows beside %" PRIu64 ", of %" PRIu64
+                   " bytes (a server can have %" PRIu64 " of a table)",
+                   push->made, rows, bytes, (uint64_t)PS_ROW_NUMBERS * PS_ROW_STRIPES);
 }
 
 /* All of each row is asked for: apply comes soon, and finds it in the cache. */

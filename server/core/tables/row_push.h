@@ -53,8 +53,8 @@ PS_MUST_USE enum ps_status ps_row_push_fail_nonfinite(const struct ps_row_push *
 /* bytes_left   so much more the table may take
  *
  * PS_OK                 apply cannot fail; nobody sees a difference yet
- * PS_ERR_TABLE_FULL     more rows than rows_max
- * PS_ERR_NO_MEMORY      or more bytes than bytes_left
+ * PS_ERR_TABLE_FULL     more rows than rows_max, or more bytes than bytes_left
+ * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_row_push_prepare(struct ps_row_push *push, uint64_t bytes_left,
                                                struct ps_error *error);

@@ -22,8 +22,8 @@ PS_MUST_USE enum ps_status ps_update_rows_look(struct ps_update *update, struct 
 /* Gets the memory that the push needs. `is_replay`: it was taken once, and the limit of memory is
  * not asked again, as it is not for what a round has joined.
  *
- * PS_ERR_TABLE_FULL    the table's rows_max
- * PS_ERR_NO_MEMORY     or the limit of memory
+ * PS_ERR_TABLE_FULL    the table's rows_max, or the limit of memory
+ * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_update_rows_prepare(struct ps_update *update, bool is_replay,
                                                   struct ps_error *error);

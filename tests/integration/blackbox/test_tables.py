@@ -406,6 +406,9 @@ class Tables(unittest.TestCase):
                 table.push([(key, [1.0] * 1024)])
             except grpc.RpcError as error:
                 self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED, error.details())
+                # Not no_memory, which clients repeat until their time is over.
+                self.assertIn(("ps-status", "table_full"), error.trailing_metadata())
+                self.assertIn("--memory-bytes", error.details())
                 refused += 1
                 break
         self.assertEqual(refused, 1)

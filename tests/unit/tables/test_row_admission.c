@@ -370,7 +370,7 @@ START_TEST(memory_that_is_not_left_refuses_the_push)
     struct ps_bytes bytes = {content, size};
     uint64_t before = ps_row_table_bytes(model.table);
     ck_assert_int_eq(ps_row_push_read(model.table, ps_view_of(&bytes), &push, NULL), PS_OK);
-    ck_assert_int_eq(ps_row_push_prepare(push, 1000, NULL), PS_ERR_NO_MEMORY);
+    ck_assert_int_eq(ps_row_push_prepare(push, 1000, NULL), PS_ERR_TABLE_FULL);
     ck_assert_uint_le(ps_row_table_bytes(model.table), before + 1000);
     ps_row_push_release(push);
     ck_assert_uint_eq(candidates(&model), 0);

@@ -43,7 +43,7 @@ END_TEST
 START_TEST(memory_that_is_not_left_refuses_the_push)
 {
     uint64_t bytes = ps_row_table_bytes(model.table);
-    ck_assert_int_eq(ps_row_push_prepare(push, 1000, NULL), PS_ERR_NO_MEMORY);
+    ck_assert_int_eq(ps_row_push_prepare(push, 1000, NULL), PS_ERR_TABLE_FULL);
     ck_assert_uint_le(ps_row_table_bytes(model.table), bytes + 1000);
     row_model_compare(&model);
     row_model_push_random(&model, 700, 1000);
