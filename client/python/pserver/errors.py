@@ -107,8 +107,8 @@ class TableFullError(ExhaustedError):
     was applied."""
 
     retryable = False
-    hint = ("raise rows_max or the server's --memory-bytes, let rows expire, or make the table with "
-            "full=\"oldest\"")
+    hint = ("raise rows_max or the server's --memory-bytes, let rows expire, or make the table "
+            "with full=\"oldest\"")
 
 
 class DataLossError(Error):
