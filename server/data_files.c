@@ -32,14 +32,15 @@ static bool go_up(char *path)
     return true;
 }
 
-/* Judges by the nearest folder that is there: what is missing would be made in that one. */
-static enum ps_status check(const struct ps_data_files *data, const char *path,
-                            struct ps_error *error)
+/* Judges by the data directory, and where that has gone by the nearest folder above it, in which it
+ * would be made. A job's or a shard's folder within may be a link to another disk, or another
+ * disk's. */
+static enum ps_status check(const struct ps_data_files *data, struct ps_error *error)
 {
     char above[PATH_BYTES];
     uint64_t device = data->device;
-    PS_ASSERT(data->files.self == data && path != NULL);
-    int length = snprintf(above, sizeof above, "%s", path);
+    PS_ASSERT(data->files.self == data);
+    int length = snprintf(above, sizeof above, "%s", data->folder);
     /* Of a longer path the call itself says that it is too long. */
     if (data->device == 0 || length < 0 || (size_t)length >= sizeof above)
         return PS_OK;
@@ -48,27 +49,22 @@ static enum ps_status check(const struct ps_data_files *data, const char *path,
     if (device == data->device)
         return PS_OK;
     return ps_fail(error, PS_ERR_IO,
-                   "%s is not on the file system that --data-dir was on: mount that one again, or "
-                   "start the server anew",
-                   path);
+                   "%s is not on the file system that it was on at the start: mount that one "
+                   "again, or start the server anew",
+                   data->folder);
 }
 
-/* A file is judged by its folder: a link in the place of a file would be of no use to anybody. */
 static enum ps_status open_there(void *self, const char *path, enum ps_file_mode mode,
                                  struct ps_file *file, struct ps_error *error)
 {
-    const struct ps_data_files *data = self;
-    char folder[PATH_BYTES];
-    int length = snprintf(folder, sizeof folder, "%s", path);
-    bool fits = length >= 0 && (size_t)length < sizeof folder;
-    if (mode != PS_FILE_READ && fits && go_up(folder))
-        PS_TRY(check(data, folder, error));
+    if (mode != PS_FILE_READ)
+        PS_TRY(check(self, error));
     return ps_files_real()->open(ps_files_real()->self, path, mode, file, error);
 }
 
 static enum ps_status make_folder_there(void *self, const char *path, struct ps_error *error)
 {
-    PS_TRY(check(self, path, error));
+    PS_TRY(check(self, error));
     return ps_files_real()->make_folder(ps_files_real()->self, path, error);
 }
 
@@ -76,7 +72,7 @@ static enum ps_status make_folder_there(void *self, const char *path, struct ps_
 void ps_data_files_init(struct ps_data_files *data, const char *folder)
 {
     PS_ASSERT(data != NULL && folder != NULL);
-    *data = (struct ps_data_files){.files = *ps_files_real()};
+    *data = (struct ps_data_files){.files = *ps_files_real(), .folder = folder};
     PS_ASSERT(data->files.self == NULL); /* the real ones need none */
     data->files.self = data;
     data->files.open = open_there;

@@ -94,6 +94,20 @@ START_TEST(nothing_is_made_below_a_disk_that_was_taken_away)
 }
 END_TEST
 
+/* Shards may be spread over disks. */
+START_TEST(a_shard_may_be_on_a_disk_of_its_own)
+{
+    char job[700];
+    (void)snprintf(job, sizeof job, "%s/job", data_dir);
+    ck_assert_int_eq(mkdir(job, 0700), 0);
+    ck_assert_int_eq(symlink(below, shard), 0);
+
+    ck_assert_int_eq(make_file(PS_FILE_CREATE_NEW), PS_OK);
+
+    ck_assert_int_eq(unlink(file_path), 0);
+}
+END_TEST
+
 START_TEST(an_unknown_file_system_refuses_nothing)
 {
     ps_data_files_init(&data, aside);
@@ -110,6 +124,7 @@ int main(void)
     tcase_add_checked_fixture(tests, begin, end);
     tcase_add_test(tests, a_folder_that_was_removed_is_made_anew);
     tcase_add_test(tests, nothing_is_made_below_a_disk_that_was_taken_away);
+    tcase_add_test(tests, a_shard_may_be_on_a_disk_of_its_own);
     tcase_add_test(tests, an_unknown_file_system_refuses_nothing);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
