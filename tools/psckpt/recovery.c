@@ -22,7 +22,7 @@
 #include <string.h>
 
 /* How often a folder is looked at whose files come and go. */
-enum { LISTINGS_MAX = 3 };
+enum { LISTINGS_MAX = 10 };
 
 /* The sink of a replay. Handed to the server's replay as `self`. */
 struct replaying {
@@ -64,8 +64,8 @@ enum ps_status recovery_load(struct recovery *recovery, const struct recovery_wi
     struct ps_error why = {0};
     *recovery = (struct recovery){0};
     enum ps_status status = try_all(recovery, wish, folder, &why);
-    /* A server at work there may have put newer checkpoints in the place of all that were listed.
-     */
+    /* A server at work there may have put newer checkpoints in the place of all that were listed,
+     * or swept segments that a newer one has made superfluous. */
     for (int again = 1; again < LISTINGS_MAX && recovery->is_moving; again++) {
         recovery_fini(recovery);
         *recovery = (struct recovery){0};
@@ -99,6 +99,22 @@ void recovery_fini(struct recovery *recovery)
     shard_state_fini(&recovery->state);
 }
 
+/* Whether one of these segments is not listed any more. Both lists are in the same order. */
+static bool have_gone(const struct recovery_wish *wish, const char *folder,
+                      const struct ps_journal_segments *segments)
+{
+    struct ps_journal_segments now;
+    size_t found = 0;
+    if (ps_journal_segments_init(&now, wish->box->files, folder, UINT64_MAX, wish->box->memory,
+                                 NULL) != PS_OK)
+        return false;
+    for (size_t i = 0; i < now.count && found < segments->count; i++)
+        found += now.entries[i].epoch == segments->entries[found].epoch &&
+                 now.entries[i].first == segments->entries[found].first;
+    ps_journal_segments_fini(&now);
+    return found < segments->count;
+}
+
 /* The list of segments is read even without the journal: the epochs in it say which checkpoints
  * were overtaken by a later owner. Catalog and segments are released here in every case; the state
  * stays with the caller. */
@@ -120,6 +136,8 @@ static enum ps_status try_all(struct recovery *recovery, const struct recovery_w
             status = try_each(recovery, wish, folder, &catalog, &segments, error);
         if (status == PS_OK && recovery->state.service != NULL)
             status = replay(recovery, wish, folder, &segments, error);
+        if (status == PS_ERR_IO && have_gone(wish, folder, &segments))
+            recovery->is_moving = true;
         ps_journal_segments_fini(&segments);
     }
     ps_catalog_fini(&catalog);

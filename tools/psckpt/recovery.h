@@ -43,7 +43,7 @@ struct recovery {
     struct ps_history history; /* of the folder; not known where no file says any */
     uint64_t replayed;         /* records behind it */
     uint64_t cut;              /* bytes of a torn end */
-    bool is_moving; /* private: nothing was loaded, and another listing may have something */
+    bool is_moving; /* private: it failed, and another listing may have something */
     size_t omission_count;
     struct recovery_omission omissions[RECOVERY_OMISSIONS_MAX];
 };

@@ -257,6 +257,48 @@ START_TEST(any_failed_call_of_the_disk_is_reported_and_closes_its_files)
 }
 END_TEST
 
+/* ---- Beside a server ---- */
+
+static int opens_left; /* of the segment, before it is swept */
+
+/* Whoever opens the segment then finds that a server has just written a newer checkpoint and swept
+ * it. */
+static enum ps_status open_too_late(void *self, const char *path, enum ps_file_mode mode,
+                                    struct ps_file *file, struct ps_error *why)
+{
+    if (strcmp(path, segment) == 0 && opens_left-- == 0) {
+        struct shard_fixture fixture;
+        shard_fixture_init(&fixture, 0);
+        fixture.facts.position = LAST;
+        (void)shard_fixture_write(&fixture, files, FOLDER);
+        ck_assert_int_eq(files->remove(files->self, segment, NULL), PS_OK);
+    }
+    return files->open(self, path, mode, file, why);
+}
+
+START_TEST(a_segment_that_a_server_sweeps_meanwhile_is_no_failure)
+{
+    struct ps_files sweeping = *files;
+    const struct toolbox beside = {&sweeping, ps_allocator_heap(), &progress};
+    const struct recovery_wish wish = {.box = &beside, .to = RECOVERY_TO_END, .journal = true};
+    sweeping.open = open_too_late;
+    int opens = 0;
+    /* At each time at which the segment is opened, until it has been read without that. */
+    for (; opens == 0 || opens_left < 0; opens++) {
+        tear_down();
+        set_up();
+        sweeping.self = files->self;
+        opens_left = opens;
+
+        enum ps_status status = recovery_load(&recovery, &wish, FOLDER, &error);
+
+        ck_assert_msg(status == PS_OK, "%d: %s", opens, error.text);
+        ck_assert_uint_eq(recovery.state.facts.position, LAST);
+    }
+    ck_assert_int_gt(opens, 2);
+}
+END_TEST
+
 START_TEST(any_refused_allocation_is_reported_and_leaves_nothing)
 {
     for (int64_t n = 0;; n++) {
@@ -309,6 +351,7 @@ static TCase *make_case(const char *name, SFun set_up_format)
     tcase_add_test(tcase, a_checkpoint_that_lies_about_its_index_is_corrupt);
     tcase_add_test(tcase, any_failed_call_of_the_disk_is_reported_and_closes_its_files);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
+    tcase_add_test(tcase, a_segment_that_a_server_sweeps_meanwhile_is_no_failure);
     tcase_add_test(tcase, a_written_state_is_read_back_equal);
     return tcase;
 }
