@@ -379,7 +379,13 @@ class Table:
                              f"{keys.shape}: they are to be {shape}")
         if not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"{self.name}: gradients are {array.dtype}, the table is {self.dtype}")
-        return np.asarray(array, self.dtype, order="C")
+        taken = np.asarray(array, self.dtype, order="C")
+        # numpy lets a whole number that does not fit come out as another one.
+        if self.dtype.kind in "iu" and not np.can_cast(array.dtype, self.dtype):
+            lost = array[taken != array]
+            if lost.size:
+                raise ValueError(f"{self.name}: {lost[0]} is no {self.dtype}, which the table is")
+        return taken
 
     def _target(self, keys: Array, out: Array | None) -> Array:
         """Where to read the rows of these keys into."""

@@ -144,6 +144,18 @@ class Rows(TwoServers):
             with self.assertRaises(kind):
                 table.get([1, 2], out=out)
 
+    def test_whole_numbers_that_do_not_fit_are_refused(self):
+        table = self.ps.table("t", 2, dtype=np.int64, optimizer=pserver.Add())
+        small = self.ps.table("s", 2, dtype=np.int32, optimizer=pserver.Add())
+        for its, wrong in ((table, [[2 ** 63, 2 ** 63]]), (small, [[2 ** 31, 0]]),
+                           (small, np.array([[1, -2 ** 31 - 1]]))):
+            with self.assertRaisesRegex(ValueError, "is no int"):
+                its.add([7], wrong)
+        table.add([7], np.array([[2 ** 63 - 1, 3]], np.uint64))
+        small.add([7], np.array([[-2 ** 31, 2 ** 31 - 1]]))
+        self.assertEqual(table.get([7]).tolist(), [[2 ** 63 - 1, 3]])
+        self.assertEqual(small.get([7]).tolist(), [[-2 ** 31, 2 ** 31 - 1]])
+
     def test_threads_share_a_table(self):
         table = self.ps.table("t", 1, dtype=np.int64, optimizer=pserver.Add())
         keys = np.arange(100)
