@@ -22,7 +22,7 @@ target_link_libraries(ps_base PUBLIC Threads::Threads)
 include(loops.cmake)
 ps_optimizer_loops(${root} ps_base loops)
 add_library(ps_optimizer STATIC encoded.c encoding_loops_best.c encoding_top_k.c first_values.c float_mode.c
-            instruction_sets.c learning_rate.c loops_best.c optimizer.c power.c row_wise.c rows.c settings.c step.c
+            instruction_sets.c learning_rate.c loops_best.c optimizer.c power.c row_wise.c settings.c step.c
             sum.c table_check.c weighted_sum.c ${loops})
 target_link_libraries(ps_optimizer PUBLIC ps_base PRIVATE m)
 
