@@ -33,8 +33,8 @@ static void sift_down(struct head *heads, size_t count, size_t at);
 static enum ps_status read_rows(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
                                 struct ps_error *error);
 
-/* The space for places is of the exact size, since whoever makes a source has counted its rows: he
- * had to, for the head of the file. It is filled by a merge, or place by place out of another
+/* The space for places is of the exact size, since whoever makes a source has counted its rows
+ * for the head of the file. It is filled by a merge, or place by place out of another
  * source, and `rows` says how far. */
 struct table_source *table_source_make(struct shard_state *state, const struct table_part *parts,
                                        size_t part_count, uint64_t version, uint64_t rows,
